@@ -32,7 +32,7 @@ def checks(tmp_path: Path) -> ActionChecks:
 
 def look(checks: ActionChecks, action: Action) -> None:
     rule = LogEvent(name="saved", pattern="saved", actions=(action,))
-    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    checks.check_plan(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
 
 
 def test_a_config_that_is_not_there_is_an_error_with_the_near_one(
@@ -89,7 +89,7 @@ def test_an_override_that_hydra_cannot_read_is_an_error(
 def test_rules_of_single_jobs_are_looked_at_as_well(checks: ActionChecks) -> None:
     rule = LogEvent(name="r", pattern="x", actions=(RunAutoexp(config_ref="nothing"),))
     own = Monitoring(log_events=(rule,))
-    checks.look_at(plan(job("a"), job("b", 1, rules="o"), rule_sets={"o": own}))
+    checks.check_plan(plan(job("a"), job("b", 1, rules="o"), rule_sets={"o": own}))
     assert [found.job for found in checks.errors] == ["b"]
 
 
@@ -105,7 +105,7 @@ def test_a_name_that_nothing_tells_is_a_warning_with_the_near_one(
         extract_groups={"checkpoint_path": "1"},
         actions=(action,),
     )
-    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    checks.check_plan(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
     (found,) = checks.warnings
     assert "{checkpoint_pth} is told by nothing" in found.message
     assert found.where == "monitoring.log_events.0.actions.0"
@@ -122,7 +122,7 @@ def test_what_something_tells_is_no_warning(checks: ActionChecks, text: str) -> 
         extract_groups={"step": "1"},
         actions=(Log(message=text),),
     )
-    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    checks.check_plan(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
     assert not checks.warnings
 
 
@@ -142,7 +142,7 @@ def test_a_value_where_none_may_stand_is_an_error_that_says_how_to_write_it(
     rule = LogEvent(
         name="r", pattern="(?P<l>.)", extract_groups={"loss": "l"}, actions=(action,)
     )
-    checks.look_at(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
+    checks.check_plan(plan(job("a"), monitoring=Monitoring(log_events=(rule,))))
     (found,) = checks.errors
     assert "no value from a log may stand" in found.message
     assert found.where == "monitoring.log_events.0.actions.0"
@@ -153,14 +153,16 @@ def test_a_start_condition_s_command_is_checked_as_a_rule_s(
     checks: ActionChecks,
 ) -> None:
     asks = CommandPasses(command=("sh", "-c", "test -f {runtime.a.path}"))
-    checks.look_at(plan(job("a"), job("b", 1, start_conditions=(asks,))))
+    checks.check_plan(plan(job("a"), job("b", 1, start_conditions=(asks,))))
     (found,) = checks.errors
     assert (found.job, found.where) == ("b", "start_conditions.0")
 
 
 def test_a_notification_is_no_script(checks: ActionChecks) -> None:
     for command in (("bash", "-c"), ("ssh", "node", "notify-send")):
-        checks.look_at(plan(job("a"), monitoring=Monitoring(notify_command=command)))
+        checks.check_plan(plan(job("a"), monitoring=Monitoring(notify_command=command)))
     assert [found.where for found in checks.errors] == ["notify.command"] * 2
-    checks.look_at(plan(job("a"), monitoring=Monitoring(notify_command=("mail", "x"))))
+    checks.check_plan(
+        plan(job("a"), monitoring=Monitoring(notify_command=("mail", "x")))
+    )
     assert len(checks.errors) == 2

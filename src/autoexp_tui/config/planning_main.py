@@ -215,7 +215,7 @@ def _plan(request: PlanningRequest) -> PlanningAnswer:
         errors: Iterable[Problem] = (*outcome.errors, *places.errors)
     else:
         checks = ActionChecks(composer.roots, _cwd(request))
-        checks.look_at(outcome.plan)
+        checks.check_plan(outcome.plan)
         told += told_once([*checks.warnings, *places.warnings])
         errors = told_once([*checks.errors, *places.errors])
     hydra = finder.check_hydra()

@@ -22,7 +22,7 @@ from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config import action_specs, condition_specs, rule_specs
-from autoexp_tui.config.validation_messages import problems_of
+from autoexp_tui.config.spec_building import describe_errors
 from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
 from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
@@ -386,7 +386,7 @@ def section(config: Mapping[str, object], name: str, model: type[Section]) -> Se
         return model.model_validate({} if value is None else value)
     except ValidationError as error:
         known = _known_keys(model)
-        raise SpecRefused(tuple(problems_of(error, name, known))) from None
+        raise SpecRefused(tuple(describe_errors(error, name, known))) from None
 
 
 @cache

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import UnionType
@@ -16,7 +16,6 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from autoexp_tui.config.validation_messages import problems_of
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.storage.model_json import collect_model_names
@@ -33,6 +32,13 @@ _POSITIVE: Final = ("timeout_seconds", "timeout", "cooldown_seconds", "max_attem
 _NOT_NEGATIVE: Final = ("min_size", "tail_bytes", "quarantine_after", "keep")
 _MAY_BE_EMPTY: Final = frozenset({"text"})
 """Required texts of which an empty one means something: a line without words."""
+_MISSING: Final = frozenset(
+    {"missing", "missing_argument", "missing_keyword_only_argument"}
+)
+_UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
+_NO_MAPPING: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
+_UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tuple"})
+"""Parts of a place that name a member of a union, not a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +114,7 @@ def built(kind: Kind, fields: Fields, where: str) -> Any:
         made = _adapter(kind.spec).validate_python(fields)
     except ValidationError as error:
         known = {problem.where for problem in findings.problems}
-        found = problems_of(error, where)
+        found = describe_errors(error, where)
         findings.problems += [p for p in found if p.where not in known]
         made = None
     _refuse_empty(kind, made, findings)
@@ -228,3 +234,44 @@ def texts(value: object) -> object:
         nested = isinstance(item, Sequence) and not isinstance(item, str)
         flat += item if nested else [item]
     return flat
+
+
+# ------------------------------------------------------------- pydantic's findings
+def describe_errors(
+    error: ValidationError,
+    where: str,
+    known: Mapping[tuple[str, ...], Iterable[str]] | None = None,
+) -> list[Problem]:
+    """One finding for each key; `known`: what keys there are, by the place above."""
+    found: dict[str, Problem] = {}
+    for item in error.errors(include_url=False):
+        problem = _describe_error(dict(item), where, known or {})
+        found.setdefault(problem.where, problem)
+    return list(found.values())
+
+
+def _describe_error(
+    item: Mapping[str, Any], where: str, known: Mapping[tuple[str, ...], Iterable[str]]
+) -> Problem:
+    path = tuple(str(part) for part in item["loc"] if _is_key(part))
+    place = ".".join(part for part in (where, *path) if part)
+    kind, given = str(item["type"]), item.get("input")
+    if kind in _MISSING:
+        return Problem("is missing", where=place)
+    if kind in _UNKNOWN:
+        hint = did_you_mean(path[-1], known.get(path[:-1], ()), "keys")
+        return Problem("is no key here", where=place, hint=hint)
+    if kind == "literal_error":
+        expected = str(item["ctx"]["expected"])
+        return Problem(f"is {given!r}; it may be {expected}", where=place)
+    if kind in _NO_MAPPING:
+        return Problem(f"is {given!r}, not a mapping", where=place)
+    wanted = str(item["msg"]).replace("Input should be ", "it should be ")
+    wanted = wanted.removeprefix("Value error, ")
+    return Problem(f"is {given!r}: {wanted}", where=place)
+
+
+def _is_key(part: object) -> bool:
+    if not isinstance(part, str):
+        return True
+    return part not in _UNSAID and "[" not in part
