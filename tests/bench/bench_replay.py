@@ -24,9 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 from tests.cockpit.ptys import OnTerminal
 from tests.storage.week_session import write_week
 
-from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.storage.journal import StoredPlans, read_session
-from autoexp_tui.storage.journal_history import PackedHistory
 from autoexp_tui.storage.session_dir import SessionDir
 
 KEYS = "jjkkjjkkGgjk]][[12"
@@ -47,19 +46,19 @@ def spread(seconds: Sequence[float]) -> str:
 
 def bench_jumps(session: SessionDir) -> None:
     start = time.perf_counter()
-    reel = Reel(PackedHistory(), StoredPlans(session))
-    for record in read_session(session):
-        reel.meet(record)
+    buffer = ReplayBuffer(read_session(session), StoredPlans(session))
+    while buffer.reading:
+        buffer.read()
     took = time.perf_counter() - start
-    print(f"fold          {len(reel):,} events in {took:.1f} s")
+    print(f"fold          {len(buffer):,} events in {took:.1f} s")
     gc.collect()
     gc.freeze()  # as the cockpit does once a session is open
     rng, seconds = random.Random(1), []
     for _ in range(500):
-        position = rng.randrange(len(reel))
+        position = rng.randrange(len(buffer))
         start = time.perf_counter()
-        reel.seek(position)
-        reel.snapshot(reel.begin, 1.0, playing=False)
+        buffer.seek(position)
+        buffer.snapshot(buffer.begin, 1.0, playing=False)
         seconds.append(time.perf_counter() - start)
     print(f"jump          {spread(seconds)}")
 

@@ -11,7 +11,7 @@ import pytest
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.options import CockpitOptions
 from autoexp_tui.engine.replay import ReplayHandle
-from autoexp_tui.engine.replay_buffer import ListedHistory, Reel
+from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.model.snapshot import Playback
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.seat import Seat
@@ -24,10 +24,9 @@ def told() -> Week:
 
 
 def replay_of(shown: Week, clock: ManualClock, *, playing: bool) -> ReplayHandle:
-    reel = Reel(ListedHistory(), {SHA: shown.plan})
-    for record in shown.records:
-        reel.meet(record)
-    return ReplayHandle(reel, clock, playing=playing)
+    buffer = ReplayBuffer(shown.records, {SHA: shown.plan})
+    buffer.read(len(shown.records) + 1)
+    return ReplayHandle(buffer, clock, playing=playing)
 
 
 @asynccontextmanager

@@ -8,21 +8,21 @@ from math import inf
 
 import pytest
 
-from autoexp_tui.engine.replay import AT_ONCE, FASTEST, Playing, ReplayHandle
-from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.engine.replay import AT_ONCE, FASTEST, Player, ReplayHandle
+from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.snapshot import Playback, Snapshot
 from autoexp_tui.testing.clock import ManualClock
-from tests.engine.test_reel import reel_of, small
+from tests.engine.test_replay_buffer import buffer_of, small
 
 
 @cache
-def shared() -> Reel:
-    return reel_of(small())
+def shared() -> ReplayBuffer:
+    return buffer_of(small())
 
 
-def playing(speed: float = 60.0, *, on: bool = True) -> Playing:
-    return Playing(shared(), speed=speed, playing=on, now=0.0)
+def playing(speed: float = 60.0, *, on: bool = True) -> Player:
+    return Player(shared(), speed=speed, playing=on, now=0.0)
 
 
 def playback(shown: Snapshot) -> Playback:
@@ -38,7 +38,7 @@ def test_time_passes_at_its_speed() -> None:
     machine = playing(60.0)
     machine.tick(10.0)
     assert machine.at == shared().begin + 600.0
-    assert machine.reel.position == shared().position_at(machine.at)
+    assert machine.buffer.position == shared().position_at(machine.at)
 
 
 def test_ages_are_counted_against_the_time_that_is_shown() -> None:
@@ -90,9 +90,9 @@ def test_at_the_end_it_stands_and_plays_from_the_beginning_again() -> None:
 
 def test_as_fast_as_it_goes_comes_in_bounded_parts() -> None:
     machine = playing(inf)
-    before = machine.reel.position
+    before = machine.buffer.position
     machine.tick(0.1)
-    assert machine.reel.position - before <= AT_ONCE + 10
+    assert machine.buffer.position - before <= AT_ONCE + 10
 
 
 def test_a_speed_that_cannot_be_kept_up_with_goes_on_in_parts(
@@ -111,10 +111,10 @@ def test_a_step_stands_on_the_commit_s_moment() -> None:
     machine = playing()
     machine.step(3)
     assert not machine.playing
-    assert machine.at == small().records[machine.reel.position - 1].t
-    after = machine.reel.position
+    assert machine.at == small().records[machine.buffer.position - 1].t
+    after = machine.buffer.position
     machine.step(-1)
-    assert machine.reel.position < after
+    assert machine.buffer.position < after
 
 
 def test_a_jump_is_kept_within_the_journal() -> None:
@@ -123,7 +123,7 @@ def test_a_jump_is_kept_within_the_journal() -> None:
     assert machine.at == shared().begin
     machine.jump(inf, 0.0)
     assert machine.at == shared().end
-    assert machine.reel.position == len(shared())
+    assert machine.buffer.position == len(shared())
 
 
 # --------------------------------------------------------------------- the handle
@@ -148,7 +148,7 @@ class Ear:
 
 
 def test_the_handle_shows_a_jump_without_making_anybody_wait() -> None:
-    handle = ReplayHandle(reel_of(small()), ManualClock(0.0), playing=False)
+    handle = ReplayHandle(buffer_of(small()), ManualClock(0.0), playing=False)
     ear = Ear()
     handle.subscribe(ear)
     end = small().records[-1].t
@@ -159,7 +159,7 @@ def test_the_handle_shows_a_jump_without_making_anybody_wait() -> None:
 
 
 def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:
-    handle = ReplayHandle(reel_of(small()), ManualClock(0.0), speed=inf)
+    handle = ReplayHandle(buffer_of(small()), ManualClock(0.0), speed=inf)
     ear = Ear()
     handle.subscribe(ear)
     handle.pace(1.0)
@@ -169,14 +169,14 @@ def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:
 
 
 def test_a_command_is_not_taken() -> None:
-    handle = ReplayHandle(reel_of(small()), ManualClock(0.0), playing=False)
+    handle = ReplayHandle(buffer_of(small()), ManualClock(0.0), playing=False)
     assert handle.read_only
     assert handle.send(Pause()) == ""
     handle.close()
 
 
 def test_older_events_are_read_from_the_history() -> None:
-    handle = ReplayHandle(reel_of(small()), ManualClock(0.0), playing=False)
+    handle = ReplayHandle(buffer_of(small()), ManualClock(0.0), playing=False)
     assert [one.seq for one in handle.earlier(50, 3)] == [47, 48, 49]
     assert [one.seq for one in handle.earlier(3, 9)] == [1, 2]
     handle.close()
@@ -185,7 +185,7 @@ def test_older_events_are_read_from_the_history() -> None:
 def test_a_fault_of_the_thread_is_kept() -> None:
     told: list[str] = []
     faulty = ReplayHandle(
-        reel_of(small()), ManualClock(0.0), playing=False, log_fault=told.append
+        buffer_of(small()), ManualClock(0.0), playing=False, log_fault=told.append
     )
     faulty.subscribe(lambda _snapshot: [][0])
     faulty.player.step(1)

@@ -255,32 +255,26 @@ def replay_handle(
         EnvironmentFailed: a file cannot be read.
     """
     from autoexp_tui.engine.replay import ReplayHandle
-    from autoexp_tui.engine.replay_buffer import Reel
-    from autoexp_tui.events.base import IllegalTransition
+    from autoexp_tui.engine.replay_buffer import ReplayBuffer
     from autoexp_tui.probes.clock import SystemClock
-    from autoexp_tui.storage.journal import StoredPlans, read_session
-    from autoexp_tui.storage.journal_history import PackedHistory
+    from autoexp_tui.storage.journal import DOES_NOT_FOLLOW, StoredPlans, read_session
     from autoexp_tui.storage.journal_pages import EarlierRecords
 
-    reel = Reel(PackedHistory(), StoredPlans(session), user=session.user)
-    records = read_session(session)
-    for record in records:
-        try:
-            reel.take_in(record)
-        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
-            raise JournalDamaged(
-                f"record {record.seq} does not follow from those before it: {error}",
-                str(session.path),
-                f"`autoexp-sessions check {session.id}` says more.",
-            ) from error
-        if len(reel) >= _FIRST_RECORDS and not record.more:
-            break
+    buffer = ReplayBuffer(
+        read_session(session), StoredPlans(session), user=session.user
+    )
+    try:
+        buffer.read(_FIRST_RECORDS)
+    except DOES_NOT_FOLLOW as error:
+        raise JournalDamaged(
+            f"record {len(buffer) + 1} does not follow from those before it: {error}",
+            str(session.path),
+            f"`autoexp-sessions check {session.id}` says more.",
+        ) from error
     with suppress(AutoexpError):  # met again, and told, where the reading comes to it
         for newest in EarlierRecords()(str(session.path), _BEYOND, 1):
-            reel.expect(newest.seq, newest.t)
-    return ReplayHandle(
-        reel, SystemClock(), speed=speed, log_fault=log_fault, rest=records
-    )
+            buffer.expect(newest.seq, newest.t)
+    return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)
 
 
 _FIRST_RECORDS = 250

@@ -1,6 +1,6 @@
 """The handle on a journal that was: plays it in its own time, or faster, or stands.
 
-`Playing` is the machine, with time as an argument; the handle drives it on a thread of
+`Player` is the machine, with time as an argument; the handle drives it on a thread of
 its own, so that no jump is ever waited for by the screen. What is pressed while a jump
 is under way is done next, and shown once.
 """
@@ -10,14 +10,13 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from autoexp_tui.engine.journal_loading import ReadingIn
 from autoexp_tui.engine.live import Listener
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.replay_buffer import Reel
+from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.snapshot import Role, Snapshot
@@ -35,26 +34,28 @@ AT_ONCE = 2000
 """Records that are folded before the screen may look."""
 
 
-class Playing:
+class Player:
     """Where a replay stands and how fast it goes. `now` is monotonic seconds."""
 
-    def __init__(self, reel: Reel, *, speed: float, playing: bool, now: float) -> None:
-        self.reel = reel
+    def __init__(
+        self, buffer: ReplayBuffer, *, speed: float, playing: bool, now: float
+    ) -> None:
+        self.buffer = buffer
         self.speed = speed
-        self.playing = playing and len(reel) > 0
-        self.at = reel.begin
+        self.playing = playing and len(buffer) > 0
+        self.at = buffer.begin
         self.goal: float | None = None
         """A moment to show as soon as the journal is read that far."""
         self.lags = False
         """Whether more has to be folded than was possible at once."""
         self._moved_at = now
-        reel.seek(reel.position_at(self.at))
+        buffer.seek(buffer.position_at(self.at))
 
     def toggle(self, now: float) -> None:
         """Play, or stand still; at the end, play from the beginning."""
         self._moved_at = now
-        if not self.playing and self.at >= self.reel.end:
-            self.jump(self.reel.begin, now)
+        if not self.playing and self.at >= self.buffer.end:
+            self.jump(self.buffer.begin, now)
         self.playing = not self.playing
 
     def pace(self, factor: float, now: float) -> None:
@@ -67,21 +68,21 @@ class Playing:
     def step(self, commits: int) -> None:
         """Go on by so many commits, and stand still."""
         self.playing, self.goal = False, None
-        reel = self.reel
-        reel.seek(reel.after_commits(commits))
-        place = reel.position - 1
-        self.at = reel.history.times[place] if place >= 0 else reel.begin
+        buffer = self.buffer
+        buffer.seek(buffer.after_commits(commits))
+        place = buffer.position - 1
+        self.at = buffer.history.times[place] if place >= 0 else buffer.begin
 
     def jump(self, t: float, now: float) -> None:
         """Show the moment `t`, or the nearest that there is; what is not read in yet
         once it is."""
-        wanted = max(self.reel.begin, min(t, self.reel.end))
+        wanted = max(self.buffer.begin, min(t, self.buffer.end))
         self._moved_at = now
-        if wanted > self.reel.read_until:
+        if wanted > self.buffer.read_until:
             self.goal = wanted
             return
         self.at, self.goal = wanted, None
-        self.reel.seek(self.reel.position_at(self.at))
+        self.buffer.seek(self.buffer.position_at(self.at))
 
     def tick(self, now: float) -> bool:
         """Go on to where it should be by `now`; whether anything moved.
@@ -94,20 +95,20 @@ class Playing:
             return self.at != before
         if not self.playing:
             return False
-        reel, gone = self.reel, max(0.0, now - self._moved_at)
+        buffer, gone = self.buffer, max(0.0, now - self._moved_at)
         self._moved_at = now
-        wanted = reel.end if self.speed == inf else self.at + gone * self.speed
-        wanted = min(wanted, reel.read_until)
-        position = reel.position_at(wanted)
-        most = reel.position + AT_ONCE
+        wanted = buffer.end if self.speed == inf else self.at + gone * self.speed
+        wanted = min(wanted, buffer.read_until)
+        position = buffer.position_at(wanted)
+        most = buffer.position + AT_ONCE
         self.lags = position > most
         if self.lags:
-            position = reel.whole(most)
-            wanted = reel.history.times[position - 1]
-        reel.seek(max(position, reel.position))
+            position = buffer.whole(most)
+            wanted = buffer.history.times[position - 1]
+        buffer.seek(max(position, buffer.position))
         moved = wanted > self.at
-        self.at = min(max(wanted, self.at), reel.end)
-        self.playing = self.at < reel.end
+        self.at = min(max(wanted, self.at), buffer.end)
+        self.playing = self.at < buffer.end
         return moved
 
     @property
@@ -117,7 +118,7 @@ class Playing:
 
     def snapshot(self) -> Snapshot:
         """What is shown now."""
-        return self.reel.snapshot(self.at, self.speed, playing=self.playing)
+        return self.buffer.snapshot(self.at, self.speed, playing=self.playing)
 
 
 class ReplayHandle:
@@ -129,29 +130,26 @@ class ReplayHandle:
 
     def __init__(
         self,
-        reel: Reel,
+        buffer: ReplayBuffer,
         clock: Clock,
         *,
         speed: float = 60.0,
         playing: bool = True,
         log_fault: Callable[[str], None] = lambda _text: None,
-        rest: Iterable[Recorded] = (),
     ) -> None:
         """Begin at the journal's beginning.
 
         Args:
-            reel: what was read in, at least the first commit.
+            buffer: what was read, at least the first commit; it reads on.
             clock: of this process; only its monotonic side is asked.
             speed: seconds of the session in one second; inf: as fast as it goes.
             playing: whether it plays at once.
             log_fault: keeps a traceback.
-            rest: what is to be read in yet.
         """
         self._clock = clock
-        self._reading = ReadingIn(reel, rest)
         self._log_fault = log_fault
-        self._playing = Playing(
-            reel, speed=speed, playing=playing, now=clock.monotonic()
+        self._player = Player(
+            buffer, speed=speed, playing=playing, now=clock.monotonic()
         )
         self._listeners: list[Listener] = []
         self._wishes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -172,7 +170,7 @@ class ReplayHandle:
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
         """The newest `count` records before record `seq`, oldest first."""
-        history = self._playing.reel.history
+        history = self._player.buffer.history
         stop = max(0, min(seq - 1, len(history)))
         return history.between(max(0, stop - count), stop)
 
@@ -203,19 +201,19 @@ class ReplayHandle:
     # ---------------------------------------------------------------------- player
     def toggle(self) -> None:
         """Play, or stand still."""
-        self._wishes.put(lambda: self._playing.toggle(self._clock.monotonic()))
+        self._wishes.put(lambda: self._player.toggle(self._clock.monotonic()))
 
     def pace(self, factor: float) -> None:
         """Play `factor` times as fast as now."""
-        self._wishes.put(lambda: self._playing.pace(factor, self._clock.monotonic()))
+        self._wishes.put(lambda: self._player.pace(factor, self._clock.monotonic()))
 
     def step(self, commits: int) -> None:
         """Go on by so many commits, and stand still."""
-        self._wishes.put(lambda: self._playing.step(commits))
+        self._wishes.put(lambda: self._player.step(commits))
 
     def jump(self, t: float) -> None:
         """Show the moment `t`."""
-        self._wishes.put(lambda: self._playing.jump(t, self._clock.monotonic()))
+        self._wishes.put(lambda: self._player.jump(t, self._clock.monotonic()))
 
     # ------------------------------------------------------------------ the thread
     def _run(self) -> None:
@@ -232,21 +230,22 @@ class ReplayHandle:
             if wish is None:
                 return False
             wish()
-        reading = self._reading.going_on
+        buffer = self._player.buffer
+        reading = buffer.reading
         if reading:
-            self._reading.go_on()
-        moved = self._playing.tick(self._clock.monotonic())
+            buffer.read_on()
+        moved = self._player.tick(self._clock.monotonic())
         if wishes or moved or reading:
-            arrived = not (self._playing.hurries or self._reading.going_on)
+            arrived = not (self._player.hurries or buffer.reading)
             self._show(at_once=bool(wishes) or arrived)
         return True
 
     def _made(self) -> Snapshot:
         """What is shown now, and what is still to come."""
-        shown, reading = self._playing.snapshot(), self._reading
-        if not (reading.words or reading.problem):
+        shown, buffer = self._player.snapshot(), self._player.buffer
+        doing, holding = buffer.progress, buffer.problem
+        if not (doing or holding):
             return shown
-        doing, holding = reading.words, reading.problem
         view = replace(shown.engine, doing=doing, holding=holding)
         return replace(shown, engine=view)
 
@@ -261,13 +260,13 @@ class ReplayHandle:
 
     def _next_wishes(self) -> list[Callable[[], None] | None]:
         """All that is wished; waits for the first, or for the next tick."""
-        playing = self._playing
-        patience = TICK_SECONDS if playing.playing else None
-        if self._reading.going_on:
+        player = self._player
+        patience = TICK_SECONDS if player.playing else None
+        if player.buffer.reading:
             patience = BREATH_SECONDS
         found = []
         try:
-            found.append(self._wishes.get(not playing.hurries, patience))
+            found.append(self._wishes.get(not player.hurries, patience))
             while True:
                 found.append(self._wishes.get_nowait())
         except queue.Empty:

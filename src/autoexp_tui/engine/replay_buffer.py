@@ -1,35 +1,46 @@
 """A journal that can be shown as of any moment: keyframes, and a fold from the nearest.
 
-Folded once, in order, while it is read in; every so many records the state is kept,
-so that going anywhere costs the records of one interval. States share their frozen
-records: a keyframe is a few mappings. There are never more keyframes than `MOST`, and
-fewer where each holds many jobs: the intervals double instead.
+Folded once, in order, by portions, while what was read already is shown; every so many
+records the state is kept, so that going anywhere costs the records of one interval.
+States share their frozen records: a keyframe is a few mappings. There are never more
+keyframes than `MOST`, and fewer where each holds many jobs: the intervals double
+instead. The records are kept compressed, and nothing is read from the disk again.
 
-Policy never runs again; what was decided then is shown as it was decided.
+Policy never runs again; what was decided then is shown as it was decided. Logs are not
+read again: the metrics that were noted give step, rate, newest values and curves.
 """
 
 from __future__ import annotations
 
+import pickle
+import threading
+import zlib
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any, Protocol
+from collections import OrderedDict
+from collections.abc import Iterable, MutableMapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
-from autoexp_tui.engine.replay_live import PlayedLives
 from autoexp_tui.engine.snapshot_publisher import Publisher
 from autoexp_tui.events import events
 from autoexp_tui.events.apply import apply
+from autoexp_tui.events.base import IllegalTransition
 from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.snapshot import (
+    Curve,
     EngineView,
     Landmark,
     LandmarkKind,
+    Live,
     Playback,
     Snapshot,
 )
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
+from autoexp_tui.model.verdicts import Why
 
 INTERVAL = 512
 """Records from one keyframe to the next, at first."""
@@ -40,200 +51,205 @@ ENTRIES = 2_000_000
 TAIL = 500
 """Events that a snapshot carries after a jump; older ones are read when asked for."""
 MOST_LANDMARKS = 5000
+PORTION = 200
+"""Records between two looks at what a person wishes: a few milliseconds."""
+MOST_POINTS = 64
+"""Of one curve; from there on every second point goes."""
+TREND = 16
+"""Points of the sparkline."""
+BLOCK = 256
+"""Records that are compressed together."""
+OPEN_BLOCKS = 24
+"""Blocks that are kept as records."""
 
 
-class History(Protocol):
-    """A journal's records in order, kept small, any stretch of them at hand."""
-
-    def __len__(self) -> int: ...
-
-    def add(self, record: Recorded) -> None:
-        """Keep one more."""
-        ...
-
-    @property
-    def times(self) -> Sequence[float]:
-        """The time of each record; never falls."""
-        ...
-
-    def ends_commit(self, place: int) -> bool:
-        """Whether the record at `place` is the last of its commit."""
-        ...
-
-    def between(self, start: int, stop: int) -> Sequence[Recorded]:
-        """The records from place `start` up to, and without, `stop`."""
-        ...
-
-
-class ListedHistory:
-    """A history that simply holds its records: for short ones."""
+class RecordHistory:
+    """A journal's records in order, about a tenth of their size on disk, any stretch
+    of them at hand. One thread adds, any may read."""
 
     def __init__(self) -> None:
-        self._records: list[Recorded] = []
-        self._times: list[float] = []
+        self.times = array("d")
+        """The time of each record; never falls."""
+        self._more = bytearray()
+        self._blocks: list[bytes] = []
+        self._newest: list[Recorded] = []
+        self._open: OrderedDict[int, Sequence[Recorded]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._records)
+        return len(self.times)
 
     def add(self, record: Recorded) -> None:
         """Keep one more."""
-        self._records.append(record)
-        self._times.append(record.t)
-
-    @property
-    def times(self) -> Sequence[float]:
-        """The time of each record."""
-        return self._times
+        self._more.append(record.more)
+        self._newest.append(record)
+        if len(self._newest) == BLOCK:
+            self._blocks.append(zlib.compress(pickle.dumps(self._newest), 1))
+            self._newest = []
+        self.times.append(record.t)  # the last: from here on it may be read
 
     def ends_commit(self, place: int) -> bool:
         """Whether the record at `place` is the last of its commit."""
-        return not self._records[place].more
+        return not self._more[place]
 
     def between(self, start: int, stop: int) -> Sequence[Recorded]:
         """The records from place `start` up to, and without, `stop`."""
-        return self._records[start:stop]
+        found: list[Recorded] = []
+        start, stop = max(0, start), min(stop, len(self))
+        while start < stop:
+            number, first = divmod(start, BLOCK)
+            part = self._block(number)[first : first + stop - start]
+            found.extend(part)
+            start += len(part)
+        return found
+
+    def _block(self, number: int) -> Sequence[Recorded]:
+        if number == len(self._blocks):
+            return self._newest
+        with self._lock:
+            known = self._open.get(number)
+            if known is None:
+                known = pickle.loads(zlib.decompress(self._blocks[number]))
+                self._open[number] = known
+                if len(self._open) > OPEN_BLOCKS:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(number)
+            return known
 
 
-class Forgetful(MutableMapping[str, Any]):
-    """Takes everything and keeps nothing: what only an engine needs to remember."""
+@dataclass(slots=True)
+class Fold:
+    """A session as its first `position` records make it."""
 
-    def __getitem__(self, key: str) -> Any:
-        raise KeyError(key)
-
-    def __setitem__(self, key: str, value: object) -> None:
-        pass
-
-    def __delitem__(self, key: str) -> None:
-        raise KeyError(key)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Keyframe:
-    """The session after `position` records; its containers belong to nobody else."""
-
-    position: int
     state: SessionState
-    lives: PlayedLives
+    lives: dict[str, Live] = field(default_factory=dict)
+    """Job -> its volatile side."""
+    position: int = 0
+
+    def take(self, records: Sequence[Recorded]) -> None:
+        """Take in the next records."""
+        state = self.state
+        for record in records:
+            apply(state, record)
+            update_lives(
+                self.lives, record, state.plan.monitoring.loss if state.plan else ""
+            )
+        self.position += len(records)
+        state.matches.clear()  # what only an engine needs to remember
+        state.commands.clear()
+
+    def copy(self) -> Fold:
+        """One whose containers belong to nobody else; frozen records are shared."""
+        parts: dict[str, Any] = {
+            part.name: getattr(self.state, part.name) for part in fields(self.state)
+        }
+        for name, part in parts.items():
+            if isinstance(part, dict | set | list) and name != "plans":
+                parts[name] = part.copy()
+        return Fold(SessionState(**parts), dict(self.lives), self.position)
 
     @property
     def entries(self) -> int:
         """How much it holds, in mapping entries."""
         parts = (getattr(self.state, part.name) for part in fields(self.state))
         maps = sum(len(part) for part in parts if isinstance(part, dict))
-        return maps + len(self.lives.jobs)
+        return maps + len(self.lives)
 
 
-@dataclass(slots=True)
-class Fold:
-    """A session as it is made of its records, one after the other."""
-
-    state: SessionState
-    lives: PlayedLives
-    position: int
-    """How many records it is made of."""
-
-    def fold(self, records: Sequence[Recorded]) -> None:
-        """Take in the next records."""
-        state, lives = self.state, self.lives
-        for record in records:
-            apply(state, record)
-            lives.take(record, state.plan.monitoring.loss if state.plan else "")
-        self.position += len(records)
-
-
-class Reel:
-    """Stands after some number of records of a history, and can stand anywhere."""
+class ReplayBuffer:
+    """Stands after some number of records of a journal, and can stand anywhere."""
 
     def __init__(
         self,
-        history: History,
+        records: Iterable[Recorded],
         plans: MutableMapping[str, Plan],
         *,
         interval: int = INTERVAL,
         user: str = "",
     ) -> None:
-        """Begin with an empty history.
+        """Begin with nothing read.
 
         Args:
-            history: keeps the records.
+            records: the journal's, oldest first; read by portions.
             plans: by the sha that records name.
             interval: records between two keyframes.
             user: the other user whose session it is; empty: one's own.
         """
-        self.history = history
+        self.history = RecordHistory()
+        self.problem = ""
+        """Why reading ended before the journal did; empty when all is well."""
+        self.reading = True
+        """Whether more is to be read."""
+        self.landmarks: list[Landmark] = []
+        self._records = iter(records)
         self._user = user
         self._interval = interval
-        self._shown = Fold(_fresh(plans), PlayedLives(), 0)
-        self._ahead: Fold | None = None
-        """What keyframes are made of while the journal is still read in."""
-        self.expected = 0
-        """Records of the journal that is read in; 0: not known."""
+        self._shown = Fold(SessionState(plans=plans))
+        self._ahead = self._shown.copy()
+        """What keyframes are made of."""
+        self._keyframes = [self._shown.copy()]
+        self._expected = 0
         self._expected_end = 0.0
         self._publisher = Publisher()
-        first = Keyframe(0, _own(self._shown.state), self._shown.lives.copy())
-        self._keyframes = [first]
-        self.landmarks: list[Landmark] = []
         self._gone: list[tuple[float, float]] = []
         self._orderly = False
         """Whether the newest engine gave the session back."""
 
-    # ------------------------------------------------------------------- reading in
+    # ---------------------------------------------------------------------- reading
     def expect(self, records: int, end: float) -> None:
-        """Of the journal that is read in: how many records, and when the last was."""
-        self.expected, self._expected_end = records, end
+        """Of the journal that is read: how many records, and when the last was."""
+        if self.reading:
+            self._expected, self._expected_end = records, end
 
-    def expect_no_more(self) -> None:
-        """All is read in."""
-        self.expected, self._expected_end = len(self), 0.0
-        self._ahead = None
+    @property
+    def progress(self) -> str:
+        """How far it has been read, for people; empty once that has ended."""
+        if not self.reading:
+            return ""
+        share = len(self) / max(1, self._expected, len(self))
+        return f"reading the journal: {share:.0%}"
 
-    def take_in(self, record: Recorded) -> None:
-        """Take in the next record, and stand where it stands.
+    def read(self, portion: int = PORTION) -> None:
+        """Read so many records, and on to the end of their commit.
 
         Raises:
-            IllegalTransition, KeyError, IndexError, ValueError: it does not follow.
+            AutoexpError: the journal cannot be read.
+            IllegalTransition, KeyError, IndexError, ValueError: a record does not
+                follow.
         """
-        if self._ahead is None:
-            self._ahead = self._at_the_end()
+        for record in self._records:
+            self._add(record)
+            portion -= 1
+            if portion <= 0 and not record.more:
+                return
+        self._stop_reading()
+
+    def read_on(self, portion: int = PORTION) -> None:
+        """`read`; what goes wrong is the `problem`, and ends the reading."""
+        try:
+            self.read(portion)
+        except AutoexpError as problem:
+            self._stop_reading(str(problem))
+        except (IllegalTransition, KeyError, IndexError, ValueError) as problem:
+            self._stop_reading(f"record {len(self)} does not follow: {problem}")
+
+    def _stop_reading(self, problem: str = "") -> None:
+        if problem:
+            self.problem = f"nothing is shown of what follows: {problem}"
+        self.reading = False
+        self._expected, self._expected_end = len(self), 0.0
+
+    def _add(self, record: Recorded) -> None:
         ahead = self._ahead
-        ahead.fold((record,))
+        ahead.take((record,))
         self.history.add(record)
         self._note_landmark(record)
         if ahead.position - self._keyframes[-1].position >= self._interval:
-            self._keep(ahead)
-
-    def _at_the_end(self) -> Fold:
-        """After all that was read in."""
-        frame = self._keyframes[-1]
-        fold = Fold(_own(frame.state), frame.lives.copy(), frame.position)
-        fold.fold(self.history.between(frame.position, len(self)))
-        return fold
-
-    def meet(self, record: Recorded) -> None:
-        """Take in the next record, and stand after it.
-
-        Raises:
-            IllegalTransition, KeyError, IndexError, ValueError: it does not follow.
-        """
-        self.history.add(record)
-        self._fold((record,))
-        self._note_landmark(record)
-        if self._shown.position - self._keyframes[-1].position >= self._interval:
-            self._keep(self._shown)
-
-    def _keep(self, fold: Fold) -> None:
-        frame = Keyframe(fold.position, _own(fold.state), fold.lives.copy())
-        self._keyframes.append(frame)
-        most = max(8, min(MOST, ENTRIES // max(1, frame.entries)))
-        if len(self._keyframes) > most:
-            self._keyframes = self._keyframes[::2]
-            self._interval *= 2
+            self._keyframes.append(ahead.copy())
+            most = max(8, min(MOST, ENTRIES // max(1, ahead.entries)))
+            if len(self._keyframes) > most:
+                self._keyframes = self._keyframes[::2]
+                self._interval *= 2
 
     def _note_landmark(self, record: Recorded) -> None:
         event = record.event
@@ -284,44 +300,36 @@ class Reel:
         """How many records had happened by the moment `t`, whole commits."""
         return self.whole(bisect_right(self.history.times, t))
 
-    def whole(self, position: int) -> int:
+    def whole(self, position: int, step: int = 1) -> int:
         """The position, moved on to the end of the commit that it lies in."""
         while 0 < position < len(self) and not self.history.ends_commit(position - 1):
-            position += 1
+            position += step
         return position
 
     def after_commits(self, commits: int) -> int:
         """The position `commits` further on, back when negative."""
         position, step = self._shown.position, 1 if commits > 0 else -1
         for _ in range(abs(commits)):
-            position += step
-            while 0 < position < len(self) and not self.history.ends_commit(
-                position - 1
-            ):
-                position += step
+            position = self.whole(position + step, step)
         return max(0, min(position, len(self)))
 
     def seek(self, position: int) -> None:
         """Stand after the first `position` records, from the nearest keyframe."""
         position = max(0, min(position, len(self)))
-        frame = self._keyframes[self._frame_before(position)]
+        near = bisect_right(self._keyframes, position, key=lambda one: one.position) - 1
+        frame = self._keyframes[near]
         if position < self._shown.position or frame.position > self._shown.position:
             self._restore(frame, position)
-        self._fold(self.history.between(self._shown.position, position))
+        records = self.history.between(self._shown.position, position)
+        self._shown.take(records)
+        self._publisher.note(records)
 
-    def _frame_before(self, position: int) -> int:
-        return bisect_right(self._keyframes, position, key=lambda f: f.position) - 1
-
-    def _restore(self, frame: Keyframe, position: int) -> None:
-        self._shown = Fold(_own(frame.state), frame.lives.copy(), frame.position)
+    def _restore(self, frame: Fold, position: int) -> None:
+        self._shown = frame.copy()
         self._publisher = Publisher()
         first = max(0, position - TAIL)
-        if first < self._shown.position:
-            self._publisher.note(self.history.between(first, self._shown.position))
-
-    def _fold(self, records: Sequence[Recorded]) -> None:
-        self._shown.fold(records)
-        self._publisher.note(records)
+        if first < frame.position:
+            self._publisher.note(self.history.between(first, frame.position))
 
     # ---------------------------------------------------------------------- showing
     def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:
@@ -337,13 +345,13 @@ class Reel:
             committed_at=at,
             user=self._user,
         )
-        shown = self._publisher.snapshot(state, view, self._shown.lives.jobs)
+        shown = self._publisher.snapshot(state, view, self._shown.lives)
         playback = Playback(
             begin=self.begin,
             end=self.end,
             at=at,
             position=self._shown.position,
-            length=max(self.expected, len(self)),
+            length=max(self._expected, len(self)),
             speed=speed,
             playing=playing,
             landmarks=tuple(self.landmarks),
@@ -355,18 +363,56 @@ class Reel:
         return any(begin < t < end for begin, end in self._gone)
 
 
-def _fresh(plans: MutableMapping[str, Plan]) -> SessionState:
-    state = SessionState(plans=plans)
-    state.matches = state.commands = Forgetful()
-    return state
+# ------------------------------------------------------- the volatile side of a job
+def update_lives(lives: dict[str, Live], record: Recorded, loss: str) -> None:
+    """Move on by one record; `loss` names the metric of the sparkline."""
+    match record.event:
+        case events.MetricsNoted(job=job) as noted:
+            lives[job] = _add_metrics(lives.get(job, Live()), noted, record.t, loss)
+        case events.JobReplanned(job=job, why=Why(code="other_overrides")):
+            lives.pop(job, None)
+        case events.RunBegan(job=job) if job in lives:
+            lives[job] = replace(
+                lives[job], rate=None, last_step_at=None, last_output_at=record.t
+            )
 
 
-def _own(state: SessionState) -> SessionState:
-    """A copy with containers of its own; frozen records are shared."""
-    parts: dict[str, Any] = {
-        part.name: getattr(state, part.name) for part in fields(state)
+def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> Live:
+    went_on = old.step is None or event.step > old.step
+    rate = old.rate
+    if old.step is not None and old.last_step_at is not None and t > old.last_step_at:
+        rate = (event.step - old.step) / (t - old.last_step_at) if went_on else rate
+    values = {name: float(value) for name, value in event.values.items()}
+    curves = {
+        **old.curves,
+        **{
+            name: _add_point(old.curves.get(name), event.step, value)
+            for name, value in values.items()
+        },
     }
-    for name, part in parts.items():
-        if isinstance(part, dict | set | list) and name != "plans":
-            parts[name] = part.copy()
-    return SessionState(**parts)
+    trend = curves[loss].values[-TREND:] if loss in curves else old.trend
+    return replace(
+        old,
+        step=event.step,
+        total=event.total or old.total,
+        rate=rate if rate and rate > 0 else None,
+        metrics={**old.metrics, **values},
+        result=old.result if event.result is None else float(event.result),
+        curves=curves,
+        trend=trend,
+        last_output_at=t,
+        last_step_at=t if went_on or old.last_step_at is None else old.last_step_at,
+    )
+
+
+def _add_point(curve: Curve | None, step: int, value: float) -> Curve:
+    """The curve with one point more; what a restart runs again is drawn again."""
+    if curve is None:
+        return Curve((step,), (value,))
+    steps, values = curve.steps, curve.values
+    if steps and step <= steps[-1]:
+        kept = sum(1 for one in steps if one < step)
+        steps, values = steps[:kept], values[:kept]
+    if len(steps) >= MOST_POINTS:
+        steps, values = steps[::2], values[::2]
+    return Curve((*steps, step), (*values, value))

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.engine.replay_buffer import ENTRIES, MOST, ListedHistory, Reel
-from autoexp_tui.engine.replay_live import MOST_POINTS
+from autoexp_tui.engine.replay_buffer import (
+    BLOCK,
+    ENTRIES,
+    MOST,
+    MOST_POINTS,
+    OPEN_BLOCKS,
+    RecordHistory,
+    ReplayBuffer,
+)
 from autoexp_tui.engine.snapshot_publisher import EVENT_TAIL
 from autoexp_tui.events import events
 from autoexp_tui.events.apply import apply
@@ -24,16 +32,19 @@ def small() -> Week:
     return week(31, note_seconds=1800, slots=4)
 
 
-def reel_of(told: Week, interval: int = 64) -> Reel:
-    reel = Reel(ListedHistory(), {SHA: told.plan}, interval=interval)
-    for record in told.records:
-        reel.meet(record)
-    return reel
+def buffer_of(told: Week, interval: int = 64) -> ReplayBuffer:
+    return read_all(told.records, interval)
+
+
+def read_all(records: Sequence[Recorded], interval: int = 64) -> ReplayBuffer:
+    buffer = ReplayBuffer(records, {SHA: small().plan}, interval=interval)
+    buffer.read(len(records) + 1)
+    return buffer
 
 
 @cache
-def reel() -> Reel:
-    return reel_of(small())
+def buffer() -> ReplayBuffer:
+    return buffer_of(small())
 
 
 def folded(records: tuple[Recorded, ...]) -> SessionState:
@@ -47,9 +58,9 @@ def folded(records: tuple[Recorded, ...]) -> SessionState:
 @given(st.lists(st.integers(0, 10**6), min_size=1, max_size=4))
 def test_every_position_shows_the_fold_up_to_there(places: list[int]) -> None:
     for place in places:
-        position = place % (len(reel()) + 1)
-        reel().seek(position)
-        shown = reel().snapshot(0.0, 1.0, playing=False)
+        position = place % (len(buffer()) + 1)
+        buffer().seek(position)
+        shown = buffer().snapshot(0.0, 1.0, playing=False)
         state = folded(small().records[:position])
         assert shown.jobs == tuple(state.jobs[name] for name in state.order)
         assert shown.seq == state.seq
@@ -58,11 +69,11 @@ def test_every_position_shows_the_fold_up_to_there(places: list[int]) -> None:
 
 
 def test_going_on_after_going_back_leaves_the_keyframes_as_they_were() -> None:
-    reel().seek(10)
-    reel().seek(len(reel()))
-    reel().seek(10)
+    buffer().seek(10)
+    buffer().seek(len(buffer()))
+    buffer().seek(10)
     state = folded(small().records[:10])
-    shown = reel().snapshot(0.0, 1.0, playing=False)
+    shown = buffer().snapshot(0.0, 1.0, playing=False)
     assert shown.jobs == tuple(state.jobs[name] for name in state.order)
 
 
@@ -71,7 +82,7 @@ def test_a_jump_folds_no_more_than_an_interval(
 ) -> None:
     from autoexp_tui.engine import replay_buffer as module
 
-    shown = reel_of(small(), interval=32)
+    shown = buffer_of(small(), interval=32)
     folds: list[Recorded] = []
 
     def counted(state: SessionState, record: Recorded) -> None:
@@ -86,7 +97,7 @@ def test_a_jump_folds_no_more_than_an_interval(
 
 
 def test_keyframes_never_outgrow_their_number() -> None:
-    shown = reel_of(small(), interval=1)
+    shown = buffer_of(small(), interval=1)
     assert len(shown._keyframes) <= MOST
 
 
@@ -95,14 +106,14 @@ def test_large_sessions_have_fewer_keyframes(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(module, "ENTRIES", 700)
     assert ENTRIES > 700
-    shown = reel_of(small(), interval=1)
+    shown = buffer_of(small(), interval=1)
     assert len(shown._keyframes) <= 16
 
 
 def test_the_newest_events_come_with_a_jump_back() -> None:
-    reel().seek(len(reel()))
-    reel().seek(300)
-    shown = reel().snapshot(0.0, 1.0, playing=False)
+    buffer().seek(len(buffer()))
+    buffer().seek(300)
+    shown = buffer().snapshot(0.0, 1.0, playing=False)
     assert [record.seq for record in shown.events[-3:]] == [298, 299, 300]
     assert len(shown.events) <= EVENT_TAIL
 
@@ -110,19 +121,19 @@ def test_the_newest_events_come_with_a_jump_back() -> None:
 def test_a_moment_amid_a_commit_shows_the_whole_commit() -> None:
     records = small().records
     place = next(n for n, record in enumerate(records) if record.more)
-    position = reel().position_at(records[place].t)
+    position = buffer().position_at(records[place].t)
     assert not records[position - 1].more
 
 
 def test_a_step_goes_over_a_commit_and_back() -> None:
     records = small().records
     place = next(n for n, record in enumerate(records) if record.more and n > 3)
-    reel().seek(place)
-    after = reel().after_commits(1)
+    buffer().seek(place)
+    after = buffer().after_commits(1)
     assert not records[after - 1].more
     assert all(record.more for record in records[place : after - 1])
-    reel().seek(after)
-    assert reel().after_commits(-1) == place
+    buffer().seek(after)
+    assert buffer().after_commits(-1) == place
 
 
 def test_landmarks_are_failures_questions_and_times_without_an_engine() -> None:
@@ -133,7 +144,7 @@ def test_landmarks_are_failures_questions_and_times_without_an_engine() -> None:
         if isinstance(record.event, events.JobEnded)
         and record.event.state is JobState.FAILED
     ]
-    marks = reel().landmarks
+    marks = buffer().landmarks
     assert [one.t for one in marks if one.kind == "failed"] == failed
     assert sum(1 for one in marks if one.kind == "asked") == 1
     gone = [one for one in marks if one.kind == "gone"]
@@ -145,31 +156,29 @@ def test_an_engine_that_gave_the_session_back_did_not_die() -> None:
     told = small()
     start = told.records[1].event
     assert isinstance(start, events.EngineStarted)
-    shown = Reel(ListedHistory(), {SHA: told.plan})
-    for record in told.records[:4]:
-        shown.meet(record)
     after: list[events.Event] = [
         events.EngineStopped(),
         events.EngineStarted(host="b", pid=1, gap_seconds=9),
     ]
-    for seq, event in enumerate(after, 5):
-        shown.meet(
-            Recorded(seq=seq, epoch=2, t=told.records[3].t, event_id="e", event=event)
-        )
-    assert shown.landmarks == []
+    t = told.records[3].t
+    further = [
+        Recorded(seq=seq, epoch=2, t=t, event_id="e", event=event)
+        for seq, event in enumerate(after, 5)
+    ]
+    assert read_all([*told.records[:4], *further]).landmarks == []
 
 
 def test_while_no_engine_lived_the_replay_says_so() -> None:
-    gone = next(one for one in reel().landmarks if one.kind == "gone")
+    gone = next(one for one in buffer().landmarks if one.kind == "gone")
     amid = (gone.t + gone.until) / 2
-    reel().seek(reel().position_at(amid))
-    assert not reel().snapshot(amid, 1.0, playing=False).engine.owner_alive
-    assert reel().snapshot(gone.until, 1.0, playing=False).engine.owner_alive
+    buffer().seek(buffer().position_at(amid))
+    assert not buffer().snapshot(amid, 1.0, playing=False).engine.owner_alive
+    assert buffer().snapshot(gone.until, 1.0, playing=False).engine.owner_alive
 
 
 def test_running_jobs_have_the_step_and_rate_that_were_noted() -> None:
-    reel().seek(len(reel()) // 2)
-    shown = reel().snapshot(0.0, 1.0, playing=False)
+    buffer().seek(len(buffer()) // 2)
+    shown = buffer().snapshot(0.0, 1.0, playing=False)
     running = [
         live
         for job, live in zip(shown.jobs, shown.live, strict=True)
@@ -181,3 +190,44 @@ def test_running_jobs_have_the_step_and_rate_that_were_noted() -> None:
         assert len(live.curves["loss"].steps) <= MOST_POINTS
         steps = live.curves["loss"].steps
         assert list(steps) == sorted(set(steps))
+
+
+# -------------------------------------------------------------- records kept small
+@cache
+def long() -> tuple[Recorded, ...]:
+    return tuple(week(31, note_seconds=300, slots=4).records)
+
+
+def packed() -> RecordHistory:
+    history = RecordHistory()
+    for record in long():
+        history.add(record)
+    return history
+
+
+def test_any_stretch_is_what_was_put_in() -> None:
+    history = packed()
+    assert len(long()) > 3 * BLOCK
+    for start, stop in ((0, 5), (BLOCK - 2, BLOCK + 2), (300, 300), (7, len(long()))):
+        assert tuple(history.between(start, stop)) == long()[start:stop]
+
+
+def test_what_lies_outside_is_nothing() -> None:
+    history = packed()
+    assert len(history.between(len(long()) - 2, len(long()) + 50)) == 2
+    assert history.between(-5, 1) == [long()[0]]
+
+
+def test_times_and_commits_need_no_record_to_be_opened() -> None:
+    history = packed()
+    assert list(history.times) == [record.t for record in long()]
+    found = [history.ends_commit(place) for place in range(len(long()))]
+    assert found == [not record.more for record in long()]
+    assert not history._open
+
+
+def test_few_blocks_stay_open() -> None:
+    history = packed()
+    for start in range(0, len(long()), BLOCK):
+        history.between(start, start + 1)
+    assert len(history._open) <= OPEN_BLOCKS
