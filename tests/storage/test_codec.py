@@ -55,7 +55,7 @@ from autoexp_tui.storage.plan_codec import (
     encode_job,
     encode_plan,
 )
-from autoexp_tui.telemetry.curves import Curves, Thinned, Trend
+from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 
 from .strategies import values_of
 
@@ -439,7 +439,7 @@ def test_a_mapping_of_any_kind_is_written() -> None:
 
 
 def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
-    loss = Thinned()
+    loss = ThinnedCurve()
     for step in range(3):
         loss.add(step, step / 2)
     live = Live(curves=Curves({"loss": loss}), trend=Trend(loss))

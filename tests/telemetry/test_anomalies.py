@@ -34,78 +34,90 @@ def falling(end: int) -> list[tuple[int, float]]:
     return [(step, 10.0 * 0.9 ** (step / 10)) for step in range(0, end, 10)]
 
 
-def test_a_healthy_loss_gives_no_finding() -> None:
-    assert said(falling(500)) == []
+def flat(begin: int, end: int) -> list[tuple[int, float]]:
+    return [(step, 2.0) for step in range(begin, end, 10)]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_loss_that_is_no_number_is_found_once(value: float) -> None:
-    assert said([(1, 2.0), (2, value), (3, value)]) == [(2, "nan")]
+def swap_pairs(dots: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    pairs = zip(dots[1::2], dots[::2], strict=True)
+    return [dot for pair in pairs for dot in pair]
 
 
-def test_a_first_loss_that_is_no_number_is_found() -> None:
-    assert said([(1, math.nan)]) == [(1, "nan")]
-
-
-def test_a_loss_that_is_a_number_again_clears() -> None:
-    assert said([(1, math.nan), (2, 2.0), (3, math.nan)]) == [
-        (1, "nan"),
-        (2, "-nan"),
-        (3, "nan"),
-    ]
-
-
-def test_a_flat_loss_is_found_once_and_clears_when_it_falls() -> None:
-    flat = [(step, 2.0) for step in range(0, 150, 10)]
-    assert said([*flat, (150, 1.97)]) == [(100, "plateau"), (150, "-plateau")]
-
-
-def test_a_loss_that_falls_just_enough_is_not_flat() -> None:
-    dots = [(step, 2.0 * 0.985 ** (step / 90)) for step in range(0, 1000, 10)]
-    assert said(dots) == []
-
-
-def test_a_negative_loss_that_falls_is_not_flat() -> None:
-    assert said([(step, -1.0 - step / 100) for step in range(0, 1000, 10)]) == []
-
-
-def test_a_loss_far_above_its_minimum_is_found_once() -> None:
-    dots = [(1, 2.0), (2, 2.0), (3, 2.9), (4, 3.1), (5, 3.2)]
-    assert said(dots) == [(4, "divergence")]
-
-
-def test_a_divergence_clears_half_way_down() -> None:
-    dots = [(1, 2.0), (2, 2.0), (3, 3.1), (4, 2.6), (5, 2.4)]
-    assert said(dots) == [(3, "divergence"), (5, "-divergence")]
-
-
-def test_few_observations_are_not_judged() -> None:
-    assert said([(1, 1.0), (2, 9.0)], Anomalies(min_points=3)) == []
-
-
-def test_a_loss_that_is_no_number_is_found_from_the_first_observation() -> None:
-    assert said([(1, math.nan)], Anomalies(min_points=99)) == [(1, "nan")]
-
-
-def test_a_resumed_run_is_measured_by_itself() -> None:
-    low = [(step, 1.0) for step in range(50)]
-    assert said([*low, (10, 1.6), (11, 1.6), (12, 1.6), (13, 1.6)]) == []
+def number(*values: float) -> list[tuple[int, float]]:
+    """Values at steps 1, 2, 3 ..."""
+    return list(enumerate(values, 1))
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("dots", "found"),
     [
-        Anomalies(nan="off", min_points=1),
-        Anomalies(flat_share=None, min_points=1, nan="off"),
+        (falling(500), []),
+        (number(2.0, math.nan, math.nan), [(2, "nan")]),
+        (number(2.0, math.inf, math.inf), [(2, "nan")]),
+        (number(2.0, -math.inf, -math.inf), [(2, "nan")]),
+        (number(math.nan, 2.0, math.nan), [(1, "nan"), (2, "-nan"), (3, "nan")]),
+        ([(9, 2.0), (8, math.nan)], [(8, "nan")]),
+        ([*flat(0, 150), (150, 1.97)], [(100, "plateau"), (150, "-plateau")]),
+        ([(n, 2.0 * 0.985 ** (n / 90)) for n in range(0, 1000, 10)], []),
+        ([(n, -1.0 - n / 100) for n in range(0, 1000, 10)], []),
+        (
+            [*flat(0, 160), *flat(50, 160)],
+            [(100, "plateau"), (60, "-plateau"), (150, "plateau")],
+        ),
+        (swap_pairs(flat(0, 300)), [(110, "plateau")]),
+        (number(2.0, 2.0, 2.9, 3.1, 3.2), [(4, "divergence")]),
+        (
+            number(2.0, 2.0, 3.1, 2.6, 2.4),
+            [(3, "divergence"), (5, "-divergence")],
+        ),
+        (number(1.0, 9.0), []),
+        ([*((n, 1.0) for n in range(50)), *((n, 1.6) for n in range(10, 14))], []),
+        (
+            [
+                *((n, 1.0) for n in range(100, 104)),
+                *((50, 3.0), (51, 3.0), (52, 3.0), (53, 5.0)),
+            ],
+            [(53, "divergence")],
+        ),
+    ],
+    ids=[
+        "a healthy loss",
+        "nan is found once",
+        "inf is found once",
+        "-inf is found once",
+        "a loss that is a number again clears",
+        "a late line that is no number",
+        "a flat loss is found once and clears when it falls",
+        "a loss that falls just enough",
+        "a negative loss that falls",
+        "a flat loss is measured from the step that a run returns to",
+        "lines that come late begin nothing anew",
+        "a loss far above its minimum is found once",
+        "a divergence clears half way down",
+        "few observations",
+        "a resumed run is measured by itself",
+        "a rise is measured from the minimum since a return",
     ],
 )
-def test_what_is_switched_off_is_not_found(settings: Anomalies) -> None:
-    assert said([(1, math.nan), (2, 2.0), (3, 2.0)], settings) == []
+def test_what_is_ill_is_found(
+    dots: list[tuple[int, float]], found: list[tuple[int, str]]
+) -> None:
+    assert said(dots) == found
 
 
-def test_a_rise_is_not_found_when_switched_off() -> None:
-    settings = Anomalies(divergence="off", min_points=1)
-    assert said([(1, 2.0), (2, 9.0)], settings) == []
+@pytest.mark.parametrize(
+    ("dots", "settings", "found"),
+    [
+        (number(math.nan), Anomalies(min_points=99), [(1, "nan")]),
+        (number(math.nan, 2.0, 2.0), Anomalies(nan="off", min_points=1), []),
+        (number(2.0, 9.0), Anomalies(divergence="off", min_points=1), []),
+        (flat(0, 500), Anomalies(flat_share=None, min_points=1), []),
+    ],
+)
+def test_settings_say_what_is_ill(
+    dots: list[tuple[int, float]], settings: Anomalies, found: list[tuple[int, str]]
+) -> None:
+    assert said(dots, settings) == found
 
 
 def test_a_finding_tells_its_numbers() -> None:
@@ -131,28 +143,3 @@ def test_findings_alternate_and_can_be_told(dots: list[tuple[int, float]]) -> No
             assert finding.code in CODES
             assert sentence(Why(finding.code, finding.args), 0.0)
             json.dumps(finding.args, allow_nan=False)
-
-
-def flat(begin: int, end: int) -> list[tuple[int, float]]:
-    return [(step, 2.0) for step in range(begin, end, 10)]
-
-
-def test_a_flat_loss_is_measured_from_the_step_that_a_run_returns_to() -> None:
-    found = said([*flat(0, 160), *flat(50, 160)])
-    assert found == [(100, "plateau"), (60, "-plateau"), (150, "plateau")]
-
-
-def test_lines_that_come_late_begin_nothing_anew() -> None:
-    early, late = flat(0, 300)[::2], flat(0, 300)[1::2]
-    swapped = [dot for pair in zip(late, early, strict=True) for dot in pair]
-    assert [code for _, code in said(swapped)] == ["plateau"]
-
-
-def test_a_rise_is_measured_from_the_minimum_since_a_return() -> None:
-    before = [(step, 1.0) for step in range(100, 104)]
-    after = [(50, 3.0), (51, 3.0), (52, 3.0), (53, 5.0)]
-    assert said([*before, *after]) == [(53, "divergence")]
-
-
-def test_a_late_line_that_is_no_number_is_found() -> None:
-    assert said([(9, 2.0), (8, math.nan)]) == [(8, "nan")]

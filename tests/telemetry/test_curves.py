@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.snapshot import Curve
-from autoexp_tui.telemetry.curves import Curves, Thinned, Trend, trend
+from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend, compute_trend
 
 VALUES = st.floats(-1e6, 1e6)
 
 
-def thinned(dots: list[tuple[int, float]], most: int = 16) -> Thinned:
-    series = Thinned(most)
+def thinned(dots: list[tuple[int, float]], most: int = 16) -> ThinnedCurve:
+    series = ThinnedCurve(most)
     for step, value in dots:
         series.add(step, value)
     return series
@@ -79,7 +79,7 @@ def test_what_is_not_finite_is_left_out(value: float) -> None:
 
 
 def test_where_it_was_not_finite_is_kept_however_long_the_run() -> None:
-    series = Thinned(16)
+    series = ThinnedCurve(16)
     for step in range(10_000):
         series.add(step, math.nan if step % 50 == 7 else float(step))
     gaps = series.curve().gaps
@@ -96,7 +96,7 @@ def test_a_resumed_run_cuts_where_it_was_not_finite_too() -> None:
 def test_ever_so_many_points_stay_small() -> None:
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    many = [Thinned() for _ in range(20)]
+    many = [ThinnedCurve() for _ in range(20)]
     for step in range(10_000):
         for series in many:
             series.add(step, 2.0 + step % 1000 / 1e3)
@@ -116,7 +116,7 @@ def test_a_curve_is_the_same_object_until_a_point_comes() -> None:
 
 
 def test_an_empty_series_is_an_empty_curve() -> None:
-    assert rows(Thinned().curve()) == []
+    assert rows(ThinnedCurve().curve()) == []
 
 
 def test_points_of_a_long_series_lie_evenly() -> None:
@@ -125,17 +125,17 @@ def test_points_of_a_long_series_lie_evenly() -> None:
 
 
 def test_a_short_trend_is_the_values() -> None:
-    assert trend([3.0, 2.0, 1.0], 4) == (3.0, 2.0, 1.0)
+    assert compute_trend([3.0, 2.0, 1.0], 4) == (3.0, 2.0, 1.0)
 
 
 def test_a_trend_is_the_means_of_equal_stretches() -> None:
-    assert trend([4.0, 2.0, 3.0, 1.0], 2) == (3.0, 2.0)
+    assert compute_trend([4.0, 2.0, 3.0, 1.0], 2) == (3.0, 2.0)
 
 
 @given(st.lists(st.floats(allow_nan=True), max_size=300), st.integers(1, 40))
 def test_a_trend_is_bounded_and_finite(values: list[float], n: int) -> None:
     small = [value if abs(value) < 1e300 else math.nan for value in values]
-    numbers = trend(small, n)
+    numbers = compute_trend(small, n)
     assert len(numbers) <= n
     assert all(math.isfinite(number) for number in numbers)
 
@@ -157,7 +157,10 @@ def test_a_curve_that_was_taken_stays_as_it_was_whenever_it_is_looked_at(
 
 def test_a_trend_is_that_of_the_curve_as_it_was_taken() -> None:
     dots = [(step, float(step)) for step in range(100)]
-    series, expected = thinned(dots, 512), trend(thinned(dots, 512).curve().values, 8)
+    series, expected = (
+        thinned(dots, 512),
+        compute_trend(thinned(dots, 512).curve().values, 8),
+    )
     taken = Trend(series, 8)
     series.add(100, 1e9)
     assert tuple(taken) == expected

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import LogEvent, applies_to_stage
 from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule
-from autoexp_tui.text.patterns import MAX_LINE
 
 SAVED = LogEvent(
     name="saved",
@@ -80,33 +79,13 @@ def test_a_rule_that_matches_once_is_not_looked_for_again() -> None:
     assert (len(first), Scanner(rules).scan(b"a\n", 4, seen), seen) == (1, [], {"r"})
 
 
-def test_each_state_of_a_progress_bar_is_a_line() -> None:
-    data = b"10%\r20% error\r30%\n"
-    assert found(substring("error"), data) == [Match("r", 4, "20% error")]
-
-
 def test_anchors_hold_for_each_state_of_a_progress_bar() -> None:
     assert [match.offset for match in found(regex("^2.%$"), b"10%\r20%\r30%\n")] == [4]
-
-
-def test_windows_line_ends_are_no_part_of_a_line() -> None:
-    assert found(regex("done$"), b"done\r\n")[0].line == "done"
 
 
 def test_bad_utf8_is_replaced_and_offsets_stay_bytes() -> None:
     data = b"\xff\xfe\xc3\xa4\nrank \xff error\n"
     assert found(substring("error"), data) == [Match("r", 5, "rank ? error")]
-
-
-def test_text_beyond_ascii_is_found() -> None:
-    assert found(regex("Größe=(\\d+)"), "ok\nGröße=5\n".encode())[0].line == "Größe=5"
-
-
-def test_the_far_end_of_a_very_long_line_is_not_looked_at() -> None:
-    long = b"x" * MAX_LINE
-    assert found(substring("error"), long + b"error\nerror\n") == [
-        Match("r", MAX_LINE + 6, "error")
-    ]
 
 
 def test_a_match_keeps_a_bounded_part_of_its_line() -> None:

@@ -212,15 +212,6 @@ def test_the_step_and_the_last_one_are_read(
     assert (point.step, point.total) == (step, total)
 
 
-def test_a_bar_that_starts_anew_each_epoch_counts_no_steps() -> None:
-    assert only(f"Epoch 3: {BAR}").step == 1
-
-
-def test_a_log_without_steps_counts_its_own_points() -> None:
-    read = points("{'loss': 3.0}\n{'loss': 2.0}\n{'eval_loss': 2.5}\n{'loss': 1.0}")
-    assert [point.step for point in read] == [1, 2, 2, 3]
-
-
 def test_values_below_their_step_belong_to_it() -> None:
     read = points("step 80/100\n  loss: 2.9\n  val loss: 3.0\nstep 81/100\n  loss: 2.8")
     assert [(point.step, sorted(point.values)) for point in read] == [
@@ -241,29 +232,38 @@ def test_the_steps_of_an_evaluation_do_not_turn_training_back() -> None:
     ]
 
 
-def test_a_resumed_run_goes_back() -> None:
-    read = points("step 80 loss 2\nstep 60 loss 3")
-    assert [point.step for point in read] == [80, 60]
+@pytest.mark.parametrize(
+    ("text", "steps"),
+    [
+        (f"Epoch 3: {BAR}", [1]),
+        (
+            "{'loss': 3.0}\n{'loss': 2.0}\n{'eval_loss': 2.5}\n{'loss': 1.0}",
+            [1, 2, 2, 3],
+        ),
+        ("step 80 loss 2\nstep 60 loss 3", [80, 60]),
+        (
+            "step 198/200 loss 3\nstep 200/200 loss 2\nfinal loss: 1.5\nloss 2",
+            [198, 200, 200, 200],
+        ),
+        ("step 600/600 loss 2\nloss 1.5\nloss 1.4", [600, 600, 600]),
+        ("resumes at step 500: loss 2\nloss 1.5\nloss 1.4", [500, 501, 502]),
+    ],
+    ids=[
+        "a bar that starts anew each epoch counts no steps",
+        "a log without steps counts its own points",
+        "a resumed run goes back",
+        "a line without a step is none where the log tells its steps",
+        "a counted step never passes the last one",
+        "after one told step alone points are counted",
+    ],
+)
+def test_each_point_has_a_step(text: str, steps: list[int]) -> None:
+    assert [point.step for point in points(text)] == steps
 
 
 def test_the_last_step_holds_until_another_is_told() -> None:
     read = points("step 80/100 loss 2\nstep 81 loss 2")
     assert [point.total for point in read] == [100, 100]
-
-
-def test_a_line_without_a_step_is_none_where_the_log_tells_its_steps() -> None:
-    read = points("step 198/200 loss 3\nstep 200/200 loss 2\nfinal loss: 1.5\nloss 2")
-    assert [point.step for point in read] == [198, 200, 200, 200]
-
-
-def test_a_counted_step_never_passes_the_last_one() -> None:
-    read = points("step 600/600 loss 2\nloss 1.5\nloss 1.4")
-    assert [point.step for point in read] == [600, 600, 600]
-
-
-def test_after_one_told_step_alone_points_are_counted() -> None:
-    read = points("resumes at step 500: loss 2\nloss 1.5\nloss 1.4")
-    assert [point.step for point in read] == [500, 501, 502]
 
 
 @pytest.mark.parametrize(

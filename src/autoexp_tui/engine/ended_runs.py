@@ -13,7 +13,7 @@ from typing import Final
 from autoexp_tui.engine.run_telemetry import Track
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.snapshot import Live
-from autoexp_tui.telemetry.curves import trend
+from autoexp_tui.telemetry.curves import compute_trend
 
 MOST_WHOLE: Final = 500
 """Ended jobs whose curves are held: those that ended, or were opened, last."""
@@ -53,7 +53,7 @@ class EndedRuns:
         if not track.says_anything:
             return
         curve = track.curves.get(track.result_metric)
-        values = trend(curve.curve().values, TREND_POINTS) if curve else ()
+        values = compute_trend(curve.curve().values, TREND_POINTS) if curve else ()
         self._left[job] = Live(
             step=track.step,
             total=total,

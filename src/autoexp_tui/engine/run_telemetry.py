@@ -15,7 +15,7 @@ from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
-from autoexp_tui.telemetry.curves import Thinned
+from autoexp_tui.telemetry.curves import ThinnedCurve
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import RunWatch
 from autoexp_tui.telemetry.log_rules import MatchLimits
@@ -160,7 +160,7 @@ class Track:
     gpu_at: float | None = None
     curve_points: int = 512
     """Of each curve, at most."""
-    curves: dict[str, Thinned] = field(default_factory=dict)
+    curves: dict[str, ThinnedCurve] = field(default_factory=dict)
     newest: dict[str, float] = field(default_factory=dict)
     newest_at: dict[str, int] = field(default_factory=dict)
     """Metric -> the step of its newest value."""
@@ -260,7 +260,7 @@ class Track:
             self.best = _better_value(self.rules.result.mode, self.best, value)
         self.newest_at[name] = at
         if name not in self.curves:
-            self.curves[name] = Thinned(self.curve_points)
+            self.curves[name] = ThinnedCurve(self.curve_points)
         self.curves[name].add(at, value)
 
     def _claims(self, rank: Rank, name: str) -> bool:

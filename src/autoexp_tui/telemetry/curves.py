@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias, overload
 
@@ -26,7 +27,7 @@ _MOST_GAPS: Final = 16
 _MOST_STEP: Final = (1 << 63) - 1
 
 
-class Thinned:
+class ThinnedCurve:
     """A metric over its steps in at most `max_points` points.
 
     The first and the newest point are always among them. A step that comes again, or
@@ -36,17 +37,8 @@ class Thinned:
     """
 
     __slots__ = (
-        "_first",
-        "_frozen",
-        "_gaps",
-        "_last",
-        "_most",
-        "_open",
-        "_room",
-        "_shared",
-        "_size",
-        "_steps",
-        "_values",
+        *("_first", "_gaps", "_last", "_most", "_open", "_room", "_size"),
+        *("_snapshot", "_steps", "_values"),
     )
 
     def __init__(self, max_points: int = 512) -> None:
@@ -56,7 +48,8 @@ class Thinned:
         self._size = 1
         """Points of a full bucket."""
         self._steps = array("q")
-        """Of the full buckets, two each: of the lowest and of the highest point."""
+        """Of the full buckets, two each: of the lowest and of the highest point.
+        Arrays are replaced, never changed: snapshots share them."""
         self._values = array("d")
         self._open: _Bucket | None = None
         self._room = 1
@@ -64,124 +57,110 @@ class Thinned:
         self._first: _Dot | None = None
         self._last: _Dot | None = None
         self._gaps: tuple[int, ...] = ()
-        self._frozen: Frozen | None = None
-        self._shared = False
-        """With a `Frozen`: the full buckets are copied before they change."""
+        self._snapshot: CurveSnapshot | None = None
 
     def add(self, step: int, value: float) -> None:
         """Take the next point of the log."""
         step = min(step, _MOST_STEP)
-        last = self._last
-        if last is not None and step <= last[0]:
+        self._snapshot = None
+        if self._last is not None and step <= self._last[0]:
             self._cut(step)
-        if self._gaps and step <= self._gaps[-1]:
-            self._gaps = tuple(gap for gap in self._gaps if gap < step)
-        self._frozen = None
+        self._gaps = tuple(gap for gap in self._gaps if gap < step)
         if not math.isfinite(value):
             half = _MOST_GAPS // 2
-            gaps = self._gaps
-            kept = (*gaps[:half], *gaps[half:][-half + 1 :])
-            self._gaps = (*kept, step)
+            newest = self._gaps[half:][-half + 1 :]
+            self._gaps = (*self._gaps[:half], *newest, step)
             return
-        self._last = dot = (step, value)
-        if self._first is None:
-            self._first = dot
-        self._put(dot)
+        self._last = (step, value)
+        self._first = self._first or self._last
+        self._put(self._last)
 
     def _put(self, dot: _Dot) -> None:
-        bucket = self._open
-        self._open = _joined(bucket, (dot, dot)) if bucket else (dot, dot)
+        self._open = _join(self._open, (dot, dot)) if self._open else (dot, dot)
         self._room -= 1
-        if self._room == 0:
-            self._keep(self._open)
-            self._open, self._room = None, self._size
-            if len(self._steps) > 2 * self._most:
-                self._halve()
+        if self._room:
+            return
+        low, high = self._open
+        self._steps = self._steps + array("q", (low[0], high[0]))
+        self._values = self._values + array("d", (low[1], high[1]))
+        self._open, self._room = None, self._size
+        if len(self._steps) > 2 * self._most:
+            self._halve()
 
-    def _keep(self, bucket: _Bucket) -> None:
-        if self._shared:  # with whoever took the curve as it was
-            self._steps, self._values = self._steps[:], self._values[:]
-            self._shared = False
-        for step, value in bucket:
-            self._steps.append(step)
-            self._values.append(value)
-
-    def _buckets(self) -> list[_Bucket]:
-        """The full ones, oldest first."""
+    def _load(self) -> list[_Bucket]:
+        """The full buckets, oldest first."""
         dots = list(zip(self._steps, self._values, strict=True))
         return list(zip(dots[::2], dots[1::2], strict=True))
 
-    def _fill(self, buckets: Sequence[_Bucket]) -> None:
-        self._steps, self._values, self._shared = array("q"), array("d"), False
-        for bucket in buckets:
-            self._keep(bucket)
+    def _store(self, buckets: Sequence[_Bucket]) -> None:
+        self._steps = array("q", [step for pair in buckets for step, _ in pair])
+        self._values = array("d", [value for pair in buckets for _, value in pair])
 
     def _halve(self) -> None:
         """Join buckets in pairs; an odd one stays open, half full."""
-        full, size = self._buckets(), self._size
-        pairs = zip(full[::2], full[1::2], strict=False)
-        self._fill([_joined(one, two) for one, two in pairs])
-        odd = len(full) % 2 == 1
+        full, size = self._load(), self._size
+        self._store([_join(*pair) for pair in zip(full[::2], full[1::2], strict=False)])
         self._size = 2 * size
+        odd = len(full) % 2 == 1
         self._open, self._room = (full[-1], size) if odd else (None, 2 * size)
 
     def _cut(self, step: int) -> None:
         """Forget everything from `step` on."""
-        self._frozen = None
-        full = self._buckets()
-        kept = [*full, self._open] if self._open else full
+        kept = [*self._load(), self._open] if self._open else self._load()
         self._open, self._room = None, self._size
-        while kept and kept[-1][0][0] >= step and kept[-1][1][0] >= step:
+        while kept and min(kept[-1])[0] >= step:
             kept.pop()
         if kept:
-            kept[-1] = _before(kept[-1], step)
-        self._fill(kept)
-        self._last = _newest(kept[-1]) if kept else None
+            kept[-1] = _trim(kept[-1], step)
+        self._store(kept)
+        self._last = max(kept[-1]) if kept else None
         if self._first is not None and self._first[0] >= step:
             self._first = None
 
     def curve(self) -> Curve:
         """The points in order of steps; the same object until a point is added."""
-        return self.frozen().curve()
+        return self.snapshot().curve()
 
-    def frozen(self) -> Frozen:
+    def snapshot(self) -> CurveSnapshot:
         """The curve as it is now, to be made when somebody looks at it."""
-        if self._frozen is None:
+        if self._snapshot is None:
             ends = (self._first, *(self._open or ()), self._last)
-            self._frozen = Frozen(self._steps, self._values, ends, self._gaps)
-            self._shared = True
-        return self._frozen
+            self._snapshot = CurveSnapshot(self._steps, self._values, ends, self._gaps)
+        return self._snapshot
 
     def __len__(self) -> int:
         return len(self.curve().steps)
 
 
-class Frozen:
+def _join(one: _Bucket, two: _Bucket) -> _Bucket:
+    low = two[0] if two[0][1] < one[0][1] else one[0]
+    high = two[1] if two[1][1] > one[1][1] else one[1]
+    return low, high
+
+
+def _trim(bucket: _Bucket, step: int) -> _Bucket:
+    """What of a bucket lies before `step`; one of its points does."""
+    low, high = bucket
+    return (low if low[0] < step else high), (high if high[0] < step else low)
+
+
+@dataclass(slots=True)
+class CurveSnapshot:
     """A curve that nobody has looked at yet; may be looked at from any thread."""
 
-    __slots__ = ("_curve", "_ends", "_gaps", "_steps", "_values")
-
-    def __init__(
-        self,
-        steps: array[int],
-        values: array[float],
-        ends: tuple[_Dot | None, ...],
-        gaps: tuple[int, ...],
-    ) -> None:
-        self._steps = steps
-        self._values = values
-        self._ends = ends
-        self._gaps = gaps
-        self._curve: Curve | None = None
+    _steps: array[int]
+    _values: array[float]
+    _ends: tuple[_Dot | None, ...]
+    _gaps: tuple[int, ...]
+    _curve: Curve | None = None
 
     def curve(self) -> Curve:
         """The points in order of steps; always the same object."""
         if self._curve is None:
             dots = dict(zip(self._steps, self._values, strict=True))
-            dots |= {dot[0]: dot[1] for dot in self._ends if dot is not None}
-            steps, values = (
-                zip(*sorted(dots.items()), strict=True) if dots else ((), ())
-            )
+            dots |= dict(filter(None, self._ends))
+            steps = tuple(sorted(dots))
+            values = tuple(dots[step] for step in steps)
             self._curve = Curve(steps, values, self._gaps)
         return self._curve
 
@@ -189,28 +168,28 @@ class Frozen:
 class Curves(Mapping[str, Curve]):
     """The curves of a run by metric, each made when it is looked at."""
 
-    __slots__ = ("_frozen",)
+    __slots__ = ("_curves",)
 
-    def __init__(self, curves: Mapping[str, Thinned]) -> None:
-        self._frozen = {name: curve.frozen() for name, curve in curves.items()}
+    def __init__(self, curves: Mapping[str, ThinnedCurve]) -> None:
+        self._curves = {name: curve.snapshot() for name, curve in curves.items()}
 
     def __getitem__(self, name: str) -> Curve:
-        return self._frozen[name].curve()
+        return self._curves[name].curve()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._frozen)
+        return iter(self._curves)
 
     def __len__(self) -> int:
-        return len(self._frozen)
+        return len(self._curves)
 
 
 class Trend(Sequence[float]):
-    """A curve in a few numbers, see `trend`, made when they are looked at."""
+    """A curve in a few numbers, see `compute_trend`, made when they are looked at."""
 
     __slots__ = ("_curve", "_most", "_numbers")
 
-    def __init__(self, curve: Thinned, most: int = 32) -> None:
-        self._curve = curve.frozen()
+    def __init__(self, curve: ThinnedCurve, most: int = 32) -> None:
+        self._curve = curve.snapshot()
         self._most = most
         self._numbers: tuple[float, ...] | None = None
 
@@ -219,34 +198,18 @@ class Trend(Sequence[float]):
     @overload
     def __getitem__(self, place: slice) -> Sequence[float]: ...
     def __getitem__(self, place: int | slice) -> float | Sequence[float]:
-        return self._made()[place]
+        return self._compute()[place]
 
     def __len__(self) -> int:
-        return len(self._made())
+        return len(self._compute())
 
-    def _made(self) -> tuple[float, ...]:
+    def _compute(self) -> tuple[float, ...]:
         if self._numbers is None:
-            self._numbers = trend(self._curve.curve().values, self._most)
+            self._numbers = compute_trend(self._curve.curve().values, self._most)
         return self._numbers
 
 
-def _joined(one: _Bucket, two: _Bucket) -> _Bucket:
-    low = two[0] if two[0][1] < one[0][1] else one[0]
-    high = two[1] if two[1][1] > one[1][1] else one[1]
-    return low, high
-
-
-def _before(bucket: _Bucket, step: int) -> _Bucket:
-    """What of a bucket lies before `step`; one of its points does."""
-    low, high = bucket
-    return (low if low[0] < step else high), (high if high[0] < step else low)
-
-
-def _newest(bucket: _Bucket) -> _Dot:
-    return max(bucket)
-
-
-def trend(values: Sequence[float], n: int = 32) -> tuple[float, ...]:
+def compute_trend(values: Sequence[float], n: int = 32) -> tuple[float, ...]:
     """`values` in at most `n` numbers for a sparkline: means of equal stretches.
 
     The last stretch ends with the newest value; what is not finite is left out.

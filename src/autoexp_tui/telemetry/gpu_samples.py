@@ -7,14 +7,14 @@ keeps the newest sample and bounded curves of the means.
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from autoexp_tui.model.snapshot import GpuLoad
-from autoexp_tui.telemetry.curves import Thinned
+from autoexp_tui.telemetry.curves import ThinnedCurve
+from autoexp_tui.telemetry.metric_files import parse_json_object
 
 BUSY: Final = "gpu_util"
 MEMORY: Final = "gpu_mem"
@@ -34,7 +34,7 @@ class GpuTrack:
     newest: dict[str, float] = field(default_factory=dict)
     """Means over the GPUs, and where they are few each one, by metric: per cent of
     time, per cent of memory, watts."""
-    curves: dict[str, Thinned] = field(default_factory=dict)
+    curves: dict[str, ThinnedCurve] = field(default_factory=dict)
     """Over seconds since the first sample."""
     idle_seconds: float = 0.0
     """For how long every sample said that none of them did anything."""
@@ -43,7 +43,7 @@ class GpuTrack:
 
     def feed(self, data: bytes) -> bool:
         """Take whole lines; whether a sample was among them."""
-        samples = list(_samples(data))
+        samples = list(_parse_samples(data))
         for t, loads in samples:
             self._take(t, loads)
         return bool(samples)
@@ -51,73 +51,64 @@ class GpuTrack:
     def _take(self, t: float, loads: tuple[GpuLoad, ...]) -> None:
         self._began = t if self._began is None else self._began
         self.loads = loads
-        self.newest = _metrics(loads)
+        self.newest = _summarize(loads)
         for name, value in self.newest.items():
-            curve = self.curves.setdefault(name, Thinned(_CURVE_POINTS))
+            curve = self.curves.setdefault(name, ThinnedCurve(_CURVE_POINTS))
             curve.add(max(0, int(t - self._began)), value)
         idle = all(load.busy_percent == 0.0 for load in loads)
         self._idle_since = (self._idle_since or t) if idle else None
         self.idle_seconds = max(0.0, t - self._idle_since) if self._idle_since else 0.0
 
 
-def _metrics(loads: tuple[GpuLoad, ...]) -> dict[str, float]:
+def _summarize(loads: tuple[GpuLoad, ...]) -> dict[str, float]:
+    """Means over the GPUs, and where they are few each one."""
     columns = {
         BUSY: [load.busy_percent for load in loads],
-        MEMORY: [_memory(load) for load in loads],
+        MEMORY: [_measure_memory(load) for load in loads],
         POWER: [load.watts for load in loads],
     }
-    found = {name: mean for name, some in columns.items() if (mean := _mean(some)) >= 0}
+    found: dict[str, float] = {}
+    for name, column in columns.items():
+        known = [value for value in column if value is not None]
+        if known:
+            found[name] = math.fsum(known) / len(known)
     if 1 < len(loads) <= _APART:
-        for name in (BUSY, MEMORY):
-            label = name.removeprefix("gpu_")
-            found |= {
-                f"gpu{index}_{label}": value
-                for index, value in enumerate(columns[name])
-                if value is not None
-            }
+        found |= {
+            f"gpu{index}_{name.removeprefix('gpu_')}": value
+            for name in (BUSY, MEMORY)
+            for index, value in enumerate(columns[name])
+            if value is not None
+        }
     return found
 
 
-def _memory(load: GpuLoad) -> float | None:
+def _measure_memory(load: GpuLoad) -> float | None:
+    """Per cent in use; None: it does not tell."""
     if load.used_mib is None or not load.total_mib:
         return None
     return 100.0 * load.used_mib / load.total_mib
 
 
-def _mean(values: Iterable[float | None]) -> float:
-    """-1: nobody told."""
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else -1.0
-
-
 # ------------------------------------------------------------------------- samples
-def _samples(data: bytes) -> Iterator[tuple[float, tuple[GpuLoad, ...]]]:
+def _parse_samples(data: bytes) -> Iterator[tuple[float, tuple[GpuLoad, ...]]]:
     for line in data.split(b"\n"):
-        record = _parsed(line)
-        t, gpus = _number(record.get("t")), record.get("gpus")
+        record = parse_json_object(line) or {}
+        t, gpus = _parse_number(record.get("t")), record.get("gpus")
         if t is not None and isinstance(gpus, list) and gpus:
-            yield t, tuple(_load(gpu) for gpu in gpus[:_MOST_GPUS])
+            yield t, tuple(_parse_load(gpu) for gpu in gpus[:_MOST_GPUS])
 
 
-def _parsed(line: bytes) -> Mapping[str, object]:
-    try:
-        found: object = json.loads(line)
-    except (ValueError, RecursionError):  # torn by a full disk
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _load(gpu: object) -> GpuLoad:
-    told = gpu if isinstance(gpu, dict) else {}
+def _parse_load(gpu: object) -> GpuLoad:
+    fields = gpu if isinstance(gpu, dict) else {}
     return GpuLoad(
-        busy_percent=_number(told.get("util_percent")),
-        used_mib=_number(told.get("used_mib")),
-        total_mib=_number(told.get("total_mib")),
-        watts=_number(told.get("watts")),
+        busy_percent=_parse_number(fields.get("util_percent")),
+        used_mib=_parse_number(fields.get("used_mib")),
+        total_mib=_parse_number(fields.get("total_mib")),
+        watts=_parse_number(fields.get("watts")),
     )
 
 
-def _number(value: object) -> float | None:
+def _parse_number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if math.isfinite(value) else None

@@ -150,11 +150,20 @@ def compile_rule_pattern(rule: LogEvent) -> Pattern:
     if not rule.pattern:
         raise ValueError(f"rule {rule.name}: its pattern is empty")
     is_literal = rule.pattern_type == "substring"
+    return compile_pattern(f"rule {rule.name}", rule.pattern, is_literal=is_literal)
+
+
+def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pattern:
+    """A pattern for lines; `is_literal`: a text that is looked for as it is.
+
+    Raises:
+        ValueError: it is refused; the message begins with `where`.
+    """
     try:
-        return (literal_pattern if is_literal else compile_line_pattern)(rule.pattern)
+        return literal_pattern(source) if is_literal else compile_line_pattern(source)
     except PatternRefused as error:
-        where = f"rule {rule.name}: {rule.pattern!r}"
-        raise ValueError(f"{where} {error.problem}: {error.hint}") from error
+        problem = f"{source!r} {error.problem}: {error.hint}"
+        raise ValueError(f"{where}: {problem}") from error
 
 
 # ---------------------------------------------------------------------- limits

@@ -166,13 +166,19 @@ class _JsonLines:
     """A JSON object a line; nested keys are joined by dots."""
 
     def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
-        if not line.lstrip().startswith(b"{"):
-            return None
-        try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):  # torn, or not meant for us
-            return None
-        return offset, dict(_flatten(found, "", 0))
+        record = parse_json_object(line)
+        return None if record is None else (offset, dict(_flatten(record, "", 0)))
+
+
+def parse_json_object(line: bytes) -> _Record | None:
+    """The JSON object that a line is; None: it is torn, or none."""
+    if not line.lstrip().startswith(b"{"):
+        return None
+    try:
+        found: _Record = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found
 
 
 def _flatten(record: _Record, prefix: str, depth: int) -> Iterator[tuple[str, object]]:

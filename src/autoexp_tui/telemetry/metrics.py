@@ -15,7 +15,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias, TypeGuard
 
 from autoexp_tui.model.rules import MetricPattern
-from autoexp_tui.telemetry.log_rules import find_number
+from autoexp_tui.telemetry.log_rules import compile_pattern, find_number
 from autoexp_tui.telemetry.metric_lines import (
     Reading,
     find_loss,
@@ -26,14 +26,7 @@ from autoexp_tui.telemetry.metric_lines import (
     split_lines,
 )
 from autoexp_tui.text.metric_names import STEP, canonical_name
-from autoexp_tui.text.patterns import (
-    MAX_LINE,
-    LineSearch,
-    Pattern,
-    PatternRefused,
-    compile_line_pattern,
-    readable,
-)
+from autoexp_tui.text.patterns import MAX_LINE, LineSearch, Pattern, readable
 
 
 class Point(NamedTuple):
@@ -105,11 +98,7 @@ def compile_metric(metric: MetricPattern) -> CompiledMetric:
     Raises:
         ValueError: its pattern is refused, or has no group.
     """
-    try:
-        pattern = compile_line_pattern(metric.pattern)
-    except PatternRefused as error:
-        where = f"metric {metric.name}: {metric.pattern!r}"
-        raise ValueError(f"{where} {error.problem}: {error.hint}") from error
+    pattern = compile_pattern(f"metric {metric.name}", metric.pattern)
     if not pattern.groups:
         raise ValueError(f"metric {metric.name}: the pattern has no group")
     return CompiledMetric(canonical_name(metric.name), pattern)

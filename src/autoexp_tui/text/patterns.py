@@ -85,7 +85,7 @@ def compile_line_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
     Raises:
         PatternRefused: RE2 lacks it, means it otherwise, or it is too large.
     """
-    options = _options(_MEMORY, lines=True)
+    options = _make_options(_MEMORY, lines=True)
     options.case_sensitive = not ignore_case
     return _compile(source, options)
 
@@ -97,7 +97,7 @@ def compile_text_pattern(source: str) -> Pattern:
     Raises:
         PatternRefused: RE2 lacks it, means it otherwise, or it is too large.
     """
-    return _compile(source, _options(_MEMORY, lines=False))
+    return _compile(source, _make_options(_MEMORY, lines=False))
 
 
 def literal_pattern(text: str) -> Pattern:
@@ -106,15 +106,14 @@ def literal_pattern(text: str) -> Pattern:
     Raises:
         PatternRefused: no UTF-8 spells it.
     """
-    return compile_line_pattern(re2.escape(_encoded(text)).decode())
+    return compile_line_pattern(re2.escape(_encode(text)).decode())
 
 
 def readable(data: bytes) -> bytes:
     """`data` as it is searched, of the same length: with `\\n` for each `\\r`, and `?`
     for each byte that is no UTF-8."""
-    if not data.isascii():
-        data = data.decode("utf-8", "surrogateescape").encode("utf-8", "replace")
-    return data.replace(b"\r", b"\n") if b"\r" in data else data
+    text = data if data.isascii() else read_text(data).encode()
+    return text.replace(b"\r", b"\n") if b"\r" in text else text
 
 
 def read_text(data: bytes) -> str:
@@ -129,7 +128,7 @@ def readable_text(data: bytes) -> bytes:
 
 
 # ------------------------------------------------------------------------ compiling
-def _options(memory: int, *, lines: bool) -> Any:
+def _make_options(memory: int, *, lines: bool) -> Any:
     options = re2.Options()
     options.log_errors = False  # a search that lacks memory goes on, slower
     options.max_mem = memory
@@ -138,12 +137,12 @@ def _options(memory: int, *, lines: bool) -> Any:
 
 
 def _compile(source: str, options: Any) -> Pattern:
-    _encoded(source)
-    tokens = list(_tokens(source))
+    _encode(source)
+    tokens = list(_split_tokens(source))
     _refuse(tokens)
     line = "".join(_LINE_EDGES.get(text, text) for _, text in tokens)
     try:
-        regex = re2.compile(_encoded(f"(?m){source}"), options)
+        regex = re2.compile(_encode(f"(?m){source}"), options)
     except re2.error as error:
         raise PatternRefused(*_explain(error)) from error
     if regex.programsize > MAX_SIZE:
@@ -153,7 +152,7 @@ def _compile(source: str, options: Any) -> Pattern:
     return Pattern(source, regex.groups, names, regex.programsize, line, regex)
 
 
-def _encoded(source: str) -> bytes:
+def _encode(source: str) -> bytes:
     try:
         return source.encode()
     except UnicodeEncodeError as error:
@@ -226,7 +225,7 @@ _LINE_EDGES: Final = {r"\A": "^", r"\z": "$"}
 """The ends of a text, as the ends of its lines."""
 
 
-def _tokens(source: str) -> Iterator[tuple[str, str]]:
+def _split_tokens(source: str) -> Iterator[tuple[str, str]]:
     """(kind, text) of what a pattern consists of."""
     at, inside = 0, False
     while at < len(source):
@@ -267,7 +266,7 @@ class LineSearch:
     """Finds the lines that any of some line patterns match, in one pass."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self._any = _alternation(patterns)
+        self._any = _compile_any(patterns)
         self.size = sum(pattern.size for pattern in patterns)
         """Instructions: what a byte of text costs at worst."""
 
@@ -286,10 +285,10 @@ class LineSearch:
             start = end + 1
 
 
-def _alternation(patterns: Sequence[Pattern]) -> Any:
+def _compile_any(patterns: Sequence[Pattern]) -> Any:
     """What matches where any of some patterns does."""
     either = "|".join(f"(?:{pattern.line})" for pattern in patterns)
-    options = _options(_MEMORY_OF_ALL, lines=True)
+    options = _make_options(_MEMORY_OF_ALL, lines=True)
     options.never_capture = True
     try:
         return re2.compile(f"(?m){either}".encode(), options)
