@@ -31,7 +31,6 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.backends.custom import working_directory_left_out
-from autoexp_tui.config import sweep_overrides
 from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, written
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.config.hydra_errors import (
@@ -52,6 +51,10 @@ from autoexp_tui.config.job_template import (
 from autoexp_tui.config.job_view import SWITCH, JobView
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.config.settings import closed_keys
+from autoexp_tui.config.sweep_overrides import (
+    apply_sweep_overrides,
+    split_sweep_overrides,
+)
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.planning.ports import CannotCompose
@@ -60,7 +63,7 @@ from autoexp_tui.probes.config_files import (
     find_config,
     list_configs,
 )
-from autoexp_tui.probes.yaml_files import routed, shown
+from autoexp_tui.probes.yaml_files import route_entry, show_path
 from autoexp_tui.probes.yaml_limits import too_deep
 from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
 
@@ -119,7 +122,7 @@ class HydraComposer:
         """How often Hydra composed: one for the base, one for each job."""
         self._parser = OverridesParser.create()
         self._parsed: dict[str, Override] = {}
-        ours, rest = sweep_overrides.split(map(rewrite_override, overrides))
+        ours, rest = split_sweep_overrides(map(rewrite_override, overrides))
         self._sweep_overrides = ours
         self._overrides = tuple(map(_routed_search_path, rest))
         self._base: DictConfig | None = None
@@ -326,7 +329,7 @@ class HydraComposer:
             problem = Problem(f"is {node!r}, not a mapping", where="sweep", hint=hint)
             raise CannotCompose((problem,))
         values = [self._parse(text) for text in self._sweep_overrides]
-        return sweep_overrides.applied(sweep, values)
+        return apply_sweep_overrides(sweep, values)
 
     def _anchor(
         self, view: OmegaView | JobView, keys: Sequence[str] = DIRECTORIES
@@ -402,7 +405,7 @@ class HydraComposer:
         primary = find_config(self.config_ref, self.roots)
         if primary is None:
             return CannotCompose((self._no_primary(),))
-        where = shown(str(primary))
+        where = show_path(str(primary))
         keys = self._known_keys() if known else ()
         groups = self._group_names() if known else ()
         problem = compose_problem(
@@ -414,14 +417,14 @@ class HydraComposer:
         place, name = os.path.split(self.config_ref)
         message = f"`{self.config_ref}` is a path; --config-ref takes a config's name"
         hint = f"--config-dir {place} --config-ref {name}, if that is the directory"
-        return Problem(message, where=shown(str(self.config_dir)), hint=hint)
+        return Problem(message, where=show_path(str(self.config_dir)), hint=hint)
 
     def _no_primary(self) -> Problem:
         names = list_configs(self.roots)
         slip = slip_of(self.config_ref, names)
         hint = did_you_mean(slip or self.config_ref, names, "configs")
         message = f"there is no config `{self.config_ref}`"
-        return Problem(message, where=shown(str(self.config_dir)), hint=hint)
+        return Problem(message, where=show_path(str(self.config_dir)), hint=hint)
 
     def _known_keys(self) -> Sequence[str]:
         """Every key of the primary config, for near misses."""
@@ -498,7 +501,7 @@ def _routed_search_path(text: str) -> str:
     entries = [
         entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
     ]
-    return f"{key}=[{','.join(repr(routed(entry)) for entry in entries)}]"
+    return f"{key}=[{','.join(repr(route_entry(entry)) for entry in entries)}]"
 
 
 def _is_path(name: str) -> bool:

@@ -25,7 +25,7 @@ from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.custom import search_working_directory
-from autoexp_tui.probes.yaml_files import SCHEME, YamlFiles, routed
+from autoexp_tui.probes.yaml_files import SCHEME, YamlFiles, route_entry
 
 _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""
@@ -101,7 +101,7 @@ class SearchPath(ConfigSearchPathImpl):
         self, provider: str, path: str, anchor: SearchPathQuery | None = None
     ) -> None:
         """Add a place, in front of what stays last."""
-        super().append(provider, str(routed(path)), anchor)
+        super().append(provider, str(route_entry(path)), anchor)
         self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
 
 

@@ -24,7 +24,7 @@ from autoexp_tui.config.sweep_places import (
     walk,
 )
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.probes.yaml_files import shown
+from autoexp_tui.probes.yaml_files import show_path
 from autoexp_tui.sweep.provenance import Entries, Origins
 
 _PLACED: Final = re.compile(r"^(?P<path>.+?\.ya?ml):(?P<line>\d+)")
@@ -109,7 +109,7 @@ class KeyPlaces:
     ) -> Place | None:
         """Where a sweep sets a key."""
         spots = [
-            (found[0], (shown(str(file.path)), found[1]))
+            (found[0], (show_path(str(file.path)), found[1]))
             for file in self.files
             if parts[0] != "sweep" and (root := _sweep_of(file)) is not None
             for found in [find_in_sweep(root, parts, entries, of_value=of_value)]
@@ -123,7 +123,7 @@ class KeyPlaces:
             if tuple(parts[:size]) == file.package:
                 depth, line = walk(file.root, parts[size:])
                 if depth:
-                    spots.append((depth + size, (shown(str(file.path)), line)))
+                    spots.append((depth + size, (show_path(str(file.path)), line)))
         return _deepest(spots)
 
 

@@ -63,7 +63,7 @@ from autoexp_tui.planning.ports import (
 from autoexp_tui.planning.replan_job import job_with
 from autoexp_tui.planning.validate import told_once
 from autoexp_tui.probes.config_files import config_dir, config_roots, state_dir
-from autoexp_tui.probes.yaml_files import parse_yaml, read_text, refused
+from autoexp_tui.probes.yaml_files import make_refusal, parse_yaml, read_text
 from autoexp_tui.storage.plan_codec import encode_job, encode_plan
 from autoexp_tui.storage.provenance import (
     RecordBuilder,
@@ -333,7 +333,7 @@ def _sweep_in(path: str) -> Mapping[str, object]:
     found = tree.get("sweep", tree) if isinstance(tree, dict) else tree
     if not isinstance(found, dict):
         hint = "a sweep is a mapping: type, and params, configs or groups"
-        raise refused(f"holds {found!r}, not a sweep", path, hint)
+        raise make_refusal(f"holds {found!r}, not a sweep", path, hint)
     return found
 
 

@@ -24,7 +24,9 @@ _OPEN: Final = frozenset({"params", "configs", "grids", "defaults", "base_values
 """Below these, a key that is added is one literal key, dots and all."""
 
 
-def split(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_sweep_overrides(
+    texts: Iterable[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(overrides into `sweep`, all others), each in order."""
     ours: list[str] = []
     others: list[str] = []
@@ -33,7 +35,7 @@ def split(texts: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(ours), tuple(others)
 
 
-def applied(
+def apply_sweep_overrides(
     sweep: Mapping[str, object] | None, overrides: Sequence[Override]
 ) -> Mapping[str, object] | None:
     """`sweep` with the overrides; itself is left as it was.
@@ -47,14 +49,14 @@ def applied(
     problems = [
         problem
         for override in overrides
-        if (problem := _apply(changed, override)) is not None
+        if (problem := _apply_one(changed, override)) is not None
     ]
     if problems:
         raise CannotCompose(tuple(problems))
     return changed
 
 
-def _apply(sweep: dict[str, object], override: Override) -> Problem | None:
+def _apply_one(sweep: dict[str, object], override: Override) -> Problem | None:
     segments = tuple(override.key_or_group.split(".")[1:])
     found = _locate(sweep, segments)
     if found is not None:
@@ -68,13 +70,13 @@ def _apply(sweep: dict[str, object], override: Override) -> Problem | None:
         sweep, segments, override.value()
     ):
         return None
-    return _reaches_nothing(sweep, override, segments)
+    return _describe_miss(sweep, override, segments)
 
 
 def _locate(container: Any, segments: tuple[str, ...]) -> tuple[Any, Any] | None:
     """Where the path ends: the last container, and the key in it."""
     for length in range(len(segments), 0, -1):
-        key = _key(container, ".".join(segments[:length]))
+        key = _find_key(container, ".".join(segments[:length]))
         if key is None:
             continue
         rest = segments[length:]
@@ -84,7 +86,7 @@ def _locate(container: Any, segments: tuple[str, ...]) -> tuple[Any, Any] | None
     return None
 
 
-def _key(container: Any, text: str) -> Any:
+def _find_key(container: Any, text: str) -> Any:
     """`text` as a key or position that the container has; None: it has not."""
     if isinstance(container, dict):
         return text if text in container else None
@@ -103,7 +105,7 @@ def _add(sweep: dict[str, object], segments: tuple[str, ...], value: object) -> 
         container = found[0][found[1]] if found else sweep
         if not isinstance(container, dict):
             return False
-        if _literal_below(head):
+        if _takes_literal_keys(head):
             container[".".join(rest)] = value
         else:
             _nest(container, rest, value)
@@ -111,7 +113,7 @@ def _add(sweep: dict[str, object], segments: tuple[str, ...], value: object) -> 
     return False
 
 
-def _literal_below(head: tuple[str, ...]) -> bool:
+def _takes_literal_keys(head: tuple[str, ...]) -> bool:
     names = [segment for segment in head if not segment.isdigit()]
     return bool(names) and names[-1] in _OPEN
 
@@ -124,17 +126,17 @@ def _nest(container: dict[str, object], rest: tuple[str, ...], value: object) ->
     container[rest[-1]] = value
 
 
-def _reaches_nothing(
+def _describe_miss(
     sweep: Mapping[str, object], override: Override, segments: tuple[str, ...]
 ) -> Problem:
-    known = sorted(_paths(sweep, ""))
+    known = sorted(_list_paths(sweep, ""))
     key = ".".join(segments)
     hint = did_you_mean(key, known, "keys of the sweep")
     where = f"override {override.input_line}"
     return Problem("names nothing in the sweep", where=where, hint=f"{hint}; + adds")
 
 
-def _paths(container: object, prefix: str) -> Iterable[str]:
+def _list_paths(container: object, prefix: str) -> Iterable[str]:
     if isinstance(container, Mapping):
         items: Iterable[tuple[object, object]] = container.items()
     elif isinstance(container, list):
@@ -144,4 +146,4 @@ def _paths(container: object, prefix: str) -> Iterable[str]:
     for key, value in items:
         path = f"{prefix}.{key}" if prefix else str(key)
         yield path
-        yield from _paths(value, path)
+        yield from _list_paths(value, path)

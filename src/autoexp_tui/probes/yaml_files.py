@@ -116,14 +116,14 @@ class YamlFiles:
         Raises:
             CannotCompose: it cannot be read or is no YAML; names file and line.
         """
-        stamp = _stamp(path)
+        stamp = _read_stamp(path)
         known = self._read.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
         self.parsed += 1
         text = read_text(path)
-        tree = _routed(rewrite_tree(parse_yaml(text, path), self._written))
-        config = _created(tree, text, path)
+        tree = _route_search_path(rewrite_tree(parse_yaml(text, path), self._written))
+        config = _create_container(tree, text, path)
         loaded = ConfigText(pickle.dumps(config), text[:512])
         self._read[path] = (stamp, loaded)
         return loaded
@@ -139,13 +139,13 @@ class YamlFiles:
         return value
 
 
-def shown(path: str) -> str:
+def show_path(path: str) -> str:
     """`path` as people write it: relative when it lies below the working directory."""
     relative = os.path.relpath(path)
     return path if relative.startswith("..") else relative
 
 
-def refused(message: str, where: str, hint: str = "") -> CannotCompose:
+def make_refusal(message: str, where: str, hint: str = "") -> CannotCompose:
     """An error with one finding."""
     return CannotCompose((Problem(message, where=where, hint=hint),))
 
@@ -160,10 +160,12 @@ def read_text(path: str) -> str:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8"
-        raise refused(message, shown(path), "save it as UTF-8 text") from None
+        raise make_refusal(message, show_path(path), "save it as UTF-8 text") from None
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
-        raise refused(message, shown(path), "check the path and its mode") from None
+        raise make_refusal(
+            message, show_path(path), "check the path and its mode"
+        ) from None
 
 
 def parse_yaml(text: str, path: str) -> object:
@@ -177,20 +179,22 @@ def parse_yaml(text: str, path: str) -> object:
         node = loader.get_single_node()
         if node is None:
             return None
-        check_size(node, shown(path), {})
+        check_size(node, show_path(path), {})
         _refuse_misread(node, path)
         return loader.construct_document(node)
     except yaml.YAMLError as error:
         raise CannotCompose((_describe_error(error, text, path),)) from None
     except RecursionError:
-        raise CannotCompose((too_deep(shown(path)),)) from None
+        raise CannotCompose((too_deep(show_path(path)),)) from None
 
 
-def _stamp(path: str) -> tuple[int, int]:
+def _read_stamp(path: str) -> tuple[int, int]:
     try:
         found = os.stat(path)
     except OSError as error:
-        raise refused(f"cannot be read: {error.strerror}", shown(path)) from None
+        raise make_refusal(
+            f"cannot be read: {error.strerror}", show_path(path)
+        ) from None
     return found.st_mtime_ns, found.st_size
 
 
@@ -198,7 +202,7 @@ def _stamp(path: str) -> tuple[int, int]:
 def _refuse_misread(root: yaml.Node, path: str) -> None:
     """Refuse what YAML reads as something that nobody means here."""
     problems = tuple(
-        Problem(message, where=locate(node, shown(path)), hint=hint)
+        Problem(message, where=locate(node, show_path(path)), hint=hint)
         for found in list_nodes(root)
         for node, message, hint in _find_misread(found)
     )
@@ -245,7 +249,7 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
     if isinstance(error, yaml.reader.ReaderError):
         line = text.count("\n", 0, error.position) + 1
         reason = f"the character {text[error.position]!a} is not allowed"
-        where = f"{shown(path)}:{line}"
+        where = f"{show_path(path)}:{line}"
         return Problem(f"is not YAML: {reason}", where, hint="take it out")
     mark, begun = error.problem_mark or error.context_mark, error.context_mark
     lines = [*text.splitlines(), "", ""]
@@ -259,7 +263,7 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
     around = lines[max(0, mark.line - 1) : mark.line + 1]
     return Problem(
         f"is not YAML: {cause}: {_cut(lines[mark.line].strip())!r}",
-        where=f"{shown(path)}:{mark.line + 1}",
+        where=f"{show_path(path)}:{mark.line + 1}",
         hint=hint or _suggest_mend(around, error.problem),
     )
 
@@ -290,52 +294,52 @@ def _suggest_mend(around: Sequence[str], reason: str) -> str:
 
 
 # ------------------------------------------------------------------ to OmegaConf
-def _routed(tree: object) -> object:
+def _route_search_path(tree: object) -> object:
     """`hydra.searchpath` sent through our source; each entry may be interpolated."""
     hydra = tree.get("hydra") if isinstance(tree, dict) else None
     paths = hydra.get("searchpath") if isinstance(hydra, dict) else None
     if isinstance(paths, list):
-        hydra["searchpath"] = [routed(entry) for entry in paths]  # type: ignore[index]
+        hydra["searchpath"] = [route_entry(entry) for entry in paths]  # type: ignore[index]
     return tree
 
 
-def routed(entry: object) -> object:
+def route_entry(entry: object) -> object:
     """One search path entry under our scheme, whatever it names."""
     if not isinstance(entry, str) or entry.startswith(("structured:", SCHEME)):
         return entry
     return f"{SCHEME}://{entry}"
 
 
-def _created(tree: object, text: str, path: str) -> Container:
+def _create_container(tree: object, text: str, path: str) -> Container:
     if not isinstance(tree, dict | list | None):
         hint = "a config file is a mapping: `key: value` lines"
-        raise refused(f"holds only {tree!r}", shown(path), hint)
+        raise make_refusal(f"holds only {tree!r}", show_path(path), hint)
     try:
         return OmegaConf.create({} if tree is None else tree)
     except OmegaConfBaseException as error:
-        raise CannotCompose(tuple(_broken_values(error, text, path))) from None
+        raise CannotCompose(tuple(_list_broken_values(error, text, path))) from None
 
 
-def _broken_values(
+def _list_broken_values(
     error: OmegaConfBaseException, text: str, path: str
 ) -> Iterator[Problem]:
     """The scalars whose interpolation does not parse, by line."""
     found = False
     root = yaml.compose(text, Loader=_Loader)
     for node in list_nodes(root) if root else ():
-        reason = _broken(node)
+        reason = _why_broken(node)
         if reason:
             found = True
             yield Problem(
                 f"{_cut(node.value)!r} does not parse: {_cut(reason)}",
-                where=locate(node, shown(path)),
+                where=locate(node, show_path(path)),
                 hint="an interpolation is ${key}, ${.key}, or ${resolver:'text',...}",
             )
     if not found:
-        yield Problem(str(error).splitlines()[0], where=shown(path))
+        yield Problem(str(error).splitlines()[0], where=show_path(path))
 
 
-def _broken(node: yaml.Node) -> str:
+def _why_broken(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode) or "${" not in node.value:
         return ""
     try:
