@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import sessions
-from autoexp_tui.cli.since import left_at, left_file, moment_of, remember
+from autoexp_tui.cli.since import parse_since, read_last_visit, record_visit, visit_file
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.storage.week_session import write_week
@@ -22,32 +22,32 @@ def session(tmp_path: Path) -> SessionDir:
 
 
 def test_leaving_is_remembered_for_each_user(session: SessionDir) -> None:
-    assert left_at(session.path) is None
-    remember(session.path)
-    left = left_at(session.path)
+    assert read_last_visit(session.path) is None
+    record_visit(session.path)
+    left = read_last_visit(session.path)
     assert left is not None
     assert abs(left - time.time()) < 60
-    assert left_file(session.path).name.endswith(str(os.getuid()))
+    assert visit_file(session.path).name.endswith(str(os.getuid()))
 
 
 def test_where_it_cannot_be_kept_nothing_happens(tmp_path: Path) -> None:
-    remember(tmp_path / "nowhere")
-    assert left_at(tmp_path / "nowhere") is None
+    record_visit(tmp_path / "nowhere")
+    assert read_last_visit(tmp_path / "nowhere") is None
 
 
 def test_a_moment_is_a_span_ago_a_time_or_when_you_left(session: SessionDir) -> None:
     now = time.time()
-    assert moment_of("2h", session, now) == now - 7200
-    assert moment_of("03-12", session, now) != now
+    assert parse_since("2h", session, now) == now - 7200
+    assert parse_since("03-12", session, now) != now
     with pytest.raises(UsageError, match="have not left"):
-        moment_of("left", session, now)
-    remember(session.path)
-    assert moment_of("left", session, now) == left_at(session.path)
+        parse_since("left", session, now)
+    record_visit(session.path)
+    assert parse_since("left", session, now) == read_last_visit(session.path)
 
 
 def test_what_is_no_time_is_refused(session: SessionDir) -> None:
     with pytest.raises(UsageError, match="no time"):
-        moment_of("yesterday", session, 0.0)
+        parse_since("yesterday", session, 0.0)
 
 
 def test_show_since_tells_what_is_new(

@@ -11,7 +11,7 @@ import pytest
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan, Resources
-from autoexp_tui.planning.plan_diff import PlanDiff, diff_plans
+from autoexp_tui.planning.plan_diff import PlanDiff, ValueChange, diff_plans
 from autoexp_tui.planning.plan_diff_text import (
     diff_lines,
     diff_to_json,
@@ -164,7 +164,11 @@ def test_a_read_that_is_new_is_told() -> None:
 
 
 def test_keys_of_the_config_are_told_where_they_are_recorded() -> None:
-    differing = [("optim.lr", 1, 2), ("optim.wd", 0.1, 0.2), ("index", 0, 7)]
+    differing = [
+        ValueChange("optim.lr", 1, 2),
+        ValueChange("optim.wd", 0.1, 0.2),
+        ValueChange("index", 0, 7),
+    ]
     old, new = (
         job("a", parameters={"optim.lr": 1}),
         job("a", parameters={"optim.lr": 2}),

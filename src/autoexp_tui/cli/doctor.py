@@ -15,8 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
-from autoexp_tui.cli.doctor_slurm import examine_slurm
-from autoexp_tui.cli.findings import Finding
+from autoexp_tui.cli.doctor_slurm import Finding, examine_slurm
 from autoexp_tui.cli.options import common, parse, parser, state_dir_of
 from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands

@@ -9,14 +9,35 @@ from __future__ import annotations
 import shutil
 import socket
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
-from autoexp_tui.cli.findings import Finding
 from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.executors.slurm.refusals import refused
 from autoexp_tui.executors.slurm.text import ClusterFacts, complaint, parse_config
 from autoexp_tui.model.wording import duration
+
+Grade = Literal["ok", "hint", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    grade: Grade
+    found: str
+    mend: str = ""
+    """The command or the step that mends it; empty: nothing to do."""
+
+    @property
+    def line(self) -> str:
+        """For people; what mends it stands below."""
+        mark = {"ok": "✓", "hint": "·", "missing": "✗"}[self.grade]
+        line = f" {mark} {self.what:<14} {self.found}"
+        return f"{line}\n   {'':<14} {self.mend}" if self.mend else line
+
 
 ASK_SECONDS: Final = 10.0
 """How long a command may take."""

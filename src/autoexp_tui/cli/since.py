@@ -17,30 +17,30 @@ LEFT = "left"
 """For `--since`: the moment at which this user last left the cockpit."""
 
 
-def left_file(directory: Path) -> Path:
+def visit_file(directory: Path) -> Path:
     """The file of a session's directory whose mtime says when this user left."""
     return directory / f"left.{os.getuid()}"
 
 
-def left_at(directory: Path) -> float | None:
+def read_last_visit(directory: Path) -> float | None:
     """UTC at which this user left the session's cockpit last; None: never."""
     try:
-        return left_file(directory).stat().st_mtime
+        return visit_file(directory).stat().st_mtime
     except OSError:
         return None
 
 
-def remember(directory: Path) -> None:
+def record_visit(directory: Path) -> None:
     """This user sees the session now; where that cannot be kept, no more is lost
     than the digest of the next visit."""
     from autoexp_tui.storage.trust import session_user
 
     with suppress(OSError):
         if not session_user(directory):
-            left_file(directory).touch(0o600)
+            visit_file(directory).touch(0o600)
 
 
-def moment_of(text: str, session: SessionDir, now: float) -> float:
+def parse_since(text: str, session: SessionDir, now: float) -> float:
     """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`.
 
     Raises:
@@ -49,7 +49,7 @@ def moment_of(text: str, session: SessionDir, now: float) -> float:
     from autoexp_tui.cockpit.state.time_parsing import NoMoment, parse_moment
 
     if text == LEFT:
-        left = left_at(session.path)
+        left = read_last_visit(session.path)
         if left is None:
             raise UsageError(
                 "you have not left this session's cockpit yet",
@@ -66,13 +66,13 @@ def moment_of(text: str, session: SessionDir, now: float) -> float:
         ) from None
 
 
-def told_since(session: SessionDir, text: str) -> list[str]:
+def describe_since(session: SessionDir, text: str) -> list[str]:
     """What happened in a session since a moment, as lines of text.
 
     Raises:
         AutoexpError: no such moment, or the session cannot be read.
     """
-    from autoexp_tui.cockpit.render.digest import digest
+    from autoexp_tui.cockpit.render.digest import write_digest
     from autoexp_tui.cockpit.render.spans import plain
     from autoexp_tui.cockpit.state.causes import PlanWords, causes
     from autoexp_tui.cockpit.state.session import observe
@@ -81,13 +81,13 @@ def told_since(session: SessionDir, text: str) -> list[str]:
     from autoexp_tui.storage.journal import load_state
 
     now = time.time()
-    since = moment_of(text, session, now)
+    since = parse_since(text, session, now)
     loaded = load_state(session)
     publisher = Publisher()
     publisher.note(loaded.events)
     shown = observe(publisher.snapshot(loaded.state, EngineView(role="viewer"), {}))
     groups = causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
-    lines = digest(
+    lines = write_digest(
         shown, groups, shown.present(since), shown.present(now), lead="Since"
     )
     return [plain(line).rstrip() for line in lines] or ["Nothing new since then."]

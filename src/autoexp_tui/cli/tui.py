@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.garbage import settle
 from autoexp_tui.cli.options import Options, add_force, common, parse, parser
-from autoexp_tui.cli.since import left_at, remember
+from autoexp_tui.cli.since import read_last_visit, record_visit
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class Cockpit:
                 speed=speed_of(self._args.speed),
                 log_fault=FaultLog(session.engine_log).write,
             )
-        remember(session.path)  # should the screen be killed, it was seen until now
+        record_visit(session.path)  # should the screen be killed, it was seen until now
         if self._args.read_only or session.user:
             return opening.viewing_handle(session, read_only=True)
         return joined_handle(session, self._options)
@@ -382,7 +382,7 @@ class Cockpit:
         signal.signal(signal.SIGTERM, lambda *_: app.terminal_lost())
 
     def _left_at(self) -> float | None:
-        return None if self._session is None else left_at(self._session.path)
+        return None if self._session is None else read_last_visit(self._session.path)
 
     def _remember_leaving(self, handle: DeferredHandle) -> None:
         """Keep when this user saw the session last; a replay is no look at it."""
@@ -390,9 +390,9 @@ class Cockpit:
         if self._args.replay:
             return
         if directory:
-            remember(Path(directory))
+            record_visit(Path(directory))
         elif self._session is not None:
-            remember(self._session.path)
+            record_visit(self._session.path)
 
     def _failed(self, error: BaseException) -> int:
         if isinstance(error, AutoexpError):

@@ -221,10 +221,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
         self._greeted = True
         from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
-        from autoexp_tui.cockpit.render.digest import digest
+        from autoexp_tui.cockpit.render.digest import write_digest
 
         session, groups = self.desk.session, self.desk.groups
-        told = digest(
+        told = write_digest(
             session,
             groups,
             session.present(since),

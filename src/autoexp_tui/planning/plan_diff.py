@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.conditions.kinds import Condition
 from autoexp_tui.model.masking import mask_override, mask_value
@@ -41,20 +41,18 @@ _NOT_PARAMETERS: Final = frozenset(
 _NUMBERED: Final = frozenset({"index", "family", "sweep", "_refs"})
 """Top-level keys of a config that another job before this one changes."""
 
-Pair: TypeAlias = tuple[str, object, object]
-"""A dotted key, its old value and its new one."""
-ConfigDiff: TypeAlias = Callable[[str, str], Iterable[Pair] | None]
-"""Names of an old and a new job -> what differs in their recorded resolved configs;
-None: not both are recorded."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueChange:
-    """One value that differs; `ABSENT` where there is none."""
+class ValueChange(NamedTuple):
+    """One value that differs, by its dotted key; `ABSENT` where there is none."""
 
     key: str
     old: object = ABSENT
     new: object = ABSENT
+
+
+ConfigDiff: TypeAlias = Callable[[str, str], Iterable[ValueChange] | None]
+"""Names of an old and a new job -> what differs in their recorded resolved configs;
+None: not both are recorded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,9 +188,9 @@ class _PlanComparison:
     def _diff_job(self, old: JobSpec, new: JobSpec) -> JobChange:
         rename = self._renamer(old, new)
 
-        def changes(pairs: Iterable[Pair]) -> tuple[ValueChange, ...]:
+        def changes(pairs: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
             return tuple(
-                self._change(*one) for one in pairs if _differ(rename(one[1]), one[2])
+                self._mask(one) for one in pairs if _differ(rename(one.old), one.new)
             )
 
         parameters = changes(
@@ -212,13 +210,11 @@ class _PlanComparison:
         )
         return replace(change, likeness=_likeness(change, old, new))
 
-    def _change(self, key: str, old: object, new: object) -> ValueChange:
+    def _mask(self, change: ValueChange) -> ValueChange:
         """A change, either value as its plan shows it."""
-        return ValueChange(
-            key=key,
-            old=mask_value(key, old, self._old.mask),
-            new=mask_value(key, new, self._new.mask),
-        )
+        key, old, new = change
+        old = mask_value(key, old, self._old.mask)
+        return ValueChange(key, old, mask_value(key, new, self._new.mask))
 
     def _renamer(self, old: JobSpec, new: JobSpec) -> _Renamer:
         texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
@@ -232,14 +228,14 @@ class _PlanComparison:
 
     def _diff_config(
         self, old: JobSpec, new: JobSpec, parameters: Sequence[ValueChange]
-    ) -> Iterator[Pair]:
+    ) -> Iterator[ValueChange]:
         found = self._diff_configs(old.name, new.name)
         if found is None and old.fingerprint != new.fingerprint:
             self._without_config.add(new.name)
         known = {plain_key(change.key) for change in parameters}
-        for pair in found or ():
-            if pair[0] not in known and pair[0].partition(".")[0] not in _NUMBERED:
-                yield pair
+        for one in found or ():
+            if one.key not in known and one.key.partition(".")[0] not in _NUMBERED:
+                yield one
 
     def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
         before = {
@@ -276,7 +272,11 @@ class _PlanComparison:
                 stage=stage,
                 names=tuple(job.name for job in members),
                 values=tuple(
-                    self._change(key, *((ABSENT, value) if added else (value, ABSENT)))
+                    self._mask(
+                        ValueChange(key, new=value)
+                        if added
+                        else ValueChange(key, old=value)
+                    )
                     for key, value in _shared_values(members)
                     if (key, _text(value)) not in theirs
                 ),
@@ -292,7 +292,7 @@ def _edges_of(plan: Plan) -> dict[str, list[Edge]]:
     return found
 
 
-def _diff_conditions(old: JobSpec, new: JobSpec) -> Iterator[Pair]:
+def _diff_conditions(old: JobSpec, new: JobSpec) -> Iterator[ValueChange]:
     """Every field of every condition; defaults say nothing and are left out."""
     for where, before, after in (
         ("start_conditions", old.start_conditions, new.start_conditions),
@@ -371,19 +371,21 @@ def _diff_wholes(old: Plan, new: Plan) -> Iterator[ValueChange]:
         for plan, other in ((old, new), (new, old))
     ]
     for key, theirs, ours in diff_values(*sides):
-        yield ValueChange(key=key, old=theirs or ABSENT, new=ours or ABSENT)
+        yield ValueChange(key, theirs or ABSENT, ours or ABSENT)
     for name in sorted({*old.environment} & {*new.environment}):
         if old.environment[name] != new.environment[name]:
-            yield ValueChange(key=f"environment {name}", old="a value", new="another")
+            yield ValueChange(f"environment {name}", "a value", "another")
 
 
 # ------------------------------------------------------------------------- values
-def diff_values(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Pair]:
+def diff_values(
+    old: Mapping[str, object], new: Mapping[str, object]
+) -> Iterator[ValueChange]:
     """The keys whose values differ, those of `new` first."""
     for key in dict.fromkeys((*new, *old)):
         theirs, ours = old.get(key, ABSENT), new.get(key, ABSENT)
         if theirs is not ours and _differ(theirs, ours):
-            yield key, theirs, ours
+            yield ValueChange(key, theirs, ours)
 
 
 def _differ(theirs: object, ours: object) -> bool:

@@ -21,8 +21,8 @@ import yaml
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.plan_diff import (
-    Pair,
     PlanDiff,
+    ValueChange,
     diff_plans,
     diff_values,
     flatten,
@@ -113,7 +113,7 @@ def diff_recorded_plans(old: Plan, new: Plan) -> PlanDiff:
     """How two plans differ, their jobs' recorded configs included."""
     records = [_record_of(plan) for plan in (old, new)]
 
-    def diff_jobs(old_name: str, new_name: str) -> list[Pair] | None:
+    def diff_jobs(old_name: str, new_name: str) -> list[ValueChange] | None:
         before, after = map(_config_text, records, (old_name, new_name))
         return diff_configs(before, after) if before and after else None
 
@@ -140,7 +140,7 @@ _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SECTION: Final = re.compile(r"^(?=[^ \n-]|-[^ \n])", re.MULTILINE)
 
 
-def diff_configs(old: str, new: str) -> list[Pair]:
+def diff_configs(old: str, new: str) -> list[ValueChange]:
     """The dotted keys in which two configs differ, as `probes.yaml_text` writes them.
 
     Most configs of a plan share most of their text: only top-level sections that
@@ -148,10 +148,10 @@ def diff_configs(old: str, new: str) -> list[Pair]:
     """
     before, after = _split_sections(old), _split_sections(new)
     return [
-        pair
+        change
         for name in dict.fromkeys((*after, *before))
         if before.get(name) != after.get(name)
-        for pair in diff_values(
+        for change in diff_values(
             _read_section(before.get(name, "")), _read_section(after.get(name, ""))
         )
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.cockpit.render.digest import digest
+from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.render.spans import plain, width
 from autoexp_tui.cockpit.render.status_style import Look
 from autoexp_tui.cockpit.state.causes import PlanWords, causes
@@ -23,7 +23,7 @@ BASE = campaign(125)
 def lines(snapshot: Snapshot = BASE, ago: float = 9 * HOUR, lead: str = "") -> str:
     session = observe(snapshot)
     groups = causes(session, PlanWords(snapshot.plan))
-    found = digest(session, groups, T0 - ago, T0, lead=lead)
+    found = write_digest(session, groups, T0 - ago, T0, lead=lead)
     assert all(width(one) <= 120 for one in found[1:])
     return "\n".join(plain(one) for one in found)
 

@@ -105,9 +105,9 @@ def show(request: Request) -> int:
 
     session, args, names = request.session, request.args, request.names
     if args.since:
-        from autoexp_tui.cli.since import told_since
+        from autoexp_tui.cli.since import describe_since
 
-        new = told_since(session, args.since)
+        new = describe_since(session, args.since)
         return _print(request, {"session": session.id, "new": new}, new)
     states = chosen_states(args.jobs)
     sight = look_at(session)

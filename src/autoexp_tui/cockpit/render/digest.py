@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 _CELLS: Final = 72
 """Of a line about a cause."""
 _MOST_CAUSES: Final = 12
-_BAD: Final = (Look.FAILED, Look.LOST)
 
 
-def digest(
+def write_digest(
     session: SessionView,
     groups: tuple[CauseGroup, ...],
     since: float,
@@ -43,12 +42,11 @@ def digest(
     """
     fresh = [job for job in session.jobs if _is_fresh(job, since)]
     parts = [
-        *_ends(fresh),
-        *_standing(fresh),
-        *_warned(groups, since),
-        *_also(session, since),
+        *_count_looks(fresh),
+        *_count_warnings(groups, since),
+        *_count_events(session, since),
     ]
-    gaps = tuple(_gaps(session, since, now))
+    gaps = tuple(_describe_gaps(session, since, now))
     if not parts and not gaps:
         return ()
     at, news = clock_time(since, now), ", ".join(parts) or "nothing else"
@@ -58,8 +56,8 @@ def digest(
         went_on = "" if gaps else "; the engine went on"
         walk = " ! walks through them." if groups and parts else ""
         told = f"You left at {at}{went_on}. Since then: {news}.{walk}"
-    details = (*gaps, *_paused(session, now))
-    return ((Span(told),), *details, *_causes(fresh, groups, since))
+    details = (*gaps, *_describe_pause(session, now))
+    return ((Span(told),), *details, *_describe_causes(fresh, groups, since))
 
 
 # ------------------------------------------------------------------------- what is new
@@ -67,7 +65,7 @@ def _is_fresh(job: JobView, since: float) -> bool:
     """Whether a job came to look as it does after `since`."""
     match job.look:
         case Look.STALLED:
-            return _stood_since(job) > since
+            return _stalled_since(job) > since
         case Look.DOOMED:
             return any(
                 status is not None
@@ -80,42 +78,32 @@ def _is_fresh(job: JobView, since: float) -> bool:
     return job.record.since > since
 
 
-def _stood_since(job: JobView) -> float:
+def _stalled_since(job: JobView) -> float:
     """When a stalled job was found to stand, or made its last step."""
     warned = [entry.raised_at for entry in job.warned]
     moved = job.live.last_step_at if job.live is not None else None
     return max([*warned, moved or 0.0])
 
 
-def _ends(fresh: Sequence[JobView]) -> Iterator[str]:
-    done, failed = _count(fresh, Look.DONE), _count(fresh, *_BAD)
-    if done:
-        yield f"{done} done"
-    if failed:
-        yield f"{failed} failed"
+_NEWS: Final = (
+    (frozenset({Look.DONE}), "done"),
+    (frozenset({Look.FAILED, Look.LOST}), "failed"),
+    (frozenset({Look.STALLED}), "stalled"),
+    (frozenset({Look.DOOMED}), "can never start"),
+    (frozenset({Look.SKIPPED}), "skipped"),
+    (frozenset({Look.CANCELLED}), "cancelled"),
+)
 
 
-def _standing(fresh: Sequence[JobView]) -> Iterator[str]:
-    words = (
-        (Look.STALLED, "stalled"),
-        (Look.DOOMED, "can never start"),
-        (Look.SKIPPED, "skipped"),
-        (Look.CANCELLED, "cancelled"),
-    )
-    for look, word in words:
-        number = _count(fresh, look)
-        if number:
+def _count_looks(fresh: Sequence[JobView]) -> Iterator[str]:
+    for looks, word in _NEWS:
+        if number := sum(job.look in looks for job in fresh):
             yield f"{number} {word}"
-    asks = _count(fresh, Look.ASKS)
-    if asks:
+    if asks := sum(job.look is Look.ASKS for job in fresh):
         yield f"{asks} ask{'s' if asks == 1 else ''} you"
 
 
-def _count(jobs: Sequence[JobView], *looks: Look) -> int:
-    return sum(1 for job in jobs if job.look in looks)
-
-
-def _warned(groups: Sequence[CauseGroup], since: float) -> Iterator[str]:
+def _count_warnings(groups: Sequence[CauseGroup], since: float) -> Iterator[str]:
     """Warnings of what looks well otherwise."""
     number = sum(
         1 for group in groups if group.look is None for _ in _new_warnings(group, since)
@@ -128,7 +116,7 @@ def _new_warnings(group: CauseGroup, since: float) -> Sequence[Warned]:
     return [entry for entry in group.warnings if entry.raised_at > since]
 
 
-def _also(session: SessionView, since: float) -> Iterator[str]:
+def _count_events(session: SessionView, since: float) -> Iterator[str]:
     """Restarts, and runs of which evidence was kept."""
     restarts = sum(
         1
@@ -148,27 +136,27 @@ def _also(session: SessionView, since: float) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------ what stands behind
-def _gaps(session: SessionView, since: float, now: float) -> Iterator[Line]:
+def _describe_gaps(session: SessionView, since: float, now: float) -> Iterator[Line]:
     """Times without an engine, of those in which one was needed."""
     for begin, until in session.snapshot.gaps[-3:]:
-        if until > since and _went_on(session, begin):
+        if until > since and _had_work(session, begin):
             away = f"{clock_time(begin, now)} to {clock_time(until, now)}"
             text = f"No engine lived from {away} ({duration(until - begin)})."
             yield (Span(text, "warning"),)
 
 
-def _went_on(session: SessionView, at: float) -> bool:
+def _had_work(session: SessionView, at: float) -> bool:
     """Whether at `at` not every job had ended for good."""
     return any(not job.record.ended or job.record.since > at for job in session.jobs)
 
 
-def _paused(session: SessionView, now: float) -> Iterator[Line]:
+def _describe_pause(session: SessionView, now: float) -> Iterator[Line]:
     paused = session.snapshot.paused
     if paused is not None:
         yield (Span(outside(sentence(paused, now), 2000), "warning"),)
 
 
-def _causes(
+def _describe_causes(
     fresh: Sequence[JobView], groups: Sequence[CauseGroup], since: float
 ) -> tuple[Line, ...]:
     """A line for each cause that has something new; a blank one before them."""
