@@ -10,10 +10,10 @@ import yaml
 
 from autoexp_tui.backends.argument_import import (
     Source,
-    diff_schemas,
+    compare_schemas,
+    fetch_schema,
     format_group,
     format_schema,
-    import_schema,
 )
 from autoexp_tui.backends.argument_schema import decode_schema
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
@@ -30,15 +30,13 @@ def program(tmp_path: Path, text: str) -> str:
 
 def schema(tmp_path: Path, text: str, function: str = "f") -> dict[str, object]:
     target = f"{program(tmp_path, text)}:{function}"
-    return import_schema(Source(target=target, limit_seconds=60))
+    return fetch_schema(Source(target=target, limit_seconds=60))
 
 
 # ---------------------------------------------------------------------- ways to have it
 @pytest.mark.parametrize("function", ["add_arguments", "get_parser", "get_args"])
 def test_a_parser_is_had_however_the_function_makes_it(function: str) -> None:
-    found = import_schema(
-        Source(target=f"{LIKE_MEGATRON}:{function}", limit_seconds=60)
-    )
+    found = fetch_schema(Source(target=f"{LIKE_MEGATRON}:{function}", limit_seconds=60))
 
     by_dest = decode_schema(found).by_dest
     assert by_dest["kernel"][0].choices == ["fast", "exact"]
@@ -53,7 +51,7 @@ def test_a_parser_is_had_however_the_function_makes_it(function: str) -> None:
 def test_a_module_is_imported_from_further_directories(tmp_path: Path) -> None:
     program(tmp_path, "def f(p):\n    p.add_argument('--x', type=int, default=3)\n")
 
-    found = import_schema(Source(target="train:f", paths=(str(tmp_path),)))
+    found = fetch_schema(Source(target="train:f", paths=(str(tmp_path),)))
 
     assert found["defaults"] == {"x": 3}
 
@@ -63,7 +61,7 @@ def test_modules_of_ours_do_not_hide_those_of_the_program(tmp_path: Path) -> Non
     package.mkdir()
     (package / "arguments.py").write_text("def f(p):\n    p.add_argument('--x')\n")
 
-    found = import_schema(Source(target="megatron.arguments:f", paths=(str(tmp_path),)))
+    found = fetch_schema(Source(target="megatron.arguments:f", paths=(str(tmp_path),)))
 
     assert found["defaults"] == {"x": None}
 
@@ -75,12 +73,12 @@ def test_the_arguments_of_one_sub_command(tmp_path: Path) -> None:
     )
     target = f"{program(tmp_path, text)}:f"
 
-    assert import_schema(Source(target=target, verb="fit"))["defaults"] == {"lr": None}
+    assert fetch_schema(Source(target=target, verb="fit"))["defaults"] == {"lr": None}
     with pytest.raises(UsageError, match="it has sub-commands: fit") as caught:
-        import_schema(Source(target=target))
+        fetch_schema(Source(target=target))
     assert caught.value.hint == "name one: --verb VERB"
     with pytest.raises(UsageError, match="no sub-command `fitt`") as caught:
-        import_schema(Source(target=target, verb="fitt"))
+        fetch_schema(Source(target=target, verb="fitt"))
     assert caught.value.hint == "did you mean `fit`?"
 
 
@@ -164,7 +162,7 @@ def test_an_import_that_hangs_is_ended(tmp_path: Path) -> None:
     target = f"{program(tmp_path, 'time.sleep(1000)')}:f"
 
     with pytest.raises(EnvironmentFailed) as caught:
-        import_schema(Source(target=target, limit_seconds=1.5))
+        fetch_schema(Source(target=target, limit_seconds=1.5))
 
     assert caught.value.problem == "the import took longer than 1.5 s"
 
@@ -178,19 +176,19 @@ def test_an_import_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None
 
 def test_an_interpreter_that_is_not_there_is_told() -> None:
     with pytest.raises(EnvironmentFailed, match="cannot be started"):
-        import_schema(Source(target="a:b", python="/none/python"))
+        fetch_schema(Source(target="a:b", python="/none/python"))
 
 
 @pytest.mark.parametrize("target", ["train", ":f", "train:"])
 def test_a_target_without_both_halves_is_told(target: str) -> None:
     with pytest.raises(UsageError, match="names no function"):
-        import_schema(Source(target=target))
+        fetch_schema(Source(target=target))
 
 
 # -------------------------------------------------------------------------------- files
 def test_both_files_are_the_same_again() -> None:
     source = Source(target=f"{LIKE_MEGATRON}:get_parser")
-    one, other = import_schema(source), import_schema(source)
+    one, other = fetch_schema(source), fetch_schema(source)
 
     assert format_schema(one) == format_schema(other)
     assert format_group(one, "gpt") == format_group(other, "gpt")
@@ -198,7 +196,7 @@ def test_both_files_are_the_same_again() -> None:
 
 
 def test_the_group_holds_every_argument_with_its_default() -> None:
-    found = import_schema(Source(target=f"{LIKE_MEGATRON}:get_parser"))
+    found = fetch_schema(Source(target=f"{LIKE_MEGATRON}:get_parser"))
     loaded = yaml.safe_load(format_group(found, "gpt"))
 
     assert {key: loaded[key] for key in found["defaults"]} == found["defaults"]
@@ -207,7 +205,7 @@ def test_the_group_holds_every_argument_with_its_default() -> None:
 
 def test_the_group_tells_of_each_argument_what_it_is() -> None:
     text = format_group(
-        import_schema(Source(target=f"{LIKE_MEGATRON}:get_parser")), "gpt"
+        fetch_schema(Source(target=f"{LIKE_MEGATRON}:get_parser")), "gpt"
     )
 
     assert (
@@ -251,7 +249,7 @@ def test_what_changed_in_a_program_is_told_by_argument(tmp_path: Path) -> None:
         "    p.add_argument('--new', action='store_true')\n",
     )
 
-    assert diff_schemas(old, old) == []
-    assert diff_schemas(old, new) == [
+    assert compare_schemas(old, old) == []
+    assert compare_schemas(old, new) == [
         "+ new", "- gone", "~ lr: its help", "~ lr: default 0.1 -> 0.2",
     ]  # fmt: skip

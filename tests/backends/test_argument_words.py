@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.backends.argument_probe import describe_parser
+from autoexp_tui.backends.argument_probe import extract_schema
 from autoexp_tui.backends.argument_schema import Action, Schema, decode_schema
 from autoexp_tui.backends.arguments import Rendered, SchemaRenderer
 from tests.backends.parser_like_megatron import get_parser
@@ -18,7 +18,7 @@ from tests.backends.parser_like_megatron import get_parser
 
 def schema_of(parser: argparse.ArgumentParser) -> Schema:
     return decode_schema(
-        {"autoexp_schema": 1, "source": "train.py", **describe_parser(parser)}
+        {"autoexp_schema": 1, "source": "train.py", **extract_schema(parser)}
     )
 
 

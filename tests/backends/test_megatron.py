@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.backends.argument_probe import describe_parser
+from autoexp_tui.backends.argument_probe import extract_schema
 from autoexp_tui.backends.base import Places
 from tests.backends.backend_configs import found, launched, refused
 from tests.backends.parser_like_megatron import get_parser
@@ -143,7 +143,7 @@ def places(tmp_path: Path) -> Places:
     schema = {
         "autoexp_schema": 1,
         "source": "train.py",
-        **describe_parser(get_parser()),
+        **extract_schema(get_parser()),
     }
     (tmp_path / "args").mkdir()
     (tmp_path / "args/gpt.schema.json").write_text(json.dumps(schema))

@@ -12,7 +12,7 @@ from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.config.planning import PlanningResult
 from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
-from autoexp_tui.executors.slurm.refusals import refused
+from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import ClusterFacts
 from autoexp_tui.model.specs import ExecutorSpec
 from tests.model.builders import job, plan
@@ -35,7 +35,7 @@ REFUSED = Checked(
     verdict="refused",
     sent="sbatch --test-only job.sh",
     said="invalid partition specified: nope",
-    refused=refused("invalid partition specified: nope", {"partition": "nope"}),
+    refused=parse_refusal("invalid partition specified: nope", {"partition": "nope"}),
 )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.backends.argument_probe import describe_parser
+from autoexp_tui.backends.argument_probe import extract_schema
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.plan import main
 from tests.backends.parser_like_megatron import get_parser
@@ -47,7 +47,7 @@ def places_told(
     schema = {
         "autoexp_schema": 1,
         "source": "train.py",
-        **describe_parser(get_parser()),
+        **extract_schema(get_parser()),
     }
     (place / "config/args").mkdir()
     (place / "config/args/gpt.schema.json").write_text(json.dumps(schema))

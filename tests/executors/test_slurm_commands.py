@@ -6,7 +6,7 @@ import os
 import time
 from pathlib import Path
 
-from autoexp_tui.executors.slurm.commands import ClusterCommands, slurm_environment
+from autoexp_tui.executors.slurm.commands import ClusterCommands, build_environment
 
 
 def program(folder: Path, name: str, text: str) -> Path:
@@ -102,4 +102,4 @@ def test_a_job_s_own_settings_are_not_handed_on_to_the_jobs_it_submits() -> None
         "HOME": "/h",
     }
     kept = {"SLURM_CONF": "/etc/slurm.conf", "PATH": "/bin", "HOME": "/h"}
-    assert slurm_environment(mine) == kept
+    assert build_environment(mine) == kept

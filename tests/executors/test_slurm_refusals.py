@@ -11,9 +11,9 @@ import pytest
 
 from autoexp_tui.executors.slurm.refusals import (
     Refusal,
-    classify_refusal,
-    may_take_fewer,
-    refused,
+    detect_refusal,
+    is_count_limit,
+    parse_refusal,
 )
 from autoexp_tui.model.scalars import Scalar
 
@@ -79,19 +79,19 @@ from autoexp_tui.model.scalars import Scalar
 def test_what_is_known_is_told_plainly_and_names_its_option(
     message: str, options: Mapping[str, Scalar], reason: str, where: str
 ) -> None:
-    told = refused(message, options)
+    told = parse_refusal(message, options)
     assert (told.reason, told.where) == (reason, where)
     assert told.hint
 
 
 def test_what_is_not_known_is_told_in_slurm_s_words() -> None:
-    told = refused("Batch job submission failed: The moon is full", {})
+    told = parse_refusal("Batch job submission failed: The moon is full", {})
     assert (told.reason, told.hint) == ("The moon is full", "")
     assert told.line == "The moon is full"
 
 
 def test_a_line_has_reason_option_slurm_s_words_and_the_next_step() -> None:
-    told = refused("invalid partition specified: x", {"partition": "x"})
+    told = parse_refusal("invalid partition specified: x", {"partition": "x"})
     assert told.line == (
         "there is no partition `x` (slurm.sbatch.partition). Slurm said: invalid "
         "partition specified: x. `sinfo -o %R` lists them"
@@ -99,11 +99,11 @@ def test_a_line_has_reason_option_slurm_s_words_and_the_next_step() -> None:
 
 
 def test_braces_in_slurm_s_words_are_only_text() -> None:
-    assert "{partition}" in refused("odd {partition} {0}", {}).line
+    assert "{partition}" in parse_refusal("odd {partition} {0}", {}).line
 
 
 def test_control_characters_of_a_message_are_gone() -> None:
-    assert "\x1b" not in refused("a \x1b[31mred\x1b[0m refusal", {}).line
+    assert "\x1b" not in parse_refusal("a \x1b[31mred\x1b[0m refusal", {}).line
 
 
 # ------------------------------------------------------------- what a failure means
@@ -136,7 +136,7 @@ FAILED = "sbatch: error: Batch job submission failed: "
     ],
 )
 def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
-    assert classify_refusal(stderr) is Refusal.LASTING
+    assert detect_refusal(stderr) is Refusal.LASTING
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
     ],
 )
 def test_what_passes_by_itself_is_passing(stderr: str) -> None:
-    assert classify_refusal(stderr) is Refusal.PASSING
+    assert detect_refusal(stderr) is Refusal.PASSING
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ def test_what_passes_by_itself_is_passing(stderr: str) -> None:
     ],
 )
 def test_only_a_limit_of_how_many_would_let_fewer_in(stderr: str, fewer: bool) -> None:
-    assert classify_refusal(stderr) is Refusal.PASSING
-    assert may_take_fewer(stderr) is fewer
+    assert detect_refusal(stderr) is Refusal.PASSING
+    assert is_count_limit(stderr) is fewer
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_only_a_limit_of_how_many_would_let_fewer_in(stderr: str, fewer: bool) -
 def test_without_an_answer_of_the_controller_it_may_have_been_taken(
     stderr: str,
 ) -> None:
-    assert classify_refusal(stderr) is Refusal.DOUBT
+    assert detect_refusal(stderr) is Refusal.DOUBT
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_without_an_answer_of_the_controller_it_may_have_been_taken(
     ],
 )
 def test_without_a_connection_or_a_credential_nothing_was_sent(stderr: str) -> None:
-    assert classify_refusal(stderr) is Refusal.UNREACHABLE
+    assert detect_refusal(stderr) is Refusal.UNREACHABLE
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_without_a_connection_or_a_credential_nothing_was_sent(stderr: str) -> N
     ],
 )
 def test_words_that_nobody_knows_are_no_verdict(stderr: str) -> None:
-    assert classify_refusal(stderr) is Refusal.UNKNOWN
+    assert detect_refusal(stderr) is Refusal.UNKNOWN
 
 
 ACCOUNTS = (
@@ -234,4 +234,4 @@ ACCOUNTS = (
 
 @pytest.mark.parametrize("said", ACCOUNTS)
 def test_what_the_order_asks_for_wrongly_is_lasting(said: str) -> None:
-    assert classify_refusal(f"{FAILED}{said}\n") is Refusal.LASTING
+    assert detect_refusal(f"{FAILED}{said}\n") is Refusal.LASTING

@@ -14,10 +14,10 @@ from autoexp_tui.executors.slurm.script import (
     OURS,
     PLACEHOLDERS,
     Launcher,
-    escaped,
+    build_sbatch_arguments,
+    check_template,
+    escape_path,
     render,
-    sbatch_arguments,
-    template_problems,
 )
 from autoexp_tui.model.scalars import Scalar
 
@@ -141,7 +141,7 @@ def test_a_command_in_a_comment_stays_in_its_line() -> None:
     ],
 )
 def test_a_template_that_cannot_work_is_refused(template: str, says: str) -> None:
-    assert any(says in problem.message for problem in template_problems(template, "t"))
+    assert any(says in problem.message for problem in check_template(template, "t"))
 
 
 def test_a_template_with_modules_and_a_container_is_fine() -> None:
@@ -149,12 +149,12 @@ def test_a_template_with_modules_and_a_container_is_fine() -> None:
         "#!/bin/bash -l\n#SBATCH --time=10\nmodule load python\n"
         'export OUT="{output_dir}"\nexec srun apptainer exec image.sif {command}\n'
     )
-    assert template_problems(text, "t") == ()
+    assert check_template(text, "t") == ()
 
 
 # ---------------------------------------------------------------------------- options
 def arguments(**options: Scalar) -> tuple[str, ...]:
-    return sbatch_arguments(
+    return build_sbatch_arguments(
         name="train-tok",
         output="/log/slurm-%j.out",
         script="/s/job.sh",
@@ -179,7 +179,7 @@ def test_a_single_job_is_one_line_of_options() -> None:
 
 
 def test_more_than_one_task_are_an_array_with_its_throttle() -> None:
-    words = sbatch_arguments(
+    words = build_sbatch_arguments(
         name="n", output="o", script="s", options={}, count=10, throttle=2
     )
     assert "--array=0-9%2" in words
@@ -197,7 +197,7 @@ def test_output_is_appended_so_that_a_requeue_does_not_truncate_it() -> None:
 
 
 def test_a_percent_in_a_path_is_no_pattern_of_slurm_s() -> None:
-    assert escaped("/log/50%j") == "/log/50%%j"
+    assert escape_path("/log/50%j") == "/log/50%%j"
 
 
 def test_an_option_s_value_is_one_word_whatever_it_holds() -> None:

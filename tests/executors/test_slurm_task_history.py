@@ -12,7 +12,7 @@ from autoexp_tui.executors.slurm.task_history import (
     SlurmWords,
     Start,
 )
-from autoexp_tui.executors.slurm.text import AccountRow, raw_state
+from autoexp_tui.executors.slurm.text import AccountRow, parse_state
 from autoexp_tui.executors.slurm.watch import QueueWatch
 from autoexp_tui.model.states import Cause
 from tests.executors.slurm_scripted import (
@@ -30,7 +30,7 @@ def row(word: str, executor_id: str = "6") -> AccountRow:
     return AccountRow(
         id=executor_id,
         raw_id=executor_id,
-        state=raw_state(word),
+        state=parse_state(word),
         exit_code=0,
         signal=0,
         submitted_at=1.0,

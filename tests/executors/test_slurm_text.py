@@ -15,21 +15,21 @@ from autoexp_tui.executors.slurm.text import (
     ClusterFacts,
     QueueRow,
     Standing,
-    array_option,
-    complaint,
+    build_sacct,
+    build_squeue,
+    extract_complaint,
+    format_array_option,
+    format_queue_name,
+    has_nothing_to_cancel,
     has_token,
-    nothing_to_cancel,
+    join_scancel_ids,
+    make_task_ids,
     parse_config,
     parse_exit_code,
     parse_sacct,
     parse_sbatch,
     parse_squeue,
-    queue_name,
-    raw_state,
-    sacct_arguments,
-    scancel_ids,
-    squeue_arguments,
-    task_ids,
+    parse_state,
 )
 from autoexp_tui.model.states import Cause
 from tests.executors.slurm_scripted import (
@@ -104,24 +104,24 @@ RAW = (
 def test_every_raw_state_lands_somewhere(
     text: str, standing: Standing, cause: Cause | None
 ) -> None:
-    assert (raw_state(text).standing, raw_state(text).cause) == (standing, cause)
+    assert (parse_state(text).standing, parse_state(text).cause) == (standing, cause)
 
 
 @given(st.text())
 def test_any_other_text_is_alive(text: str) -> None:
-    state = raw_state(text)
+    state = parse_state(text)
     known = state.word in {word for word, _, _ in RAW}
     assert known or (state.standing, state.cause) == (Standing.UNKNOWN, None)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "MELTING", "RUNNINGISH", "已完成"])
 def test_an_unknown_state_is_alive(text: str) -> None:
-    assert raw_state(text).standing is Standing.UNKNOWN
+    assert parse_state(text).standing is Standing.UNKNOWN
 
 
 @pytest.mark.parametrize("text", ["CANCELLED by 0", "CANCELLED by 1000", "CANCELLED+"])
 def test_a_cancelled_state_names_who_did_it_after_a_space(text: str) -> None:
-    assert raw_state(text).word == "CANCELLED"
+    assert parse_state(text).word == "CANCELLED"
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_a_cancelled_state_names_who_did_it_after_a_space(text: str) -> None:
 def test_a_cancelled_state_tells_the_uid_of_who_did_it(
     text: str, by: int | None
 ) -> None:
-    assert raw_state(text).by == by
+    assert parse_state(text).by == by
 
 
 # ----------------------------------------------------------------------------- squeue
 def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> None:
-    words = squeue_arguments("ann")
+    words = build_squeue("ann")
     assert words[:7] == ("squeue", "-a", "-r", "-t", "all", "-u", "ann")
     assert words[-1].endswith("|%j|end")
 
@@ -146,7 +146,7 @@ def test_every_row_of_squeue_is_read() -> None:
     assert rows["16_0"] == QueueRow(
         id="16_0",
         raw_id="19",
-        state=raw_state("RUNNING"),
+        state=parse_state("RUNNING"),
         reason="",
         nodes="n2",
         partition="main",
@@ -240,7 +240,7 @@ IDS = st.one_of(
 TIMES = st.none() | st.integers(1, 2**40).map(float)
 NAMES = st.text(st.characters(blacklist_characters="\n", categories=["L", "N", "P"]))
 STATES = st.sampled_from(["PENDING", "RUNNING", "COMPLETED", "TIMEOUT", "NEWWORD"]).map(
-    raw_state
+    parse_state
 )
 
 
@@ -281,7 +281,7 @@ def test_only_an_ended_job_has_an_end() -> None:
 
 # ------------------------------------------------------------------------------ sacct
 def test_sacct_is_always_told_since_when() -> None:
-    words = sacct_arguments("ann", 1795200200.7)
+    words = build_sacct("ann", 1795200200.7)
     assert words[:4] == ("sacct", "-X", "-P", "-u")
     assert words[words.index("-S") + 1] == "uts1795200200"
 
@@ -292,7 +292,7 @@ def test_every_row_of_sacct_is_read() -> None:
     assert rows[5] == AccountRow(
         id="14",
         raw_id="14",
-        state=raw_state("FAILED"),
+        state=parse_state("FAILED"),
         exit_code=0,
         signal=11,
         submitted_at=1795200200.0,
@@ -367,15 +367,15 @@ def test_anything_else_that_sbatch_says_is_no_id(stdout: str) -> None:
 
 def test_a_complaint_is_said_once_and_without_the_program() -> None:
     stderr = "sbatch: error: No room\nsbatch: error: No room\nscancel: Try later\n\n"
-    assert complaint(stderr) == "No room; Try later"
+    assert extract_complaint(stderr) == "No room; Try later"
 
 
 def test_a_complaint_holds_nothing_that_moves_a_terminal() -> None:
-    assert "\x1b" not in complaint("sbatch: error: \x1b[2Jboo\n")
+    assert "\x1b" not in extract_complaint("sbatch: error: \x1b[2Jboo\n")
 
 
 def test_no_words_are_said_to_be_none() -> None:
-    assert complaint("\n") == "no reason was given"
+    assert extract_complaint("\n") == "no reason was given"
 
 
 # ------------------------------------------------------------------------- the config
@@ -417,14 +417,17 @@ def test_what_the_configuration_does_not_tell_is_as_by_default(text: str) -> Non
 
 # ---------------------------------------------------------------------------- arrays
 def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
-    assert (task_ids("51", 1), task_ids("51", 3)) == (("51",), ("51_0", "51_1", "51_2"))
+    assert (make_task_ids("51", 1), make_task_ids("51", 3)) == (
+        ("51",),
+        ("51_0", "51_1", "51_2"),
+    )
 
 
 @pytest.mark.parametrize(
     ("throttle", "option"), [(0, "0-9"), (3, "0-9%3"), (10, "0-9"), (99, "0-9")]
 )
 def test_a_throttle_is_said_only_where_it_throttles(throttle: int, option: str) -> None:
-    assert array_option(10, throttle) == option
+    assert format_array_option(10, throttle) == option
 
 
 @pytest.mark.parametrize(
@@ -440,12 +443,12 @@ def test_a_throttle_is_said_only_where_it_throttles(throttle: int, option: str) 
 def test_tasks_of_an_array_are_cancelled_as_one_range(
     ids: list[str], words: tuple[str, ...]
 ) -> None:
-    assert scancel_ids(ids) == words
+    assert join_scancel_ids(ids) == words
 
 
 @given(st.lists(st.integers(0, 60), min_size=1))
 def test_a_range_means_exactly_its_tasks(indices: list[int]) -> None:
-    names = scancel_ids([f"51_{index}" for index in indices])
+    names = join_scancel_ids([f"51_{index}" for index in indices])
     assert set(expand_names(names)) == {f"51_{index}" for index in indices}
     assert len(names) == 1
 
@@ -468,7 +471,7 @@ OVER = "scancel: error: Kill job error on job id 1_2: Invalid job id specified\n
     ],
 )
 def test_a_cancel_that_finds_only_ended_jobs_is_done(stderr: str, over: bool) -> None:
-    assert nothing_to_cancel(stderr) is over
+    assert has_nothing_to_cancel(stderr) is over
 
 
 # ----------------------------------------------------------------------------- names
@@ -476,7 +479,7 @@ def test_a_cancel_that_finds_only_ended_jobs_is_done(stderr: str, over: bool) ->
 def test_a_name_in_the_queue_is_plain_and_known_by_its_token(
     readable: str, token: str
 ) -> None:
-    name = queue_name(readable, token)
+    name = format_queue_name(readable, token)
     assert name.isascii()
     assert not set(name) & set(" \n\t|;$`'\"\\/")
     assert not name.startswith("-")

@@ -23,7 +23,7 @@ from autoexp_tui.executors.slurm.text import (
     AccountRow,
     QueueRow,
     Standing,
-    raw_state,
+    parse_state,
 )
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
@@ -61,7 +61,7 @@ def exited(
 def row(
     word: str, reason: str = "", nodes: str = "n1", starts_at: float | None = None
 ) -> QueueRow:
-    state = raw_state(word)
+    state = parse_state(word)
     expected = 99.0 if state.standing is Standing.QUEUED else 4.0
     return QueueRow(
         id="7",
@@ -81,7 +81,7 @@ def account(word: str, code: int = 0, signal: int = 0, nodes: str = "n1") -> Acc
     return AccountRow(
         id="7",
         raw_id="7",
-        state=raw_state(word),
+        state=parse_state(word),
         exit_code=code,
         signal=signal,
         submitted_at=1.0,
@@ -327,7 +327,7 @@ def test_what_slurm_may_queue_again_has_ended_only_after_the_grace(word: str) ->
     found = seen(told, row=row(word), over_for=1.0, said_for=GRACE_SECONDS - 1)
     assert report(found).phase is TaskPhase.LEAVING
     late = report(replace(found, said_for=GRACE_SECONDS))
-    assert (late.phase, late.cause) == (TaskPhase.ENDED, raw_state(word).cause)
+    assert (late.phase, late.cause) == (TaskPhase.ENDED, parse_state(word).cause)
 
 
 # --------------------------------------------------------------- without exit record
@@ -345,7 +345,7 @@ def test_a_last_word_without_a_record_waits_a_moment_for_it(word: str) -> None:
     found = seen(RUNS, row=row(word), said_for=QUICK_SECONDS - 1)
     assert report(found).phase is TaskPhase.LEAVING
     late = report(replace(found, said_for=QUICK_SECONDS))
-    assert (late.phase, late.cause) == (TaskPhase.ENDED, raw_state(word).cause)
+    assert (late.phase, late.cause) == (TaskPhase.ENDED, parse_state(word).cause)
 
 
 def test_a_lost_node_without_a_record_waits_for_a_requeue_and_then_is_node_fail() -> (

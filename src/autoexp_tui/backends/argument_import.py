@@ -29,10 +29,11 @@ from autoexp_tui.backends.argument_schema import (
     Action,
     Schema,
     decode_schema,
-    list_choices,
+    format_choices,
 )
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import literal
+from autoexp_tui.planning.plan_diff import ABSENT, diff_values
 from autoexp_tui.probes import yaml_text
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
@@ -79,7 +80,7 @@ class Source:
         return f"{self.target} {self.verb}".rstrip()
 
 
-def import_schema(source: Source) -> dict[str, Any]:
+def fetch_schema(source: Source) -> dict[str, Any]:
     """The schema of a program's arguments, as its file holds it.
 
     Raises:
@@ -91,9 +92,9 @@ def import_schema(source: Source) -> dict[str, Any]:
         message = f"{source.target!r} names no function"
         hint = "MODULE:FUNCTION or FILE.py:FUNCTION, such as my.train:get_parser"
         raise UsageError(message, hint=hint)
-    answer = _ask_child(source)
+    answer = _request_answer(source)
     if "schema" not in answer:
-        raise _describe_refusal(source, answer)
+        raise _make_error(source, answer)
     found = _clean_texts(answer["schema"])
     if not found["arguments"]:
         raise UsageError("its parser has no arguments", source.target, _FORMS)
@@ -101,7 +102,7 @@ def import_schema(source: Source) -> dict[str, Any]:
 
 
 # --------------------------------------------------------------------------- the child
-def _ask_child(source: Source) -> Mapping[str, Any]:
+def _request_answer(source: Source) -> Mapping[str, Any]:
     request = {
         "target": source.target,
         "verb": source.verb,
@@ -159,7 +160,7 @@ def _read_last_line(stderr: IO[bytes]) -> str:
     return next((line for line in reversed(words) if line), "")[:400]
 
 
-def _describe_refusal(source: Source, answer: Mapping[str, Any]) -> AutoexpError:
+def _make_error(source: Source, answer: Mapping[str, Any]) -> AutoexpError:
     """What the child says is wrong, as an error of ours."""
     message = clean(str(answer.get("error") or "it gave no parser"), limit=1000)
     if "missing" in answer:
@@ -277,7 +278,7 @@ def _format_usage(action: Action) -> str:
         }.get(action.action, name)
     kind = action.type.upper()
     if action.choices:
-        kind = f"{{{list_choices(action.choices, 24)}}}"
+        kind = f"{{{format_choices(action.choices, 24)}}}"
     again = " (a list: again for each)" if action.action == "append" else ""
     return f"{name} {_repeat_kind(kind, action.nargs)}{again}"
 
@@ -291,20 +292,22 @@ def _repeat_kind(kind: str, nargs: str | int | None) -> str:
 
 
 # ------------------------------------------------------------------------- differences
-def diff_schemas(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What changed between two schemas, a line for each; empty: nothing did."""
-    before, after = _group_by_dest(old), _group_by_dest(new)
-    lines = [f"+ {dest}" for dest in after if dest not in before]
-    lines += [f"- {dest}" for dest in before if dest not in after]
-    for dest in after:
-        if dest in before:
-            lines += _diff_facts(f"{dest}: ", before[dest], after[dest])
+    lines: list[str] = []
+    facts = _collect_facts(old), _collect_facts(new)
+    for dest, before, after in diff_values(*facts):
+        if isinstance(before, dict) and isinstance(after, dict):
+            lines += _format_changes(f"{dest}: ", before, after)
+        else:
+            lines.append(f"{'-' if isinstance(before, dict) else '+'} {dest}")
     keys = ("source", "exclusive", "prefix_chars", "fromfile_prefix_chars")
     heads = ({f"{key}:": data.get(key) for key in keys} for data in (old, new))
-    return [*lines, *_diff_facts("", *heads)]
+    lines += _format_changes("", *heads)
+    return sorted(lines, key=lambda line: "+-~".index(line[0]))
 
 
-def _group_by_dest(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _collect_facts(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The facts of each destination, by what they are called."""
     found: dict[str, dict[str, Any]] = {}
     for item in data.get("arguments", ()):
@@ -316,19 +319,18 @@ def _group_by_dest(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-def _diff_facts(
+def _format_changes(
     place: str, before: Mapping[str, Any], after: Mapping[str, Any]
 ) -> Iterator[str]:
-    for key in dict.fromkeys((*before, *after)):
-        old, new = before.get(key), after.get(key)
-        if old != new and key == "help":
+    for key, old, new in diff_values(before, after):
+        if key == "help":
             yield f"~ {place}its help"
-        elif old != new:
+        else:
             yield f"~ {place}{key} {_format_fact(old)} -> {_format_fact(new)}"
 
 
 def _format_fact(value: Any) -> str:
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    text = "nothing" if value is None else _dump(value)
+    text = "nothing" if value is ABSENT else _dump(value)
     return text if len(text) <= 60 else text[:57] + "..."

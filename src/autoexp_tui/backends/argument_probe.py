@@ -67,17 +67,17 @@ class Caught(BaseException):
 # -------------------------------------------------------------------- the parser
 def find_parser(request: "Record") -> argparse.ArgumentParser:
     """The parser that the target stands for."""
-    target = import_target(str(request["target"]), list(request.get("paths", ())))
+    target = load_target(str(request["target"]), list(request.get("paths", ())))
     parser = build_parser(target, str(request.get("prog", "program")))
     verb = request.get("verb")
     return find_verb(parser, str(verb)) if verb else parser
 
 
-def import_target(target: str, paths: "list[str]") -> "Any":
+def load_target(target: str, paths: "list[str]") -> "Any":
     """What `module:attribute` names."""
     module_name, _, attribute = target.rpartition(":")
     sys.path[:0] = [os.path.abspath(path) for path in paths]
-    module = import_module(module_name)
+    module = load_module(module_name)
     found: Any = module
     for name in attribute.split("."):
         if not hasattr(found, name):
@@ -88,7 +88,7 @@ def import_target(target: str, paths: "list[str]") -> "Any":
     return found
 
 
-def import_module(name: str) -> "Any":
+def load_module(name: str) -> "Any":
     """An imported module, by its name or by its file."""
     if not name.endswith(".py"):
         sys.path.insert(0, os.getcwd())
@@ -114,7 +114,7 @@ def build_parser(target: "Any", prog: str) -> argparse.ArgumentParser:
     if not callable(target):
         raise Refused(f"it is a {type(target).__name__}, neither function nor parser")
     given = argparse.ArgumentParser(prog=prog, allow_abbrev=False)
-    count = count_positions(target)
+    count = get_positions(target)
     if count > 1:
         raise Refused(f"it takes {count} arguments; a parser is all that it is given")
     argparse.ArgumentParser.parse_known_args = stop_parsing  # type: ignore[method-assign]
@@ -131,7 +131,7 @@ def build_parser(target: "Any", prog: str) -> argparse.ArgumentParser:
     raise Refused(f"it gave back a {type(found).__name__}, not a parser")
 
 
-def count_positions(function: "Callable[..., object]") -> int:
+def get_positions(function: "Callable[..., object]") -> int:
     """Arguments that a function cannot do without."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -165,7 +165,7 @@ def find_verb(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentPa
 
 
 # -------------------------------------------------------------------- its arguments
-def describe_parser(parser: argparse.ArgumentParser) -> "Record":
+def extract_schema(parser: argparse.ArgumentParser) -> "Record":
     """The schema of a parser: plain values only, in the parser's order."""
     groups = {
         id(action): group.title or ""
@@ -184,7 +184,7 @@ def describe_parser(parser: argparse.ArgumentParser) -> "Record":
             defaults[action.dest] = value
     return {
         "arguments": [
-            describe_action(parser, a, groups.get(id(a), "")) for a in actions
+            extract_action(parser, a, groups.get(id(a), "")) for a in actions
         ],
         "defaults": defaults,
         "exclusive": [
@@ -209,7 +209,7 @@ def read_default(parser: argparse.ArgumentParser, action: argparse.Action) -> "A
     return value
 
 
-def describe_action(
+def extract_action(
     parser: argparse.ArgumentParser, action: argparse.Action, group: str
 ) -> "Record":
     """One `add_argument`."""
@@ -222,7 +222,7 @@ def describe_action(
     if action.type is not None:
         found["type"] = name_type(action.type)
     if action.choices is not None:
-        found["choices"] = list(list_choices(action))
+        found["choices"] = list(collect_choices(action))
     const = to_plain(action.const)
     if const is not None and const is not HIDDEN:
         found["const"] = const
@@ -253,7 +253,7 @@ def name_type(kind: "Any") -> str:
     return f"{name}()" if name in ("int", "float", "str", "bool") else name
 
 
-def list_choices(action: argparse.Action) -> "Iterator[Any]":
+def collect_choices(action: argparse.Action) -> "Iterator[Any]":
     """Choices as they are written on a command line."""
     for choice in action.choices or ():
         value = to_plain(choice)
@@ -298,7 +298,7 @@ def format_help(parser: argparse.ArgumentParser, action: argparse.Action) -> str
 def build_answer(request: "Record") -> "Record":
     """The schema, or what went wrong with getting it."""
     try:
-        return {"schema": describe_parser(find_parser(request))}
+        return {"schema": extract_schema(find_parser(request))}
     except Refused as error:
         return error.answer
     except ModuleNotFoundError as error:

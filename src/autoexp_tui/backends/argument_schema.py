@@ -129,15 +129,15 @@ def load_schema(name: str, places: Places) -> Schema:
     Raises:
         Refused: it is not there, or cannot be read.
     """
-    path = next(filter(os.path.isfile, _list_candidates(name, places)), None)
+    path = next(filter(os.path.isfile, _find_candidates(name, places)), None)
     if path is not None:
         return _read_schema(path)
-    known = sorted({name for root in places.config_dirs for name in _list_names(root)})
+    known = sorted({name for root in places.config_dirs for name in _find_names(root)})
     hint = did_you_mean(name, known, "schemas") if known else _MAKE_ONE
     raise Refused(f"there is no schema `{name}`", hint)
 
 
-def _list_candidates(name: str, places: Places) -> Iterator[str]:
+def _find_candidates(name: str, places: Places) -> Iterator[str]:
     if "/" not in name and not name.endswith(".json"):
         for root in places.config_dirs:
             yield os.path.join(root, FOLDER, name + SUFFIX)
@@ -146,7 +146,7 @@ def _list_candidates(name: str, places: Places) -> Iterator[str]:
         yield os.path.join(root, os.path.expanduser(name))
 
 
-def _list_names(root: str) -> Sequence[str]:
+def _find_names(root: str) -> Sequence[str]:
     folder = os.path.join(root, FOLDER)
     files = os.listdir(folder) if os.path.isdir(folder) else ()
     return [file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX)]
@@ -180,7 +180,7 @@ def decode_schema(data: Any) -> Schema:
     return Schema(actions=actions, exclusive=groups, **fields)
 
 
-def list_choices(choices: Iterable[object], most: int = 8) -> str:
+def format_choices(choices: Iterable[object], most: int = 8) -> str:
     """Choices as people read them."""
     names = [str(choice) for choice in choices]
     rest = f" and {len(names) - most} more" if len(names) > most else ""

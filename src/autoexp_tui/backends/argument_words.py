@@ -17,7 +17,7 @@ from autoexp_tui.backends.argument_schema import (
     TAKES_VALUES,
     Action,
     Schema,
-    list_choices,
+    format_choices,
 )
 from autoexp_tui.backends.base import Refused, format_word
 from autoexp_tui.text.did_you_mean import did_you_mean, nearest
@@ -62,7 +62,7 @@ def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Wo
     consts = [one for one in actions if one.action == "append_const"]
     if consts:
         return _render_consts(value, consts)
-    raise _refuse_value(value, actions)
+    raise _make_refusal(value, actions)
 
 
 def render_action(value: object, action: Action, schema: Schema) -> Words:
@@ -81,7 +81,7 @@ def render_action(value: object, action: Action, schema: Schema) -> Words:
     if action.action in TAKES_VALUES:
         return _render_once(value, action, schema)
     if not isinstance(value, bool):
-        raise _refuse_value(value, [action])
+        raise _make_refusal(value, [action])
     off = (action.off_flag,) if action.action == "boolean" else ()
     return (action.flag,) if value else off
 
@@ -105,7 +105,7 @@ def _render_truth(
     is_on = switches[0].action == "false" if default is _NOTHING else bool(default)
     if value is is_on:
         return ()
-    flags = _list_flags(switches)
+    flags = _join_flags(switches)
     raise Refused(f"is {wanted}, which the program has no flag for", f"has {flags}")
 
 
@@ -122,21 +122,21 @@ def _render_consts(value: object, actions: Sequence[Action]) -> Words:
     ]
     if all(words):
         return tuple(words)
-    choices = list_choices(one.const for one in actions)
+    choices = format_choices(one.const for one in actions)
     message = f"is {value!r}; it may be a list of {choices}"
-    raise Refused(message, f"flags: {_list_flags(actions)}")
+    raise Refused(message, f"flags: {_join_flags(actions)}")
 
 
-def _refuse_value(value: object, actions: Sequence[Action]) -> Refused:
-    flags = _list_flags(actions)
+def _make_refusal(value: object, actions: Sequence[Action]) -> Refused:
+    flags = _join_flags(actions)
     consts = [one.const for one in actions if one.action == "const"]
     if consts:
-        choices = list_choices(consts)
+        choices = format_choices(consts)
         return Refused(f"is {value!r}; it may be {choices}", f"flags: {flags}")
     return Refused(f"is {value!r}; {flags} takes no value", "true or false")
 
 
-def _list_flags(actions: Sequence[Action]) -> str:
+def _join_flags(actions: Sequence[Action]) -> str:
     return ", ".join(one.flag for one in actions)
 
 
@@ -211,7 +211,7 @@ def _format_typed(value: object, action: Action) -> str:
     if not allowed or word in allowed or value in action.choices:
         return word
     hint = did_you_mean(word, allowed, "choices") if nearest(word, allowed) else ""
-    choices = list_choices(action.choices)
+    choices = format_choices(action.choices)
     raise Refused(f"is {value!r}; it may be {choices}", hint)
 
 

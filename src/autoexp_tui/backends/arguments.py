@@ -191,10 +191,10 @@ class SchemaRenderer:
             if key in schema.by_alias:
                 return Rendered(render_action(value, schema.by_alias[key], schema))
         except Refused as error:
-            return Rendered((), (self._problem(key, error.message, error.hint),))
-        return Rendered((), (self._refuse_unknown(key),))
+            return Rendered((), (self._make_problem(key, error.message, error.hint),))
+        return Rendered((), (self._make_unknown(key),))
 
-    def _refuse_unknown(self, key: str) -> Problem:
+    def _make_unknown(self, key: str) -> Problem:
         schema = self._schema
         known = (*schema.by_dest, *schema.by_alias)
         plain = key.replace("-", "_")
@@ -205,9 +205,9 @@ class SchemaRenderer:
         else:
             hint = f"none of its {len(schema.by_dest)} arguments is near"
         source = schema.source or "the program"
-        return self._problem(key, f"is no argument of {source}", hint)
+        return self._make_problem(key, f"is no argument of {source}", hint)
 
-    def _problem(self, key: str, message: str, hint: str = "") -> Problem:
+    def _make_problem(self, key: str, message: str, hint: str = "") -> Problem:
         return problem(f"{self._place}.{key}", message, hint)
 
     # ------------------------------------------------------------------ all together
@@ -219,17 +219,17 @@ class SchemaRenderer:
         for dest in schema.required:
             if args.get(dest) is None and dest not in given:
                 message = "is missing; the program does not start without it"
-                yield self._problem(dest, message)
+                yield self._make_problem(dest, message)
         for alias in args.keys() & schema.by_alias.keys():
             dest = schema.by_alias[alias].dest
             if args.get(dest) is not None and args[alias] is not None:
                 message = f"is given as `{dest}` too"
-                yield self._problem(alias, message, "leave one of them out")
+                yield self._make_problem(alias, message, "leave one of them out")
         for group in schema.exclusive:
             crowd = [dest for dest in group.dests if dest in given]
             if len(crowd) > 1:
                 message = f"does not go with {', '.join(crowd[:-1])}"
-                yield self._problem(crowd[-1], message)
+                yield self._make_problem(crowd[-1], message)
             if group.required and not crowd:
                 message = f"one of {', '.join(group.dests)} is needed"
                 yield Problem(message, where=f"{WHERE}.{self._place}")
@@ -243,4 +243,4 @@ class SchemaRenderer:
                 missing = missing or dest
             elif missing:
                 message = f"goes by position, and {missing} before it is not given"
-                yield self._problem(dest, message)
+                yield self._make_problem(dest, message)

@@ -53,34 +53,34 @@ class CustomBackend(Backend):
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
         """What it says, when that is a list of findings."""
-        found = self._call("problems", (), backend, config)
+        found = self._run("problems", (), backend, config)
         if isinstance(found, Sequence) and all(isinstance(p, Problem) for p in found):
             return found
-        return self._refuse("problems", found, "a list of Problem")
+        return self._raise_answer("problems", found, "a list of Problem")
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
         """What it says, when that is a list of words."""
-        found = self._call_words("command", backend, config)
-        return found or self._refuse("command", found, "a list of words")
+        found = self._run_words("command", backend, config)
+        return found or self._raise_answer("command", found, "a list of words")
 
     def outside(self, backend: Config, config: Config) -> Sequence[str]:
         """The same of `outside`, where it has one."""
-        return self._call_words("outside", backend, config)
+        return self._run_words("outside", backend, config)
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
         """The same of `environment`, where it has one."""
-        found = self._call("environment", {}, backend, config)
+        found = self._run("environment", {}, backend, config)
         if isinstance(found, Mapping):
             return {str(name): str(value) for name, value in found.items()}
-        return self._refuse("environment", found, "a mapping")
+        return self._raise_answer("environment", found, "a mapping")
 
-    def _call_words(self, name: str, backend: Config, config: Config) -> Sequence[str]:
-        found = self._call(name, (), backend, config)
+    def _run_words(self, name: str, backend: Config, config: Config) -> Sequence[str]:
+        found = self._run(name, (), backend, config)
         if is_word_list(found):
             return tuple(map(str, found))
-        return self._refuse(name, found, "a list of words")
+        return self._raise_answer(name, found, "a list of words")
 
-    def _call(self, name: str, default: object, backend: Config, config: Config) -> Any:
+    def _run(self, name: str, default: object, backend: Config, config: Config) -> Any:
         function = getattr(self._made, name, lambda *_: default)
         try:
             return function(backend, config)
@@ -88,16 +88,16 @@ class CustomBackend(Backend):
             raise
         except (Exception, SystemExit) as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            message = f"`{self._path}` failed in {name}: {_describe_error(error)}"
+            message = f"`{self._path}` failed in {name}: {_format_error(error)}"
             hint = f"raised at {last.filename}:{last.lineno}"
             raise SpecRefused((problem("class_name", message, hint),)) from error
 
-    def _refuse(self, name: str, found: object, wanted: str) -> NoReturn:
+    def _raise_answer(self, name: str, found: object, wanted: str) -> NoReturn:
         message = f"`{self._path}` gave {found!r} as its {name}, not {wanted}"
         raise SpecRefused((problem("class_name", message, _SEE),))
 
 
-def _describe_error(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     """What was raised, on one line."""
     return " ".join(f"{type(error).__name__}: {error}".rstrip(": ").split())
 
@@ -116,7 +116,7 @@ def _make_instance(path: str) -> object:
         made: object = getattr(module, attribute)()
     except (Exception, SystemExit) as error:
         text = "" if isinstance(error, SystemExit) else " ".join(str(error).split())
-        message = f"`{path}` cannot be made: {text or _describe_error(error)}"
+        message = f"`{path}` cannot be made: {text or _format_error(error)}"
         raise SpecRefused((problem("class_name", message, hint),)) from error
     lacking = [name for name in ("problems", "command") if not hasattr(made, name)]
     if lacking:

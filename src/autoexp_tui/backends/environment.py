@@ -225,12 +225,12 @@ class Environment:
             home = self._find_path(self.backend["venv"])
             inside = (os.path.join(home, "bin/python"), "-I", "-S", "-c", BECOME, home)
         elif self.backend.get("conda") is not None:
-            inside = self._conda_words(self.backend["conda"])
+            inside = self._build_conda(self.backend["conda"])
         return (
-            inside if self._container is None else (*self._container_words(), *inside)
+            inside if self._container is None else (*self._build_container(), *inside)
         )
 
-    def _conda_words(self, conda: Any) -> tuple[str, ...]:
+    def _build_conda(self, conda: Any) -> tuple[str, ...]:
         program = os.path.expanduser(str(conda.get("program") or "conda"))
         # micromamba never captures, and does not know the option.
         is_micro = posixpath.basename(program) == "micromamba"
@@ -239,28 +239,28 @@ class Environment:
             return (program, "run", *live, "-p", self._find_path(conda["prefix"]))
         return (program, "run", *live, "-n", str(conda["env"]))
 
-    def _container_words(self) -> Sequence[str]:
+    def _build_container(self) -> Sequence[str]:
         """`apptainer exec OPTIONS IMAGE`."""
         given = self._container
-        words = [self._choose_runtime(), "exec"]
+        words = [self._select_runtime(), "exec"]
         words += (
             ["--nv"] if given.get("nv") else ["--rocm"] if given.get("rocm") else []
         )
-        for bind in self._list_binds():
+        for bind in self._collect_binds():
             words += ["--bind", bind]
         words += ["--pwd", str(given.get("workdir") or self.cwd)]
         image = str(given["image"])
         words += map(format_word, given.get("options") or ())
         return [*words, image if "://" in image else self._find_path(image)]
 
-    def _choose_runtime(self) -> str:
+    def _select_runtime(self) -> str:
         """The runtime's name or path; `auto`: which of them this machine has."""
         name = str(self._container.get("runtime") or "auto")
         if name == "auto":
             return find_runtime(os.environ.get("PATH", "")) or _RUNTIMES[0]
         return os.path.expanduser(name)
 
-    def _list_binds(self) -> Iterator[str]:
+    def _collect_binds(self) -> Iterator[str]:
         """The user's own, and each directory of the run that none of them covers."""
         covered = []
         for bind in self._container.get("binds") or ():
@@ -268,11 +268,11 @@ class Environment:
             yield self._find_path(source) + colon + rest
             target = rest.partition(":")[0] if colon else os.path.expanduser(source)
             covered.append(os.path.normpath(target))
-        for place in self._list_run_directories():
+        for place in self._find_run_directories():
             if not any(_is_within(place, other) for other in covered):
                 yield place
 
-    def _list_run_directories(self) -> Sequence[str]:
+    def _find_run_directories(self) -> Sequence[str]:
         """Directories that a job reads and writes; none within another.
 
         The whole of `base_output_dir`, since jobs read what others wrote. `/` would
@@ -307,7 +307,7 @@ class Environment:
         message = "cannot be bound: it has a comma or a colon in it"
         return [
             problem("container", f"{place} {message}", hint)
-            for place in self._list_run_directories()
+            for place in self._find_run_directories()
             if "," in place or ":" in place
         ]
 
@@ -325,7 +325,7 @@ class Environment:
         words = map(str, given.get("options") or ())
         inside = {} if _SEES_NOTHING.isdisjoint(words) else dict(found)
         inside |= _format_variables(given.get("env") or {})
-        prefix = f"{posixpath.basename(self._choose_runtime()).upper()}ENV_"
+        prefix = f"{posixpath.basename(self._select_runtime()).upper()}ENV_"
         return found | {prefix + name: value for name, value in inside.items()}
 
     # -------------------------------------------------------------- warnings

@@ -61,9 +61,9 @@ class Backends:
         cwd = os.path.join(self._places.cwd, str(backend.get("cwd") or ""))
         cwd = os.path.normpath(cwd)
         around = Environment(backend, config, self._places, cwd)
-        _refuse((*found, *around.problems()))
+        _raise_problems((*found, *around.problems()))
         words = tuple(map(str, chosen.command(backend, config)))
-        _refuse((*check_words(backend, words), *_find_nulls(words)))
+        _raise_problems((*check_words(backend, words), *_find_nulls(words)))
         return Launch(
             command=(*chosen.outside(backend, config), *around.words(), *words),
             env=around.variables(chosen.environment(backend, config)),
@@ -81,7 +81,7 @@ class Backends:
         """
         around = check_surroundings(backend)
         try:
-            chosen = self._choose(backend)
+            chosen = self._select(backend)
             found = chosen.problems(backend, config)
         except SpecRefused as error:
             raise SpecRefused((*error.problems, *around)) from None
@@ -89,7 +89,7 @@ class Backends:
             raise SpecRefused((*found, *around))
         return chosen, found
 
-    def _choose(self, backend: Config) -> Backend:
+    def _select(self, backend: Config) -> Backend:
         name = backend.get("class_name", "")
         if name is None:  # `class_name: Null`, as likely as not
             hint = 'write "Null" in quotes for the backend that does nothing'
@@ -117,7 +117,7 @@ class Backends:
         return self._warnings[known]
 
 
-def _refuse(problems: tuple[Problem, ...]) -> None:
+def _raise_problems(problems: tuple[Problem, ...]) -> None:
     if problems:
         raise SpecRefused(problems)
 

@@ -21,7 +21,7 @@ from autoexp_tui.backends.base import (
     choice_of,
     read_section,
 )
-from autoexp_tui.backends.python import program_words
+from autoexp_tui.backends.python import format_program
 from autoexp_tui.model.errors import Problem
 
 _KEY: Final = "megatron"
@@ -87,7 +87,7 @@ class MegatronTorchrun(Backend):
         words = self._arguments.words(
             backend, _KEY, self._collect(backend), off=_OFF, spellings=_SPELLINGS
         )
-        return (*torchrun.command(backend, config), *program_words(backend), *words)
+        return (*torchrun.command(backend, config), *format_program(backend), *words)
 
     def outside(self, backend: Config, config: Config) -> Sequence[str]:
         """On several nodes, what starts torchrun on each of them."""

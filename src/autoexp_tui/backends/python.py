@@ -51,21 +51,21 @@ class PythonBackend(Backend):
         args = backend.get("args")
         positional = cast("Sequence[object]", backend.get("positional") or ())
         return (
-            _choose_python(backend),
-            *program_words(backend),
+            _select_python(backend),
+            *format_program(backend),
             *verb,
             *self._arguments.words(backend, "args", args, dashes=dashes),
             *map(format_word, positional),
         )
 
 
-def program_words(backend: Config) -> tuple[str, ...]:
+def format_program(backend: Config) -> tuple[str, ...]:
     """`-m MODULE`, or the script."""
     module = backend.get("module")
     return ("-m", str(module)) if module else (str(backend["script"]),)
 
 
-def _choose_python(backend: Config) -> str:
+def _select_python(backend: Config) -> str:
     """The interpreter: the one that runs us, unless the command runs elsewhere."""
     default = "python" if environment.is_elsewhere(backend) else sys.executable
     return str(backend.get("python") or default)

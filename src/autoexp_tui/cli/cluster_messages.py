@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from autoexp_tui.executors.slurm.refusals import sizes
+from autoexp_tui.executors.slurm.refusals import format_sizes
 from autoexp_tui.model.wording import clock_time, plural
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def _lines(one: Checked, now: float) -> Iterator[str]:
     where = one.options.get("partition") or "the default partition"
     asked = ", ".join(
         part
-        for part in (f"partition {where}", sizes(one.options), _time(one))
+        for part in (f"partition {where}", format_sizes(one.options), _time(one))
         if part and part != "partition the default partition"
     )
     match one.verdict:

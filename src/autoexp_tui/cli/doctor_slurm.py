@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import Final, Literal
 
 from autoexp_tui.executors.slurm.commands import Commands, Ran
-from autoexp_tui.executors.slurm.refusals import refused
-from autoexp_tui.executors.slurm.text import ClusterFacts, complaint, parse_config
+from autoexp_tui.executors.slurm.refusals import parse_refusal
+from autoexp_tui.executors.slurm.text import (
+    ClusterFacts,
+    extract_complaint,
+    parse_config,
+)
 from autoexp_tui.model.wording import duration
 
 Grade = Literal["ok", "hint", "missing"]
@@ -82,7 +86,7 @@ def _silent(ran: Ran) -> Finding:
     if ran.timed_out:
         found = f"the controller did not answer within {ASK_SECONDS:g} s"
         return Finding("slurm", "hint", found, "scontrol ping")
-    told = refused(complaint(ran.stderr), {})
+    told = parse_refusal(extract_complaint(ran.stderr), {})
     mend = told.hint or "scontrol ping   says whether the controller is up"
     return Finding("slurm", "hint", f"no cluster answers: {told.reason}", mend)
 
@@ -109,7 +113,7 @@ def _accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     ran = commands.run(("sacct", "-X", "-n", "-S", "now-1minutes"), ASK_SECONDS)
     if ran.ok:
         return Finding("accounting", "ok", "sacct answers")
-    why = "no answer" if ran.timed_out else complaint(ran.stderr)
+    why = "no answer" if ran.timed_out else extract_complaint(ran.stderr)
     found = f"sacct: {why}; {without}"
     return Finding("accounting", "hint", found, "sacctmgr ping")
 

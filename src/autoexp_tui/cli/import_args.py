@@ -34,9 +34,9 @@ def main(argv: Sequence[str]) -> int:
         hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"
         raise UsageError("no function given", hint=hint)
     name = _check_name(args.name or _name_module(args.target))
-    from autoexp_tui.backends.argument_import import Source, import_schema
+    from autoexp_tui.backends.argument_import import Source, fetch_schema
 
-    data = import_schema(
+    data = fetch_schema(
         Source(
             target=args.target,
             verb=args.verb,
@@ -125,10 +125,10 @@ class _Files:
 
     def find_changes(self, data: Mapping[str, Any]) -> list[str] | None:
         """What differs from the schema that is there; None: there is none."""
-        from autoexp_tui.backends.argument_import import diff_schemas
+        from autoexp_tui.backends.argument_import import compare_schemas
 
         old = self._read_schema()
-        return None if old is None else diff_schemas(old, data)
+        return None if old is None else compare_schemas(old, data)
 
     def write(
         self, data: Mapping[str, Any], changes: Sequence[str] | None, *, force: bool
@@ -148,7 +148,7 @@ class _Files:
         if not force:
             if changes == [] and _read(self.group) is not None:
                 return []  # the program is as it was; the group may have been edited
-            self._refuse_overwriting(new, changes)
+            self._check_overwriting(new, changes)
         with explaining(self.place, "make the directory of arguments"):
             self.place.mkdir(parents=True, exist_ok=True)
         for path, text in new.items():
@@ -156,12 +156,12 @@ class _Files:
                 write_atomic(path, text.encode(), mode=0o644)
         return list(new)
 
-    def _refuse_overwriting(
+    def _check_overwriting(
         self, new: Mapping[Path, str], changes: Sequence[str] | None
     ) -> None:
         there = [path.name for path in new if os.path.lexists(path)]
         if there:
-            lines = "".join(f"\n    {line}" for line in _shorten(changes or ()))
+            lines = "".join(f"\n    {line}" for line in _limit_lines(changes or ()))
             edited = " The group was edited by hand." if self._is_edited() else ""
             raise UsageError(
                 f"{' and '.join(there)} would change; nothing was written."
@@ -200,7 +200,7 @@ def _print_report(
     files: _Files, count: int, changes: Sequence[str] | None, written: Sequence[Path]
 ) -> None:
     noun = "argument" if count == 1 else "arguments"
-    for line in _shorten(changes or ()):
+    for line in _limit_lines(changes or ()):
         print(line)
     if not written:
         print(f"nothing changed: {files.schema} holds its {count} {noun}")
@@ -210,7 +210,7 @@ def _print_report(
         print(f"  a backend checks them with `schema: {files.name}`")
 
 
-def _shorten(lines: Sequence[str]) -> list[str]:
+def _limit_lines(lines: Sequence[str]) -> list[str]:
     rest = len(lines) - _SHOWN
     return [*lines[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
 

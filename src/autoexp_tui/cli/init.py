@@ -66,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     _write(path, render_config(name, command))
     for warning in find_doubts(command):
         say(f"warning: {warning}")
-    print(_describe_next_steps(path, name, args.config_dir))
+    print(_format_next_steps(path, name, args.config_dir))
     return ExitCode.OK
 
 
@@ -105,7 +105,7 @@ def find_doubts(command: Sequence[str]) -> list[str]:
     return [f"{doubt}; the experiment is written all the same" for doubt in found]
 
 
-def _describe_next_steps(path: Path, name: str, config_dir: str) -> str:
+def _format_next_steps(path: Path, name: str, config_dir: str) -> str:
     where = "" if config_dir == "config" else f" -C {shlex.quote(config_dir)}"
     return (
         f"wrote {path}\n"
@@ -191,8 +191,8 @@ def _escape_interpolation(word: str) -> str:
 def render_config(name: str, command: Sequence[str]) -> str:
     """The experiment's YAML."""
     knobs = extract_knobs(command)
-    swept = _choose_swept(knobs)
-    words = ", ".join(map(_quote, knobs.words))
+    swept = _select_swept(knobs)
+    words = ", ".join(map(_format_quoted, knobs.words))
     lines = [
         f"# {clean(shlex.join(command), limit=400)}",
         f"#   autoexp-plan --config-ref {name}    shows what would run",
@@ -203,7 +203,7 @@ def render_config(name: str, command: Sequence[str]) -> str:
         "  - _self_",
         "",
         "project:",
-        f"  name: {_quote(_format_job_name(name, knobs, swept))}",
+        f"  name: {_format_quoted(_format_job_name(name, knobs, swept))}",
         f"  base_output_dir: outputs/{name}",
         "",
         *_format_knobs(knobs),
@@ -227,7 +227,7 @@ def render_config(name: str, command: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _choose_swept(knobs: Knobs) -> str:
+def _select_swept(knobs: Knobs) -> str:
     """The knob that the sweep begins with: a likely one, a number, else the first.
 
     None with braces: in a sweep they are references of ours.
@@ -266,10 +266,14 @@ def _format_sweep(knobs: Knobs, swept: str) -> list[str]:
 
 def _format_scalar(text: str) -> str:
     """A value as YAML: numbers as they are, the rest quoted."""
-    return text if _SAME_NUMBER.fullmatch(text) else _quote(_escape_interpolation(text))
+    return (
+        text
+        if _SAME_NUMBER.fullmatch(text)
+        else _format_quoted(_escape_interpolation(text))
+    )
 
 
-def _quote(text: str) -> str:
+def _format_quoted(text: str) -> str:
     """A YAML double-quoted string."""
     return f'"{"".join(map(_escape, text))}"'
 

@@ -20,13 +20,17 @@ from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.executors.slurm.refusals import (
     Refusal,
     Refused,
-    classify_refusal,
-    refused,
+    detect_refusal,
+    parse_refusal,
 )
-from autoexp_tui.executors.slurm.script import read_template, render, sbatch_arguments
+from autoexp_tui.executors.slurm.script import (
+    build_sbatch_arguments,
+    read_template,
+    render,
+)
 from autoexp_tui.executors.slurm.text import (
     ClusterFacts,
-    complaint,
+    extract_complaint,
     parse_config,
 )
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -80,25 +84,25 @@ def check_cluster(
         EnvironmentFailed: there is no cluster here, or it does not answer.
         UsageError: the template cannot be read, or starts nothing.
     """
-    facts = _facts(commands, seconds)
+    facts = _fetch_facts(commands, seconds)
     template = read_template(str(plan.executor.settings.get("template_path") or ""))
     with tempfile.TemporaryDirectory(prefix="autoexp-check-") as place:
         script = Path(place, "job.sh")
         checks = [
-            _checked(jobs, template, script, commands, seconds)
-            for jobs in _alike(plan.jobs)
+            _check_group(jobs, template, script, commands, seconds)
+            for jobs in _collect_alike(plan.jobs)
         ]
     return ClusterCheck(facts=facts, checks=tuple(checks))
 
 
-def _facts(commands: Commands, seconds: float) -> ClusterFacts:
+def _fetch_facts(commands: Commands, seconds: float) -> ClusterFacts:
     """The cluster's own limits; that it answers at all."""
     return parse_config(
-        _answer(commands.run(("scontrol", "show", "config"), seconds), seconds)
+        _format_answer(commands.run(("scontrol", "show", "config"), seconds), seconds)
     )
 
 
-def _answer(ran: Ran, seconds: float) -> str:
+def _format_answer(ran: Ran, seconds: float) -> str:
     if ran.ok:
         return ran.stdout
     raise _no_cluster(ran, seconds)
@@ -114,25 +118,25 @@ def _no_cluster(ran: Ran, seconds: float) -> EnvironmentFailed:
             f"{program} did not answer within {seconds:g} s",
             hint="`scontrol ping` says whether the controller is up; try again later.",
         )
-    told = refused(complaint(ran.stderr), {})
+    told = parse_refusal(extract_complaint(ran.stderr), {})
     hint = told.hint or "`scontrol ping` says whether the controller is up."
     return EnvironmentFailed(f"no cluster answers: {told.reason}", hint=hint)
 
 
-def _alike(jobs: Sequence[JobSpec]) -> list[list[JobSpec]]:
+def _collect_alike(jobs: Sequence[JobSpec]) -> list[list[JobSpec]]:
     """The jobs by what they ask for, in plan order."""
     groups: dict[tuple[tuple[str, Scalar], ...], list[JobSpec]] = {}
     for job in jobs:
-        groups.setdefault(tuple(sorted(_asked(job).items())), []).append(job)
+        groups.setdefault(tuple(sorted(_collect_options(job).items())), []).append(job)
     return list(groups.values())
 
 
-def _asked(job: JobSpec) -> dict[str, Scalar]:
+def _collect_options(job: JobSpec) -> dict[str, Scalar]:
     options = job.resources.options.items()
     return {name: value for name, value in options if value not in (None, False)}
 
 
-def _checked(
+def _check_group(
     jobs: Sequence[JobSpec],
     template: str,
     script: Path,
@@ -140,25 +144,27 @@ def _checked(
     seconds: float,
 ) -> Checked:
     first = jobs[0]
-    script.write_text(render(template, _values(first)), "utf-8")
-    ran = commands.run(_question(first, script), seconds)
-    verdict = _verdict(ran, seconds)
-    said = complaint(ran.stderr or ran.stdout)
+    script.write_text(render(template, _build_values(first)), "utf-8")
+    ran = commands.run(_build_question(first, script), seconds)
+    verdict = _get_verdict(ran, seconds)
+    said = extract_complaint(ran.stderr or ran.stdout)
     found = _WOULD_START.search(said) if verdict == "taken" else None
     return Checked(
         jobs=tuple(job.name for job in jobs),
-        options=_asked(first),
+        options=_collect_options(first),
         verdict=verdict,
         sent=ran.sent.replace(str(script), "job.sh"),
         said=said,
-        starts_at=_local_time(found["at"]) if found else None,
+        starts_at=_parse_local_time(found["at"]) if found else None,
         nodes=found["nodes"] if found else "",
         partition=(found["partition"] or "") if found else "",
-        refused=refused(said, _asked(first)) if verdict == "refused" else None,
+        refused=parse_refusal(said, _collect_options(first))
+        if verdict == "refused"
+        else None,
     )
 
 
-def _verdict(ran: Ran, seconds: float) -> Verdict:
+def _get_verdict(ran: Ran, seconds: float) -> Verdict:
     """What an answer means; one that says nothing of the job is no cluster's.
 
     Raises:
@@ -166,20 +172,23 @@ def _verdict(ran: Ran, seconds: float) -> Verdict:
     """
     if ran.ok:
         return "taken"
-    kind = classify_refusal(ran.stderr)
+    kind = detect_refusal(ran.stderr)
     if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
         raise _no_cluster(ran, seconds)
     return "not now" if kind is Refusal.PASSING else "refused"
 
 
-def _question(job: JobSpec, script: Path) -> tuple[str, ...]:
-    words = sbatch_arguments(
-        name=job.name, output="/dev/null", script=str(script), options=_asked(job)
+def _build_question(job: JobSpec, script: Path) -> tuple[str, ...]:
+    words = build_sbatch_arguments(
+        name=job.name,
+        output="/dev/null",
+        script=str(script),
+        options=_collect_options(job),
     )
     return ("sbatch", "--test-only", *words[1:])
 
 
-def _values(job: JobSpec) -> Mapping[str, str]:
+def _build_values(job: JobSpec) -> Mapping[str, str]:
     return {
         "command": "true",
         "job_name": job.name,
@@ -190,7 +199,7 @@ def _values(job: JobSpec) -> Mapping[str, str]:
     }
 
 
-def _local_time(text: str) -> float | None:
+def _parse_local_time(text: str) -> float | None:
     """sbatch says local time, without a zone."""
     with suppress(ValueError, OverflowError):
         return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))

@@ -20,8 +20,8 @@ from typing import Final, Protocol
 
 from autoexp_tui.executors.slurm.text import (
     TIME_FORMAT,
-    complaint,
-    nothing_to_cancel,
+    extract_complaint,
+    has_nothing_to_cancel,
 )
 
 KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
@@ -73,7 +73,7 @@ class ClusterCommands:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self.calls: Counter[str] = Counter()
-        self._environment = slurm_environment(
+        self._environment = build_environment(
             os.environ if environment is None else environment
         )
 
@@ -83,16 +83,18 @@ class ClusterCommands:
         try:
             process = self._start(words)
         except (OSError, ValueError) as error:
-            return Ran(arguments=words, status=None, missing=_why_not(words[0], error))
+            return Ran(
+                arguments=words, status=None, missing=_format_failure(words[0], error)
+            )
         try:
             out, err = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
-            return Ran(arguments=words, status=None, **_ended(process))
+            return Ran(arguments=words, status=None, **_kill(process))
         return Ran(
             arguments=words,
             status=process.returncode,
-            stdout=_text(out),
-            stderr=_text(err),
+            stdout=_decode(out),
+            stderr=_decode(err),
         )
 
     def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
@@ -147,7 +149,7 @@ class OwnThread(Questions):
             self._fault = error
 
 
-def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """The environment that Slurm's commands, and so its jobs, are given."""
     return {
         name: value
@@ -156,15 +158,15 @@ def slurm_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _ended(process: subprocess.Popen[bytes]) -> dict[str, str]:
+def _kill(process: subprocess.Popen[bytes]) -> dict[str, str]:
     """What it said until it was ended."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     out, err = process.communicate()
-    return {"stdout": _text(out), "stderr": _text(err)}
+    return {"stdout": _decode(out), "stderr": _decode(err)}
 
 
-def _why_not(program: str, error: OSError | ValueError) -> str:
+def _format_failure(program: str, error: OSError | ValueError) -> str:
     if isinstance(error, FileNotFoundError):
         return (
             f"{program} is not on this machine's PATH: start on a login node of the "
@@ -173,7 +175,7 @@ def _why_not(program: str, error: OSError | ValueError) -> str:
     return f"cannot start {program}: {error}"
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
@@ -184,7 +186,7 @@ CANCEL_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
 
 def is_cancelled(ran: Ran) -> bool:
     """Whether a cancel has nothing left to do: what has ended needs none."""
-    return ran.ok or (not ran.missing and nothing_to_cancel(ran.stderr))
+    return ran.ok or (not ran.missing and has_nothing_to_cancel(ran.stderr))
 
 
 def is_signalled(ran: Ran) -> bool:
@@ -192,8 +194,8 @@ def is_signalled(ran: Ran) -> bool:
     return not ran.missing and not ran.stderr.strip()
 
 
-def explain_uncancelled(ran: Ran) -> str:
+def format_uncancelled(ran: Ran) -> str:
     """Why a cancel came to nothing."""
     if ran.missing or ran.timed_out:
         return ran.missing or f"{ran.arguments[0]} did not answer"
-    return complaint(ran.stderr)
+    return extract_complaint(ran.stderr)

@@ -35,7 +35,7 @@ from autoexp_tui.executors.slurm.commands import (
     Commands,
     Questions,
     Ran,
-    explain_uncancelled,
+    format_uncancelled,
     is_cancelled,
     is_signalled,
 )
@@ -44,10 +44,10 @@ from autoexp_tui.executors.slurm.job_status_resolution import (
     QUICK_SECONDS,
     WORD_SECONDS,
     Evidence,
-    ended_by_signal,
+    find_newest_word,
+    is_ended_by_signal,
     is_left_over,
     is_unlaunched,
-    newest_word,
     report,
 )
 from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
@@ -59,21 +59,21 @@ from autoexp_tui.executors.slurm.task_history import (
     SlurmWords,
     Start,
     VanishedTasks,
-    failed_to_launch,
+    has_failed_to_launch,
 )
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     QueueRow,
     Standing,
-    scancel_ids,
-    task_ids,
+    join_scancel_ids,
+    make_task_ids,
 )
 from autoexp_tui.executors.slurm.watch import (
     NEVER,
     QueueWatch,
     Rhythm,
     Rows,
-    row_of,
+    find_row,
 )
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.storage.atomic import make_private
@@ -299,7 +299,7 @@ class SlurmExecutor:
         """Whether a run has ended as by Slurm, which has not said why yet."""
         told = self._row(task) or self._account(task)
         said = told is not None and told.state.standing is Standing.ENDED
-        return ended_by_signal(self._records(task)) and not said
+        return is_ended_by_signal(self._records(task)) and not said
 
     def _owed_since(self, tasks: Sequence[Task]) -> float:
         """UTC from which accounting has to be asked for the words that it owes."""
@@ -348,7 +348,7 @@ class SlurmExecutor:
 
     def _has_vanished(self, task: Task, rows: Rows) -> bool:
         """Whether a task that was taken, and left no end, is shown by nobody."""
-        if row_of(rows, self._id(task), task.token) is not None:
+        if find_row(rows, self._id(task), task.token) is not None:
             self._vanished.note_reappeared(task.id)
             return False
         records = self._records(task)
@@ -357,7 +357,7 @@ class SlurmExecutor:
         if over or records.cancel_ordered or older or not task.executor_id:
             return False
         row, account = self._words.of(self._start(task))
-        return newest_word(records, row, account) is None
+        return find_newest_word(records, row, account) is None
 
     def _records(self, task: Task) -> AttemptRecords:
         return self._seen.get(task.id) or AttemptRecords()
@@ -381,7 +381,7 @@ class SlurmExecutor:
         seen = task.id not in self._unseen
         gone = seen and answered and not live and not self._watch.error
         gone = gone and not self._lives_here(task, records)
-        word = newest_word(records, row, account)
+        word = find_newest_word(records, row, account)
         by = account.state.by if account is not None else None
         said = seen and word is not None and word.standing is Standing.ENDED
         found = report(
@@ -479,7 +479,7 @@ class SlurmExecutor:
         failed += [
             ran for ran in told if not is_cancelled(ran) and not is_signalled(ran)
         ]
-        problems += [explain_uncancelled(ran) for ran in failed]
+        problems += [format_uncancelled(ran) for ran in failed]
         self._watch.rhythm.hurry()
         return CancelAnswer(
             ok=not problems,
@@ -492,7 +492,7 @@ class SlurmExecutor:
 
         Otherwise it has ended, or was forgotten: its id may be anybody's by now.
         """
-        return row_of(rows, self._id(task), task.token) is not None
+        return find_row(rows, self._id(task), task.token) is not None
 
     def _runs(self, task: Task) -> bool:
         """Whether a run has begun that neither its records nor the queue saw end."""
@@ -522,7 +522,7 @@ class SlurmExecutor:
 
     def _names(self, tasks: Sequence[Task]) -> list[Sequence[str]]:
         """What scancel calls the tasks, in as many parts as its command line needs."""
-        names = scancel_ids([self._id(task) for task in tasks])
+        names = join_scancel_ids([self._id(task) for task in tasks])
         return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]
 
     def _tell(self, *words: str) -> Ran:
@@ -551,7 +551,7 @@ class SlurmExecutor:
             meant = [
                 task
                 for task in tasks
-                if is_meant(task, row_of(rows, self._id(task), task.token))
+                if is_meant(task, find_row(rows, self._id(task), task.token))
                 and not self._records(task).cancel_ordered
                 and self._releases.is_due(task.id, now)
             ]
@@ -563,7 +563,7 @@ class SlurmExecutor:
 
     def _is_held(self, task: Task, row: QueueRow | None) -> bool:
         left_over = is_left_over(self._records(task), row)
-        return failed_to_launch(row) and not left_over
+        return has_failed_to_launch(row) and not left_over
 
     def _is_unlaunched(self, task: Task, row: QueueRow | None) -> bool:
         """Whether the start that Slurm calls over has begun no run, seen for a while:
@@ -575,7 +575,7 @@ class SlurmExecutor:
         """Take out of the queue what is held there although it has ended well."""
         over = list(self._late.left_over())
         if over:
-            self._tell("scancel", *scancel_ids(over)[:NAMES])
+            self._tell("scancel", *join_scancel_ids(over)[:NAMES])
             self._watch.rhythm.hurry()
 
     def _drive_home(self, tasks: Sequence[Task], rows: Rows) -> None:
@@ -587,14 +587,14 @@ class SlurmExecutor:
         limit = self._settings.submit.grace_seconds + STUBBORN_SECONDS
         stubborn: list[str] = []
         for task in tasks:
-            row = row_of(rows, self._id(task), task.token)
+            row = find_row(rows, self._id(task), task.token)
             live = row is not None and row.state.standing is not Standing.ENDED
             asked = live and self._records(task).cancel_ordered
             if self._asked_to_end.note(task.id, holds=asked, now=now) > limit:
                 stubborn.append(self._id(task))
                 self._asked_to_end.note(task.id, holds=False, now=now)
         if stubborn:
-            self._tell("scancel", *scancel_ids(stubborn)[:NAMES])
+            self._tell("scancel", *join_scancel_ids(stubborn)[:NAMES])
 
     # ------------------------------------------------------------------------- adopt
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
@@ -637,7 +637,7 @@ class SlurmExecutor:
             self._missed.note(submission.token, holds=False, now=now)
             return Found(
                 token=submission.token,
-                executor_ids=task_ids(job_id, len(submission.tasks)),
+                executor_ids=make_task_ids(job_id, len(submission.tasks)),
                 submitted_at=submission.ordered_at or self._clock.utc(),
             )
         if not heard:

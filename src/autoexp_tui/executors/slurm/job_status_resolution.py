@@ -14,7 +14,7 @@ from typing import Final
 
 from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskReport
 from autoexp_tui.executors.slurm.messages import reason_in_words
-from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS, failed_to_launch
+from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS, has_failed_to_launch
 from autoexp_tui.executors.slurm.text import (
     RETURNING,
     AccountRow,
@@ -88,7 +88,7 @@ class Evidence:
     @property
     def word(self) -> RawState | None:
         """The newest word of Slurm's on the task."""
-        return newest_word(self.records, self.row, self.account)
+        return find_newest_word(self.records, self.row, self.account)
 
     @property
     def live(self) -> bool:
@@ -96,7 +96,7 @@ class Evidence:
         return self.row is not None and self.row.state.standing is not Standing.ENDED
 
 
-def newest_word(
+def find_newest_word(
     records: AttemptRecords, row: QueueRow | None, account: AccountRow | None
 ) -> RawState | None:
     """What Slurm says of a task: the queue, or accounting where it has ended."""
@@ -110,29 +110,29 @@ def newest_word(
 def report(seen: Evidence) -> TaskReport:
     """What the evidence says of the task."""
     if seen.records.void is not None:
-        return _ended(seen, gone_for=seen.lost_after)
+        return _report_ended(seen, gone_for=seen.lost_after)
     if is_unlaunched(seen.records, seen.row, seen.account):
-        return _not_launched_again(seen)
-    if seen.records.exited is not None and not _runs_again(seen):
+        return _report_unlaunched(seen)
+    if seen.records.exited is not None and not _is_running_again(seen):
         return _after_exit(seen)
     if seen.live or not seen.answered:
-        return _alive(seen)
-    return _without_exit(seen)
+        return _report_alive(seen)
+    return _report_without_exit(seen)
 
 
-def _runs_again(seen: Evidence) -> bool:
+def _is_running_again(seen: Evidence) -> bool:
     """Whether the queue has it back, and says so since the run was seen.
 
     A run that ended well is not to run again because its controller did not hear of it.
     """
-    again = seen.answered and _standing(seen) is Standing.QUEUED
+    again = seen.answered and _resolve_standing(seen) is Standing.QUEUED
     return again and not is_left_over(seen.records, seen.row)
 
 
 def is_left_over(records: AttemptRecords, row: QueueRow | None) -> bool:
     """Whether a job is held for a failed launch although it has run, and ended well."""
     ended = records.exited
-    return ended is not None and ended.exit_code == 0 and failed_to_launch(row)
+    return ended is not None and ended.exit_code == 0 and has_failed_to_launch(row)
 
 
 def is_unlaunched(
@@ -144,14 +144,14 @@ def is_unlaunched(
     and starts the job anew. A node that has stopped it within the same second takes
     the new start for the old one and refuses it, and Slurm calls the job FAILED.
     """
-    told, word = row or account, newest_word(records, row, account)
+    told, word = row or account, find_newest_word(records, row, account)
     if told is None or word is None or records.cancel_ordered:
         return False
     if word.standing is not Standing.ENDED or word.cause is not None:
         return False
-    if records.exited is not None and not ended_by_signal(records):
+    if records.exited is not None and not is_ended_by_signal(records):
         return False
-    known_at = _seen_to_start(records, told.id)
+    known_at = _find_start(records, told.id)
     return (
         known_at is not None
         and told.started_at is not None
@@ -159,7 +159,7 @@ def is_unlaunched(
     )
 
 
-def _seen_to_start(records: AttemptRecords, executor_id: str) -> float | None:
+def _find_start(records: AttemptRecords, executor_id: str) -> float | None:
     """When the newest start that left a record under this id did so; UTC."""
     run, claim = records.run, records.claim
     if run is not None:
@@ -169,7 +169,7 @@ def _seen_to_start(records: AttemptRecords, executor_id: str) -> float | None:
     return None
 
 
-def _standing(seen: Evidence) -> Standing:
+def _resolve_standing(seen: Evidence) -> Standing:
     """How the task stands in the queue; a word older than its run is no news."""
     if seen.row is None:
         return Standing.UNKNOWN
@@ -187,28 +187,28 @@ def _is_of_an_earlier_run(told: AccountRow, records: AttemptRecords) -> bool:
 
 
 # ------------------------------------------------------------------------ still alive
-def _alive(seen: Evidence) -> TaskReport:
+def _report_alive(seen: Evidence) -> TaskReport:
     row = seen.row
-    standing = _standing(seen)
+    standing = _resolve_standing(seen)
     begun = seen.records.run is not None
     again = begun and standing is Standing.QUEUED
     return TaskReport(
         job=seen.task.job,
         attempt=seen.task.attempt,
-        phase=_phase(seen, standing),
+        phase=_resolve_phase(seen, standing),
         executor_id=row.id if row else seen.task.executor_id,
         began=seen.records.run.began if seen.records.run else None,
         requeued=again,
-        reason=_reason(seen, standing),
+        reason=_format_reason(seen, standing),
         node=row.nodes if row else "",
         partition=row.partition if row else "",
         expected_at=row.starts_at if row and standing is Standing.QUEUED else None,
         duplicate=_is_duplicate(seen),
-        stuck=seen.given_up and failed_to_launch(row),
+        stuck=seen.given_up and has_failed_to_launch(row),
     )
 
 
-def _phase(seen: Evidence, standing: Standing) -> TaskPhase:
+def _resolve_phase(seen: Evidence, standing: Standing) -> TaskPhase:
     """Running is what has begun by its own record; before that it is starting."""
     if seen.row is not None and standing is not Standing.RUNNING:
         return _PHASES[standing]
@@ -225,7 +225,7 @@ _PHASES: Final = {
 }
 
 
-def _reason(seen: Evidence, standing: Standing) -> str:
+def _format_reason(seen: Evidence, standing: Standing) -> str:
     row = seen.row
     if row is None:
         return ""
@@ -235,7 +235,7 @@ def _reason(seen: Evidence, standing: Standing) -> str:
         return "suspended by the cluster"
     if standing is Standing.RUNNING:
         return "" if seen.records.run else f"starting on {row.nodes or 'its node'}"
-    if failed_to_launch(row) and not seen.given_up:
+    if has_failed_to_launch(row) and not seen.given_up:
         return f"Slurm could not launch it; released {seen.released} times of {MOST}"
     return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
 
@@ -254,23 +254,23 @@ def _after_exit(seen: Evidence) -> TaskReport:
     word = seen.word
     final = _is_plain_success(seen)
     if is_left_over(seen.records, seen.row):
-        return _ended(seen)
+        return _report_ended(seen)
     if word is not None and word.standing is Standing.ENDED:
         if word.word in RETURNING and seen.said_for < seen.patience:
-            return _still_leaving(seen, _WHETHER_AGAIN, seen.patience)
+            return _report_leaving(seen, _WHETHER_AGAIN, seen.patience)
         if final and word.cause is Cause.OUT_OF_MEMORY:
-            return replace(_ended(seen), late_cause=word.cause)
-        if _who_may_come(seen, word):
-            return _still_leaving(seen, _WHO, QUICK_SECONDS)
-        return _ended(seen, cause=word.cause)
+            return replace(_report_ended(seen), late_cause=word.cause)
+        if _is_canceller_awaited(seen, word):
+            return _report_leaving(seen, _WHO, QUICK_SECONDS)
+        return _report_ended(seen, cause=word.cause)
     if final:
-        return _ended(seen)
-    if ended_by_signal(seen.records):
+        return _report_ended(seen)
+    if is_ended_by_signal(seen.records):
         if seen.over_for < seen.lost_after and not _is_heard_out(seen):
-            return _still_leaving(seen, _WHY, seen.patience)
+            return _report_leaving(seen, _WHY, seen.patience)
     elif (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS:
-        return _still_leaving(seen, _WHY, WORD_SECONDS)
-    return _ended(seen)
+        return _report_leaving(seen, _WHY, WORD_SECONDS)
+    return _report_ended(seen)
 
 
 _WHY: Final = "Slurm's word on why"
@@ -299,14 +299,14 @@ def _is_plain_success(seen: Evidence) -> bool:
     )
 
 
-def _who_may_come(seen: Evidence, word: RawState) -> bool:
+def _is_canceller_awaited(seen: Evidence, word: RawState) -> bool:
     """Whether accounting may yet tell who cancelled it; its row trails the queue's."""
     if word.word != "CANCELLED" or seen.records.cancel_ordered or seen.by:
         return False
     return seen.by_may_come and seen.said_for < QUICK_SECONDS
 
 
-def ended_by_signal(records: AttemptRecords) -> bool:
+def is_ended_by_signal(records: AttemptRecords) -> bool:
     """Whether a run ended as Slurm ends runs, and not by our order.
 
     Out of memory, its time up, preempted for good or to run again: only Slurm can say.
@@ -325,7 +325,7 @@ def _is_heard_out(seen: Evidence) -> bool:
     return silent and seen.gone_for >= seen.patience
 
 
-def _still_leaving(seen: Evidence, awaited: str, seconds: float) -> TaskReport:
+def _report_leaving(seen: Evidence, awaited: str, seconds: float) -> TaskReport:
     """Over by its records or by the queue: its end is not judged yet.
 
     Args:
@@ -335,15 +335,15 @@ def _still_leaving(seen: Evidence, awaited: str, seconds: float) -> TaskReport:
     """
     run = seen.records.run
     return replace(
-        _alive(seen),
+        _report_alive(seen),
         phase=TaskPhase.LEAVING,
         began=run.began if run else None,
         expected_at=None,
-        reason=f"{_over(seen)}; waits up to {seconds:.0f} s for {awaited}",
+        reason=f"{_format_end(seen)}; waits up to {seconds:.0f} s for {awaited}",
     )
 
 
-def _over(seen: Evidence) -> str:
+def _format_end(seen: Evidence) -> str:
     """By whose word it is over, and how."""
     ended = seen.records.exited
     if ended is None:
@@ -355,49 +355,49 @@ def _over(seen: Evidence) -> str:
 
 
 # ----------------------------------------------------------------- a start that failed
-def _not_launched_again(seen: Evidence) -> TaskReport:
+def _report_unlaunched(seen: Evidence) -> TaskReport:
     """It is queued again by us; Slurm's word is not on the run that began."""
     if seen.said_for < seen.patience:
-        return _still_leaving(seen, _WHETHER_AGAIN, seen.patience)
-    return _ended(seen, cause=Cause.NODE_FAIL, reason=_NOT_AGAIN)
+        return _report_leaving(seen, _WHETHER_AGAIN, seen.patience)
+    return _report_ended(seen, cause=Cause.NODE_FAIL, reason=_NOT_AGAIN)
 
 
 _NOT_AGAIN: Final = "Slurm ended its run and could not start it again"
 
 
 # --------------------------------------------------------------- without exit record
-def _without_exit(seen: Evidence) -> TaskReport:
+def _report_without_exit(seen: Evidence) -> TaskReport:
     word = seen.word
     if word is None:
-        return _vanished(seen)
-    patience = _patience(seen, word)
+        return _report_vanished(seen)
+    patience = _get_patience(seen, word)
     if seen.said_for < patience:
         awaited = _WHETHER_AGAIN if word.word in RETURNING else _RECORD
-        return _still_leaving(seen, awaited, patience)
-    if _who_may_come(seen, word):
-        return _still_leaving(seen, _WHO, QUICK_SECONDS)
-    return _by_word(seen, word)
+        return _report_leaving(seen, awaited, patience)
+    if _is_canceller_awaited(seen, word):
+        return _report_leaving(seen, _WHO, QUICK_SECONDS)
+    return _report_by_word(seen, word)
 
 
-def _vanished(seen: Evidence) -> TaskReport:
+def _report_vanished(seen: Evidence) -> TaskReport:
     """Nobody has a word on it. A cancelled task that waited may leave no trace."""
     waited = seen.records.claim is None and seen.records.run is None
     ours = seen.records.run is None and seen.records.cancel_ordered
     limit = QUICK_SECONDS if ours else seen.cancelled_after if waited else None
     if limit is not None and seen.gone_for >= limit:
-        return _ended(seen, cause=Cause.USER)
+        return _report_ended(seen, cause=Cause.USER)
     if limit is not None:
-        return _ended(seen, cause=Cause.USER, gone_for=0.0)
+        return _report_ended(seen, cause=Cause.USER, gone_for=0.0)
     if seen.forgotten and not waited:
-        return _forgotten(seen)
+        return _report_forgotten(seen)
     unheard = f"; {seen.unheard}" if seen.unheard else ""
     reason = f"squeue does not show it any more, and it left no exit record{unheard}"
-    return _ended(seen, gone_for=seen.gone_for, reason=reason)
+    return _report_ended(seen, gone_for=seen.gone_for, reason=reason)
 
 
-def _forgotten(seen: Evidence) -> TaskReport:
+def _report_forgotten(seen: Evidence) -> TaskReport:
     """It ran when the controller died, which had not saved it: its node ended it."""
-    ended = _ended(
+    ended = _report_ended(
         seen, cause=Cause.NODE_FAIL, gone_for=seen.gone_for, reason=_WAS_FORGOTTEN
     )
     options = seen.task.resources.options
@@ -408,7 +408,7 @@ def _forgotten(seen: Evidence) -> TaskReport:
 _WAS_FORGOTTEN: Final = "Slurm's controller was started again and does not know it"
 
 
-def _patience(seen: Evidence, word: RawState) -> float:
+def _get_patience(seen: Evidence, word: RawState) -> float:
     """How long an exit record, or a further run, is waited for after a last word."""
     if word.word == "CANCELLED" and not _node(seen):
         return 0.0  # it never had a node: there is nothing to come
@@ -417,22 +417,28 @@ def _patience(seen: Evidence, word: RawState) -> float:
     return seen.patience if returns or success else QUICK_SECONDS
 
 
-def _by_word(seen: Evidence, word: RawState) -> TaskReport:
+def _report_by_word(seen: Evidence, word: RawState) -> TaskReport:
     if word.cause is not None:
-        return _ended(seen, cause=word.cause)
+        return _report_ended(seen, cause=word.cause)
     if word.word == "COMPLETED":
-        return _ended(seen, exited=_told(seen, code=0))
+        return _report_ended(seen, exited=_make_exit_record(seen, code=0))
     account = seen.account
     if seen.records.run is None:
-        return _ended(seen, cause=Cause.SUBMIT_ERROR, reason=_could_not_start(seen))
+        return _report_ended(
+            seen, cause=Cause.SUBMIT_ERROR, reason=_format_start_failure(seen)
+        )
     if account is not None and (account.exit_code or account.signal):
         killed = account.signal or None
         code = None if killed else account.exit_code
-        return _ended(seen, exited=_told(seen, code=code, signal=killed))
-    return _ended(seen, cause=Cause.EXIT_CODE, reason=f"Slurm says {word.word}")
+        return _report_ended(
+            seen, exited=_make_exit_record(seen, code=code, signal=killed)
+        )
+    return _report_ended(seen, cause=Cause.EXIT_CODE, reason=f"Slurm says {word.word}")
 
 
-def _told(seen: Evidence, *, code: int | None, signal: int | None = None) -> ExitRecord:
+def _make_exit_record(
+    seen: Evidence, *, code: int | None, signal: int | None = None
+) -> ExitRecord:
     """An exit record by Slurm's word, the wrapper having left none."""
     run = seen.records.run
     ends = (told.ended_at for told in (seen.account, seen.row) if told is not None)
@@ -446,7 +452,7 @@ def _told(seen: Evidence, *, code: int | None, signal: int | None = None) -> Exi
     )
 
 
-def _could_not_start(seen: Evidence) -> str:
+def _format_start_failure(seen: Evidence) -> str:
     reason = seen.row.reason if seen.row else ""
     why = reason_in_words(reason, partition=seen.row.partition if seen.row else "")
     directory = seen.task.cwd or seen.task.log_dir
@@ -456,7 +462,7 @@ def _could_not_start(seen: Evidence) -> str:
     )
 
 
-def _ended(
+def _report_ended(
     seen: Evidence,
     *,
     cause: Cause | None = None,
@@ -473,8 +479,8 @@ def _ended(
         executor_id=_id(seen),
         began=records.run.began if records.run else None,
         exited=exited or records.exited,
-        cause=cause or (_void_cause(seen) if void else None),
-        reason=reason or (void.message if void else _last_reason(seen, cause)),
+        cause=cause or (_get_void_cause(seen) if void else None),
+        reason=reason or (void.message if void else _format_last_reason(seen, cause)),
         node=_node(seen),
         partition=seen.row.partition if seen.row else "",
         gone_for=seen.lost_after if gone_for is None else gone_for,
@@ -496,7 +502,7 @@ def _id(seen: Evidence) -> str:
     return claim.executor_id if claim else seen.task.executor_id
 
 
-def _void_cause(seen: Evidence) -> Cause | None:
+def _get_void_cause(seen: Evidence) -> Cause | None:
     void = seen.records.void
     return Cause.SUBMIT_ERROR if void and void.why == "failed" else Cause.USER
 
@@ -504,7 +510,7 @@ def _void_cause(seen: Evidence) -> Cause | None:
 _SAID_BY_CAUSE: Final = frozenset({"TimeLimit", "NodeDown", "NodeFail", "OutOfMemory"})
 
 
-def _last_reason(seen: Evidence, cause: Cause | None) -> str:
+def _format_last_reason(seen: Evidence, cause: Cause | None) -> str:
     row = seen.row
     if row is None or cause in (None, Cause.USER) or row.reason in _SAID_BY_CAUSE:
         return ""  # of a cancelled one it says why it had waited

@@ -230,27 +230,27 @@ def is_known(message: str) -> bool:
     return known or _USAGE.search(message) is not None
 
 
-def refused(message: str, options: Mapping[str, Scalar]) -> Refused:
+def parse_refusal(message: str, options: Mapping[str, Scalar]) -> Refused:
     """sbatch's message about a job with `options`, in plain words.
 
     Args:
         message: without `sbatch: error:`, its lines joined.
         options: sbatch's long options without their dashes.
     """
-    said = clean("; ".join(dict.fromkeys(_sentences(message))), limit=300)
+    said = clean("; ".join(dict.fromkeys(_split_sentences(message))), limit=300)
     for known in _TABLE:
         found = re.search(known.pattern, said, re.IGNORECASE)
         if found is not None:
-            return _told(known, found, said, options)
+            return _make_refused(known, found, said, options)
     return Refused(reason=said or "Slurm gave no reason", said=said)
 
 
-def _sentences(message: str) -> list[str]:
+def _split_sentences(message: str) -> list[str]:
     parts = (_PREFIXES.sub("", part).strip() for part in message.split("; "))
     return [part for part in parts if part and not part.startswith("Try ")]
 
 
-def _told(
+def _make_refused(
     known: _Known, found: re.Match[str], said: str, options: Mapping[str, Scalar]
 ) -> Refused:
     named = found.groupdict().get("found") or ""
@@ -260,8 +260,8 @@ def _told(
         reason=known.reason.format(
             found=named,
             value=options.get(option, "its default"),
-            partition=_partition(options),
-            sizes=sizes(options) or "what it asks for",
+            partition=_get_partition(options),
+            sizes=format_sizes(options) or "what it asks for",
         ),
         said=said,
         option=option,
@@ -269,12 +269,12 @@ def _told(
     )
 
 
-def _partition(options: Mapping[str, Scalar]) -> str:
+def _get_partition(options: Mapping[str, Scalar]) -> str:
     name = options.get("partition")
     return f"partition {name}" if name else "the default partition"
 
 
-def sizes(options: Mapping[str, Scalar]) -> str:
+def format_sizes(options: Mapping[str, Scalar]) -> str:
     """`nodes 2, mem 16G`: what a job asks for, of the options that say how much."""
     asked = ((name, options.get(name)) for name in _SIZES)
     return ", ".join(
@@ -338,7 +338,7 @@ _AWAY: Final = re.compile(
 )
 
 
-def classify_refusal(stderr: str) -> Refusal:
+def detect_refusal(stderr: str) -> Refusal:
     """What a failed sbatch's last words mean; words about the line are no answer."""
     if _UNREACHABLE.search(stderr):
         return Refusal.UNREACHABLE
@@ -351,6 +351,6 @@ def classify_refusal(stderr: str) -> Refusal:
     return Refusal.LASTING if is_known(stderr) else Refusal.UNKNOWN
 
 
-def may_take_fewer(stderr: str) -> bool:
+def is_count_limit(stderr: str) -> bool:
     """Whether a busy sbatch met a limit of how many tasks: a smaller array may fit."""
     return bool(_HOW_MANY.search(stderr) or _POLICY.search(stderr))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, SHORT
-from autoexp_tui.executors.slurm.text import array_option
+from autoexp_tui.executors.slurm.text import format_array_option
 from autoexp_tui.model.errors import Problem, UsageError
 from autoexp_tui.model.scalars import Scalar
 
@@ -75,7 +75,7 @@ def _put_in(name: str, text: str, opened: str) -> str:
         text = " ".join(text.split())
     if name == "command":
         return text
-    literal = _literal(text)
+    literal = _escape_literal(text)
     if opened == "#" or (literal == text and text):
         return literal
     return f"{opened}{literal}{opened}" or "''"
@@ -99,7 +99,7 @@ _QUOTING: Final = re.compile(r"""\\.|'|"|(?:^|(?<=[\s;&|()]))#|\n""")
 _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
-def _literal(text: str) -> str:
+def _escape_literal(text: str) -> str:
     """Text that means itself outside of quotes, and does nothing inside."""
     return _SPECIAL.sub(lambda found: _LITERAL.get(found[0], f"\\{found[0]}"), text)
 
@@ -125,25 +125,25 @@ def read_template(path: str) -> str:
             "slurm.template_path",
             "null takes our own script.",
         ) from error
-    problems = template_problems(text, path)
+    problems = check_template(text, path)
     if problems:
         raise UsageError(problems[0].message, problems[0].where, problems[0].hint)
     return text
 
 
-def template_problems(template: str, path: str) -> Sequence[Problem]:
+def check_template(template: str, path: str) -> Sequence[Problem]:
     """What keeps a template from being used."""
     where = "slurm.template_path"
     found = []
     if not template.startswith("#!"):
         hint = "its first line names the shell: #!/bin/bash"
         found.append(Problem(f"{path} is no script", where, hint=hint))
-    if "{command}" not in _live_lines(template):
+    if "{command}" not in _strip_comments(template):
         hint = "put `{command}` on the line that is to start the job"
         message = f"{path} has no {{command}}: nothing would start"
         found.append(Problem(message, where, hint=hint))
-    found += [_refused(name, path, where) for name in _directives(template)]
-    if "{command}" in _live_lines(template) and not _EXECUTED.search(template):
+    found += [_make_problem(name, path, where) for name in _find_directives(template)]
+    if "{command}" in _strip_comments(template) and not _EXECUTED.search(template):
         # Signals go to the batch script itself: a shell in between would die of them.
         hint = "its line begins with exec: `exec {command}`"
         message = f"{path} keeps a shell above {{command}}, which signals would end"
@@ -151,12 +151,12 @@ def template_problems(template: str, path: str) -> Sequence[Problem]:
     return tuple(found)
 
 
-def _refused(name: str, path: str, where: str) -> Problem:
+def _make_problem(name: str, path: str, where: str) -> Problem:
     message = f"{path} sets --{name}, which is not for it to set"
     return Problem(message, where, hint=OURS_ALONE[name])
 
 
-def _directives(template: str) -> Iterator[str]:
+def _find_directives(template: str) -> Iterator[str]:
     """Options of its `#SBATCH` lines that would take the job out of our sight."""
     for line in template.splitlines():
         found = _DIRECTIVE.match(line)
@@ -172,13 +172,13 @@ def _option_name(word: str) -> str:
     return SHORT.get(word[1:2], "") if word.startswith("-") else ""
 
 
-def _live_lines(template: str) -> str:
+def _strip_comments(template: str) -> str:
     lines = template.splitlines()
     return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
 
 
 # --------------------------------------------------------------------------- options
-def sbatch_arguments(
+def build_sbatch_arguments(
     *,
     name: str,
     output: str,
@@ -191,23 +191,23 @@ def sbatch_arguments(
 
     Args:
         name: in the queue.
-        output: where Slurm writes, `%` already escaped but for its own patterns.
+        output: where Slurm writes, `%` already escape_path but for its own patterns.
         script: the path of the script.
         options: sbatch's long options without their dashes; true is the bare flag.
         count: tasks; more than one make an array.
         throttle: of an array, tasks at a time; 0: no limit.
     """
-    array = (f"--array={array_option(count, throttle)}",) if count > 1 else ()
+    array = (f"--array={format_array_option(count, throttle)}",) if count > 1 else ()
     return (
         *("sbatch", "--parsable", f"--job-name={name}", f"--output={output}"),
         "--open-mode=append",
         *array,
-        *_flags(options),
+        *_format_flags(options),
         script,
     )
 
 
-def _flags(options: Mapping[str, Scalar]) -> Iterator[str]:
+def _format_flags(options: Mapping[str, Scalar]) -> Iterator[str]:
     for key, value in options.items():
         if value is True:
             yield f"--{key}"
@@ -222,6 +222,6 @@ def _to_batch(key: str, value: str) -> str:
     return value
 
 
-def escaped(path: str) -> str:
+def escape_path(path: str) -> str:
     """A path in which Slurm replaces nothing."""
     return path.replace("%", "%%")

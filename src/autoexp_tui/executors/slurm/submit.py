@@ -32,23 +32,23 @@ from autoexp_tui.executors.local.start import task_fields
 from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.executors.slurm.refusals import (
     Refusal,
-    classify_refusal,
-    may_take_fewer,
-    refused,
+    detect_refusal,
+    is_count_limit,
+    parse_refusal,
 )
 from autoexp_tui.executors.slurm.script import (
     Launcher,
-    escaped,
+    build_sbatch_arguments,
+    escape_path,
     read_template,
     render,
-    sbatch_arguments,
 )
 from autoexp_tui.executors.slurm.srun_wrapper import with_grace
 from autoexp_tui.executors.slurm.text import (
-    complaint,
+    extract_complaint,
+    format_queue_name,
+    make_task_ids,
     parse_sbatch,
-    queue_name,
-    task_ids,
 )
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Cause
@@ -104,9 +104,9 @@ class Sender:
         except AutoexpError as error:
             return not_prepared(error)
         ran = self._commands.run(arguments, self._settings.submit_seconds)
-        return self._understood(submission, ran)
+        return self._resolve_answer(submission, ran)
 
-    def _understood(self, submission: Submission, ran: Ran) -> SubmitAnswer:
+    def _resolve_answer(self, submission: Submission, ran: Ran) -> SubmitAnswer:
         if ran.missing:
             return Rejected(
                 message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent
@@ -117,13 +117,13 @@ class Sender:
                 message=f"sbatch did not answer within {limit:g} s", sent=ran.sent
             )
         if not ran.ok:
-            return _refused(ran, submission)
+            return _resolve_refusal(ran, submission)
         try:
             job_id = parse_sbatch(ran.stdout)
         except ValueError as error:
             return Uncertain(message=str(error), sent=ran.sent)
         return Accepted(
-            executor_ids=task_ids(job_id, len(submission.tasks)),
+            executor_ids=make_task_ids(job_id, len(submission.tasks)),
             submitted_at=self._clock.utc(),
             sent=ran.sent,
             said=f"Submitted batch job {job_id}",
@@ -140,13 +140,15 @@ class Sender:
         home = self._log_home(submission)
         self._make_directories(submission, place, home)
         for index in range(len(submission.tasks)):
-            fields = json.dumps(self._fields(submission, index, home))
+            fields = json.dumps(self._build_task(submission, index, home))
             write_atomic(place / f"{index}.json", fields.encode())
         script = place / "job.sh"
-        write_atomic(script, self._script(submission, place).encode(), mode=0o700)
-        return sbatch_arguments(
-            name=queue_name(_readable(submission), submission.token),
-            output=f"{escaped(str(home))}/{_pattern(submission)}",
+        write_atomic(
+            script, self._render_script(submission, place).encode(), mode=0o700
+        )
+        return build_sbatch_arguments(
+            name=format_queue_name(_format_name(submission), submission.token),
+            output=f"{escape_path(str(home))}/{_format_log_name(submission)}",
             script=str(script),
             options=submission.tasks[0].resources.options,
             count=len(submission.tasks),
@@ -173,7 +175,7 @@ class Sender:
             return Path(submission.tasks[0].log_dir).absolute()
         return self._settings.array_logs.absolute() / submission.token
 
-    def _fields(
+    def _build_task(
         self, submission: Submission, index: int, home: Path
     ) -> Mapping[str, object]:
         """A task file: what the wrapper is to do, and for whom."""
@@ -194,7 +196,7 @@ class Sender:
             "log_home": str(home) if len(submission.tasks) > 1 else "",
         }
 
-    def _script(self, submission: Submission, place: Path) -> str:
+    def _render_script(self, submission: Submission, place: Path) -> str:
         launcher = Launcher(
             python=self._settings.python,
             wrapper=str(self._settings.wrapper.absolute()),
@@ -203,7 +205,7 @@ class Sender:
         first = submission.tasks[0]
         values = {
             "command": launcher.command,
-            "job_name": _readable(submission),
+            "job_name": _format_name(submission),
             "session": submission.session,
             "log_dir": first.log_dir,
             "output_dir": first.output_dir,
@@ -212,7 +214,7 @@ class Sender:
         return render(read_template(self._settings.template_path), values)
 
 
-def _readable(submission: Submission) -> str:
+def _format_name(submission: Submission) -> str:
     """The job's name; of an array, what the end of its tasks' names has in common."""
     names = [task.job for task in submission.tasks]
     if len(names) == 1:
@@ -224,7 +226,7 @@ def _readable(submission: Submission) -> str:
     return whole.strip("_-.") or "array"
 
 
-def _pattern(submission: Submission) -> str:
+def _format_log_name(submission: Submission) -> str:
     """Slurm's own pattern for the log, as the wrapper names it."""
     return "slurm-%j.out" if len(submission.tasks) == 1 else "slurm-%A_%a.out"
 
@@ -233,19 +235,19 @@ _SHELL_ADDS: Final = 128
 """What a shell around sbatch adds to the number of the signal that killed it."""
 
 
-def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
+def _resolve_refusal(ran: Ran, submission: Submission) -> SubmitAnswer:
     """What a failed sbatch means; one that may have got through first is in doubt."""
-    message = complaint(ran.stderr or ran.stdout)
-    killed_by = _signal_of(ran.status or 0)
+    message = extract_complaint(ran.stderr or ran.stdout)
+    killed_by = _get_signal(ran.status or 0)
     if killed_by:
         said = f"sbatch was killed by {signal_name(killed_by)}"
         return Uncertain(message=said, sent=ran.sent)
-    if _names_a_job(ran.stdout):
+    if _has_job_id(ran.stdout):
         said = f"sbatch named a job, yet failed: {message}"
         return Uncertain(message=said, sent=ran.sent)
-    match classify_refusal(ran.stderr):
+    match detect_refusal(ran.stderr):
         case Refusal.PASSING:
-            fewer = may_take_fewer(ran.stderr)
+            fewer = is_count_limit(ran.stderr)
             return Busy(message=message, sent=ran.sent, fewer=fewer)
         case Refusal.UNREACHABLE:
             return Busy(message=message, sent=ran.sent, unreachable=True)
@@ -255,16 +257,16 @@ def _refused(ran: Ran, submission: Submission) -> SubmitAnswer:
             return Uncertain(message=message, sent=ran.sent)
         case Refusal.LASTING:
             asked = submission.tasks[0].resources.options
-            return Rejected(message=refused(message, asked).line, sent=ran.sent)
+            return Rejected(message=parse_refusal(message, asked).line, sent=ran.sent)
 
 
-def _signal_of(status: int) -> int:
+def _get_signal(status: int) -> int:
     """The signal that an exit status tells of; 0: none."""
     number = -status if status < 0 else status - _SHELL_ADDS
     return number if 0 < number <= signal.SIGRTMAX else 0
 
 
-def _names_a_job(stdout: str) -> bool:
+def _has_job_id(stdout: str) -> bool:
     try:
         parse_sbatch(stdout)
     except ValueError:

@@ -139,7 +139,7 @@ class LateWords:
         """Ids of those that are held for a failed launch, although they have run."""
         for start, _, _ in self._judged.values():
             row = self._watch.row(start.executor_id, start.token)
-            if failed_to_launch(row):
+            if has_failed_to_launch(row):
                 yield start.executor_id
 
 
@@ -186,7 +186,7 @@ RELEASE_WAITS: Final = (0.0, 30.0, 120.0)
 """Seconds before each release, from the one before on; then a person has to look."""
 
 
-def failed_to_launch(row: QueueRow | None) -> bool:
+def has_failed_to_launch(row: QueueRow | None) -> bool:
     """Whether Slurm holds a job because it could not launch it."""
     if row is None or row.state.standing is not Standing.QUEUED:
         return False

@@ -82,7 +82,7 @@ class RawState:
         return _ENDED.get(self.word)
 
 
-def raw_state(text: str) -> RawState:
+def parse_state(text: str) -> RawState:
     """The state of a `%T` or `State` field."""
     words = text.replace("+", " ").split()
     found = _BY.search(text)
@@ -99,7 +99,7 @@ _QUEUE_FIELDS: Final = "autoexp|%i|%A|%T|%r|%N|%P|%S|%e|%V|%j|end"
 broke off from a whole one."""
 
 
-def squeue_arguments(user: str) -> tuple[str, ...]:
+def build_squeue(user: str) -> tuple[str, ...]:
     """A heading, and one row for every job of `user` that the controller remembers."""
     return ("squeue", "-a", "-r", "-t", "all", "-u", user, "-o", _QUEUE_FIELDS)
 
@@ -132,7 +132,7 @@ class QueueRow:
 
 
 def parse_squeue(text: str) -> tuple[QueueRow, ...]:
-    """The rows of an answer to `squeue_arguments`; lines of others are skipped.
+    """The rows of an answer to `build_squeue`; lines of others are skipped.
 
     Raises:
         ValueError: it has no heading, or a row is not whole: the answer as a whole is
@@ -140,10 +140,10 @@ def parse_squeue(text: str) -> tuple[QueueRow, ...]:
     """
     rows = _MARKED.findall(text)
     if not rows or not rows[0].startswith("JOBID|"):
-        raise ValueError(_not_ours("squeue", text))
+        raise ValueError(_format_unknown("squeue", text))
     if len(_MARKED_START.findall(text)) != len(rows):
-        raise ValueError(_not_ours("squeue", text.rstrip().rpartition("\n")[2]))
-    return tuple(_queue_row(row) for row in rows[1:])
+        raise ValueError(_format_unknown("squeue", text.rstrip().rpartition("\n")[2]))
+    return tuple(_parse_queue_row(row) for row in rows[1:])
 
 
 _MARKED: Final = re.compile(r"^autoexp\|(.*?)\|end *$", re.MULTILINE | re.DOTALL)
@@ -151,15 +151,15 @@ _MARKED: Final = re.compile(r"^autoexp\|(.*?)\|end *$", re.MULTILINE | re.DOTALL
 _MARKED_START: Final = re.compile(r"^autoexp\|", re.MULTILINE)
 
 
-def _not_ours(program: str, text: str) -> str:
+def _format_unknown(program: str, text: str) -> str:
     return f"{program} said {clean(text, limit=200)!r}"
 
 
-def _queue_row(line: str) -> QueueRow:
+def _parse_queue_row(line: str) -> QueueRow:
     parts = line.split("|", 9)
     if len(parts) != 10 or not _ID.fullmatch(parts[0]):
-        raise ValueError(_not_ours("squeue", line))
-    state = raw_state(parts[2])
+        raise ValueError(_format_unknown("squeue", line))
+    state = parse_state(parts[2])
     return QueueRow(
         id=parts[0],
         raw_id=parts[1],
@@ -167,9 +167,9 @@ def _queue_row(line: str) -> QueueRow:
         reason="" if parts[3] == "None" else clean(parts[3], limit=200),
         nodes=clean(parts[4], limit=200),
         partition=clean(parts[5], limit=200),
-        starts_at=_time(parts[6]),
-        ended_at=_time(parts[7]) if state.standing is Standing.ENDED else None,
-        submitted_at=_time(parts[8]),
+        starts_at=_parse_time(parts[6]),
+        ended_at=_parse_time(parts[7]) if state.standing is Standing.ENDED else None,
+        submitted_at=_parse_time(parts[8]),
         name=parts[9],
     )
 
@@ -186,7 +186,7 @@ _ACCOUNT_FIELDS: Final = (
 _ACCOUNT_HEADING: Final = _ACCOUNT_FIELDS.replace(",", "|")
 
 
-def sacct_arguments(user: str, since: float) -> tuple[str, ...]:
+def build_sacct(user: str, since: float) -> tuple[str, ...]:
     """A heading, and one row for every job of `user` since `since` (UTC); of a requeue
     the newest."""
     return (
@@ -214,33 +214,33 @@ class AccountRow:
 
 
 def parse_sacct(text: str) -> tuple[AccountRow, ...]:
-    """The rows of an answer to `sacct_arguments`; lines of others are skipped.
+    """The rows of an answer to `build_sacct`; lines of others are skipped.
 
     Raises:
         ValueError: it has no heading, or a row is not whole.
     """
     before, heading, rows = text.partition(_ACCOUNT_HEADING)
     if not heading or (before and not before.endswith("\n")):
-        raise ValueError(_not_ours("sacct", text))
+        raise ValueError(_format_unknown("sacct", text))
     lines = filter(_ROW_START.match, rows.split("\n"))
-    return tuple(_account_row(line) for line in lines)
+    return tuple(_parse_account_row(line) for line in lines)
 
 
-def _account_row(line: str) -> AccountRow:
+def _parse_account_row(line: str) -> AccountRow:
     parts = line.split("|", 8)
     if len(parts) != 9 or not _ID.fullmatch(parts[0]):
-        raise ValueError(_not_ours("sacct", line))
+        raise ValueError(_format_unknown("sacct", line))
     code, signal = parse_exit_code(parts[3])
     nodes = "" if parts[7] == "None assigned" else clean(parts[7], limit=200)
     return AccountRow(
         id=parts[0],
         raw_id=parts[1],
-        state=raw_state(parts[2]),
+        state=parse_state(parts[2]),
         exit_code=code,
         signal=signal,
-        submitted_at=_time(parts[4]),
-        started_at=_time(parts[5]),
-        ended_at=_time(parts[6]),
+        submitted_at=_parse_time(parts[4]),
+        started_at=_parse_time(parts[5]),
+        ended_at=_parse_time(parts[6]),
         nodes=nodes,
         name=parts[8],
     )
@@ -256,7 +256,7 @@ def parse_exit_code(text: str) -> tuple[int, int]:
     return int(code), int(signal or 0)
 
 
-def _time(text: str) -> float | None:
+def _parse_time(text: str) -> float | None:
     """Seconds since the epoch; None for `N/A`, `Unknown`, `None`."""
     return float(text) if text.isdigit() else None
 
@@ -277,7 +277,7 @@ def parse_sbatch(stdout: str) -> str:
     return found[1]
 
 
-def complaint(stderr: str) -> str:
+def extract_complaint(stderr: str) -> str:
     """sbatch's error for people: its lines without `sbatch: error:`, said once."""
     lines = [
         re.sub(r"^s\w+: (?:error: |fatal: )?", "", line.strip())
@@ -314,16 +314,18 @@ def parse_config(text: str) -> ClusterFacts:
     return ClusterFacts(
         cluster=values.get("ClusterName", ""),
         version=values.get("SLURM_VERSION", ""),
-        min_job_age=_number(values.get("MinJobAge"), default.min_job_age),
-        max_array_size=int(_number(values.get("MaxArraySize"), default.max_array_size)),
+        min_job_age=_parse_number(values.get("MinJobAge"), default.min_job_age),
+        max_array_size=int(
+            _parse_number(values.get("MaxArraySize"), default.max_array_size)
+        ),
         accounting=not values.get("AccountingStorageType", "").endswith(
             ("/none", "(null)")
         ),
-        kill_wait=_number(values.get("KillWait"), default.kill_wait),
+        kill_wait=_parse_number(values.get("KillWait"), default.kill_wait),
     )
 
 
-def _number(text: str | None, default: float) -> float:
+def _parse_number(text: str | None, default: float) -> float:
     found = re.match(r"\d+(\.\d+)?", text or "")
     return float(found[0]) if found else default
 
@@ -343,17 +345,17 @@ def parse_uptime(text: str) -> float | None:
 
 
 # ---------------------------------------------------------------------------- arrays
-def task_ids(job_id: str, count: int) -> tuple[str, ...]:
+def make_task_ids(job_id: str, count: int) -> tuple[str, ...]:
     """Names of a submission's tasks: `51` alone, `51_0`, `51_1` ... of an array."""
     return (job_id,) if count == 1 else tuple(f"{job_id}_{n}" for n in range(count))
 
 
-def array_option(count: int, throttle: int) -> str:
+def format_array_option(count: int, throttle: int) -> str:
     """The value of `--array`."""
     return f"0-{count - 1}" + (f"%{throttle}" if 0 < throttle < count else "")
 
 
-def scancel_ids(ids: Sequence[str]) -> tuple[str, ...]:
+def join_scancel_ids(ids: Sequence[str]) -> tuple[str, ...]:
     """`ids` for scancel's command line: tasks of one array as one range.
 
     `51_1 51_2 51_3 60` becomes `51_[1-3] 60`.
@@ -363,7 +365,7 @@ def scancel_ids(ids: Sequence[str]) -> tuple[str, ...]:
         job, _, index = name.partition("_")
         arrays.setdefault(job, []).extend([int(index)] if index else [])
     return tuple(
-        f"{job}_[{','.join(_ranges(sorted(set(indices))))}]" if indices else job
+        f"{job}_[{','.join(_collect_ranges(sorted(set(indices))))}]" if indices else job
         for job, indices in arrays.items()
     )
 
@@ -374,13 +376,13 @@ _OVER: Final = re.compile(
 )
 
 
-def nothing_to_cancel(stderr: str) -> bool:
+def has_nothing_to_cancel(stderr: str) -> bool:
     """Whether all that scancel complains of is jobs that have ended."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     return bool(lines) and all(_OVER.search(line) for line in lines)
 
 
-def _ranges(indices: Sequence[int]) -> Iterator[str]:
+def _collect_ranges(indices: Sequence[int]) -> Iterator[str]:
     start = 0
     for place in range(1, len(indices) + 1):
         if place < len(indices) and indices[place] == indices[place - 1] + 1:
@@ -396,7 +398,7 @@ NAME_CHARACTERS: Final = 64
 """Of the readable part: enough to be known by, short enough for squeue."""
 
 
-def queue_name(readable: str, token: str) -> str:
+def format_queue_name(readable: str, token: str) -> str:
     """The name in the queue: `<readable>-<token>`, of plain characters."""
     plain = _UNSAFE.sub("_", readable)[:NAME_CHARACTERS].lstrip("-._") or "job"
     return f"{plain}-{token}"

@@ -21,14 +21,14 @@ from autoexp_tui.executors.slurm.text import (
     ClusterFacts,
     QueueRow,
     Standing,
-    complaint,
+    build_sacct,
+    build_squeue,
+    extract_complaint,
     has_token,
     parse_config,
     parse_sacct,
     parse_squeue,
     parse_uptime,
-    sacct_arguments,
-    squeue_arguments,
 )
 
 Row = TypeVar("Row", QueueRow, AccountRow)
@@ -86,11 +86,11 @@ class Told:
 
     def row(self, executor_id: str, token: str) -> QueueRow | None:
         """The task's row; that of another's job under a reused id is none."""
-        return row_of(self.rows, executor_id, token)
+        return find_row(self.rows, executor_id, token)
 
     def account(self, executor_id: str, token: str) -> AccountRow | None:
         """The same of accounting."""
-        return row_of(self.accounts, executor_id, token)
+        return find_row(self.accounts, executor_id, token)
 
 
 @dataclass(slots=True)
@@ -124,7 +124,7 @@ class QueueWatch:
     def ask(self) -> Rows | None:
         """One squeue: what it says just now; None when it did not answer."""
         now = self.monotonic()  # the answer may be as old as the question
-        rows = self._asked(squeue_arguments(self.user), parse_squeue)
+        rows = self._asked(build_squeue(self.user), parse_squeue)
         if rows is None:
             self.rhythm.asked(self.monotonic(), moved=False)
             return None
@@ -133,7 +133,7 @@ class QueueWatch:
         self.error = ""
         if now >= self.answered_at:  # of two threads' questions the later one counts
             self._rows, self.answered_at = found, now
-        self._ends.append(Told(rows=_ended(found)))
+        self._ends.append(Told(rows=_filter_ended(found)))
         return found
 
     def ask_accounts(self, since: float) -> bool:
@@ -141,12 +141,12 @@ class QueueWatch:
         since = min(since, self.owed_since)
         now, rows = self.monotonic(), tuple[AccountRow, ...]()
         if self.facts.accounting:
-            answer = self._asked(sacct_arguments(self.user, since), parse_sacct)
+            answer = self._asked(build_sacct(self.user, since), parse_sacct)
             if answer is None:
                 return False
             rows = answer
         self._accounts = {row.id: row for row in rows}
-        self._ends.append(Told(accounts=_ended(self._accounts)))
+        self._ends.append(Told(accounts=_filter_ended(self._accounts)))
         self.accounted_at, self.accounted_since = now, since
         return True
 
@@ -173,7 +173,7 @@ class QueueWatch:
             if "accounting storage is disabled" in ran.stderr:
                 self._facts = replace(self.facts, accounting=False)
                 return ()
-            self.error = _no_answer(ran, self.ask_seconds)
+            self.error = _format_no_answer(ran, self.ask_seconds)
             return None
         try:
             return parse(ran.stdout)
@@ -207,11 +207,11 @@ class QueueWatch:
     # ---------------------------------------------------------------------- answers
     def row(self, executor_id: str, token: str) -> QueueRow | None:
         """The task's row; that of another's job under a reused id is none."""
-        return row_of(self._rows, executor_id, token)
+        return find_row(self._rows, executor_id, token)
 
     def account(self, executor_id: str, token: str) -> AccountRow | None:
         """The same of accounting."""
-        return row_of(self._accounts, executor_id, token)
+        return find_row(self._accounts, executor_id, token)
 
     def take_ends(self) -> Told:
         """The rows of ended jobs in all answers since the last call; newer ones win."""
@@ -227,16 +227,16 @@ class QueueWatch:
         """The job id of the submission `token`, as far as anybody knows it."""
         found: list[QueueRow | AccountRow] = [*self._rows.values()]
         found += self._accounts.values()
-        ids = (row.id for row in found if has_token(row.name, token) and _proves(row))
+        ids = (row.id for row in found if has_token(row.name, token) and _is_proof(row))
         return next((name.partition("_")[0] for name in ids), "")
 
 
-def _ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
+def _filter_ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
     ended = Standing.ENDED
     return {name: row for name, row in rows.items() if row.state.standing is ended}
 
 
-def row_of(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
+def find_row(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
     """The row under the id, if it has the name of the submission `token`.
 
     A controller that lost its memory gives ids out again, to anybody.
@@ -245,7 +245,7 @@ def row_of(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
     return row if row is not None and has_token(row.name, token) else None
 
 
-def _proves(row: QueueRow | AccountRow) -> bool:
+def _is_proof(row: QueueRow | AccountRow) -> bool:
     """Whether a row shows that the job exists.
 
     Accounting keeps jobs as PENDING that a killed controller has forgotten.
@@ -253,10 +253,10 @@ def _proves(row: QueueRow | AccountRow) -> bool:
     return isinstance(row, QueueRow) or row.state.word != "PENDING"
 
 
-def _no_answer(ran: Ran, seconds: float) -> str:
+def _format_no_answer(ran: Ran, seconds: float) -> str:
     program = ran.arguments[0]
     if ran.missing:
         return ran.missing
     if ran.timed_out:
         return f"{program} did not answer within {seconds:g} s"
-    return f"{program}: {complaint(ran.stderr)}"
+    return f"{program}: {extract_complaint(ran.stderr)}"
