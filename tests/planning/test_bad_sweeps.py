@@ -62,9 +62,10 @@ def test_a_mistake_is_told_word_for_word(
     [
         ("params: {+lr: VALUES}", "`+` adds, but it is there already"),
         ("{params: {lr: VALUES}, defaults: {~steps.x: null}}", "`~` removes, but"),
+        ("{params: {lr: VALUES}, defaults: {steps: '${no.where}'}}", "${no.where}"),
     ],
 )
-def test_a_key_that_is_refused_in_all_jobs_is_composed_for_few_of_them(
+def test_what_is_refused_in_all_jobs_is_composed_for_the_first_twenty(
     sweep: str, said: str, tmp_path: Path
 ) -> None:
     values = str(list(range(200)))
@@ -73,11 +74,15 @@ def test_a_key_that_is_refused_in_all_jobs_is_composed_for_few_of_them(
     text = HEAD + indent(sweep.replace("VALUES", values), "  ")
     (tmp_path / "exp.yaml").write_text(text)
     composer = HydraComposer("exp", tmp_path, environ={}, cwd="/cwd")
-    (error,) = plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
+    error, others = plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
     composed = composer.composed
     composer.close()
     assert error.message.startswith(said)
-    assert error.message.endswith("(and for 199 more jobs)")
+    assert error.message.endswith("(and for 19 more jobs)")
+    assert others.message == (
+        "is not looked at: too many jobs before it cannot be made "
+        "(and for 179 more jobs)"
+    )
     assert composed < 60
 
 

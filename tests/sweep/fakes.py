@@ -154,6 +154,9 @@ class FakeComposer:
             OmegaConf.update(config, key, value, merge=True, force_add=True)
         return FakeView(config)
 
+    def stop_composing(self) -> None:
+        """It composes all the same."""
+
     def group_options(self, key: str) -> tuple[str, ...] | None:
         return tuple(self._groups[key]) if key in self._groups else None
 

@@ -35,7 +35,6 @@ from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, writ
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.config.hydra_errors import (
     compose_problem,
-    is_of_keys,
     unlisted_group,
     unreadable_override,
 )
@@ -87,6 +86,12 @@ _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
 
 
+_NOT_COMPOSED: Final = Problem(
+    "is not looked at: too many jobs before it cannot be made",
+    hint="correct those, then plan again",
+)
+
+
 class HydraComposer:
     """Composes one primary config under one set of command-line overrides."""
 
@@ -129,6 +134,7 @@ class HydraComposer:
         self._sweep: Mapping[str, object] | None = None
         self._repository: Any = None
         self._search_dirs = tuple(search_dirs)
+        self._is_stopped = False
         self._templates: dict[Structure, Template | None] = {}
         self._shared = 0
         """Jobs that were made of a template."""
@@ -188,7 +194,11 @@ class HydraComposer:
 
     def _is_compared(self) -> bool:
         """Whether Hydra composes this job too: it costs as much as a hundred others."""
-        return self._shared % _COMPARED_EVERY == 1
+        return self._shared % _COMPARED_EVERY == 1 and not self._is_stopped
+
+    def stop_composing(self) -> None:
+        """Compose no more jobs; what templates give is still given."""
+        self._is_stopped = True
 
     def compose_by_hydra(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
@@ -207,6 +217,8 @@ class HydraComposer:
         keys: JobKeys | None = None,
     ) -> OmegaView:
         """One job's config by Hydra; with `keys` it may become a template."""
+        if self._is_stopped:
+            raise CannotCompose((_NOT_COMPOSED,))
         config = self._composed(texts)
         with read_write(config), open_dict(config):
             _drop_sweep(config)
@@ -411,7 +423,7 @@ class HydraComposer:
         problem = compose_problem(
             error, where=where, overrides=overrides, keys=keys, groups=groups
         )
-        return CannotCompose((problem,), of_keys=is_of_keys(error))
+        return CannotCompose((problem,))
 
     def _outside(self) -> Problem:
         place, name = os.path.split(self.config_ref)

@@ -353,12 +353,6 @@ def _not_overridden(
     return Problem("there is no such key", where=f"override {key}", hint=hint)
 
 
-def is_of_keys(error: Exception) -> bool:
-    """Whether `+` adds what is there or `~` removes what is not, whatever the value."""
-    text = str(error)
-    return bool(_NO_APPEND.search(text) or _NO_DELETE.search(text))
-
-
 def unlisted_group(error: Exception) -> str:
     """The group that is chosen, and that no defaults list names; else empty."""
     found = _NOT_OVERRIDDEN.search(str(error))

@@ -54,7 +54,7 @@ from autoexp_tui.planning.build import (
     plan_outcome,
     selected,
 )
-from autoexp_tui.planning.partial import resolved_where_possible
+from autoexp_tui.planning.partial_config import resolved_where_possible
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,

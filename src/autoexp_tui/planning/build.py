@@ -23,6 +23,7 @@ from autoexp_tui.model.specs import (
 from autoexp_tui.planning.conditions import FAULTS, problems_of
 from autoexp_tui.planning.job_builder_state import Draft
 from autoexp_tui.planning.job_end import Record
+from autoexp_tui.planning.partial_config import faults_without_jobs
 from autoexp_tui.planning.ports import (
     CannotCompose,
     Composer,
@@ -30,7 +31,6 @@ from autoexp_tui.planning.ports import (
     SpecParser,
 )
 from autoexp_tui.planning.resolve import Resolution
-from autoexp_tui.planning.unswept import faults_without_jobs
 from autoexp_tui.planning.validate import (
     NamedJob,
     told_once,

@@ -7,7 +7,6 @@ all of it is told at once; what only follows from what is told already is not.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -21,7 +20,7 @@ from autoexp_tui.planning.conditions import (
     problems_of,
 )
 from autoexp_tui.planning.job_builder_state import Draft, Needs
-from autoexp_tui.planning.job_end import JobEnding
+from autoexp_tui.planning.job_end import MOST_FAILED, JobEnding
 from autoexp_tui.planning.job_places import NAME, mounts_of, nobody_yet, written_name
 from autoexp_tui.planning.overrides import OverrideWriter, literal, spell_override
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView, SpecParser
@@ -43,10 +42,6 @@ from autoexp_tui.sweep.schema import shown
 
 MISSING: Final = "???"
 """What OmegaConf reads as a value that is still to come."""
-_MOST_ALIKE: Final = 15
-"""Jobs with the same keys whose configs are looked at."""
-_MOST_CONFIGS: Final = 45
-"""Jobs whose configs are looked at in all: each is composed by Hydra, in 20 ms."""
 _MOST_TRIES: Final = 4
 """To compose a job, each without what was wrong before."""
 
@@ -101,28 +96,17 @@ class UnmadeJobs:
         self._ending = ending
         self._base_is_a_key = base_is_a_key
         self._base = composer.base()
-        self._looked: Counter[tuple[str, ...]] = Counter()
-        """The keys of jobs whose configs were looked at -> how many."""
-        self._worth = 0
-        """Jobs of which not too many alike were looked at before."""
+        self._looked = 0
+        """Jobs whose configs were looked at."""
 
     def faults(self, at: int) -> Sequence[Problem]:
         """Everything that is wrong with a job, as far as that can be told."""
         try:
-            found = self._of_config(at) if self._is_worth_it(at) else ()
+            self._looked += 1
+            found = self._of_config(at) if self._looked <= MOST_FAILED else ()
             return (*found, *self._of_conditions(at))
         except DroppedJob:
             return ()
-
-    def _is_worth_it(self, at: int) -> bool:
-        """Whether few configs were looked at yet: thousands would take minutes."""
-        point = self._world.families.points[at]
-        keys = (point.stage, *point.parameters)
-        self._looked[keys] += 1
-        if self._looked[keys] > _MOST_ALIKE:
-            return False
-        self._worth += 1
-        return self._worth <= _MOST_CONFIGS
 
     def _of_conditions(self, at: int) -> Sequence[Problem]:
         point = self._world.families.points[at]

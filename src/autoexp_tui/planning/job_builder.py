@@ -8,7 +8,6 @@ has faults ends the making. Which job comes first is `resolution`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -46,7 +45,7 @@ from autoexp_tui.planning.overrides import (
     literal,
     spell_override,
 )
-from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView, SpecParser
+from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
     ATTRIBUTES,
@@ -79,8 +78,6 @@ from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shown
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
 
-_SIGNED: Final = re.compile(r"~|\+(?!\+)")
-"""How an override begins that adds what must not be there, or removes what must be."""
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
@@ -114,8 +111,6 @@ class JobMaker:
         self._ending = JobEnding(parser, session or SessionWide(), world.warn, record)
         points = (point.parameters for point in world.families.points)
         self._writer = OverrideWriter(composer, find_numbers(points))
-        self._refused: dict[tuple[str, ...], tuple[Problem, ...]] = {}
-        """Keys of jobs -> why Hydra refuses them, whatever their values are."""
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
         self._unmade = UnmadeJobs(
@@ -141,7 +136,7 @@ class JobMaker:
         try:
             texts = self._texts(point, prepared, mounted, faults)
             late = self._taken_late(prepared, texts) if runtimes else {}
-            view = self._composed(point, prepared, texts, mounts)
+            view = self._composer.compose(tuple(texts.values()), mounts)
         except FAULTS as error:
             raise Refused(problems_of(error, "", called(point))) from None
         draft = Draft(
@@ -165,41 +160,6 @@ class JobMaker:
             )
         self._filter(draft, view, marks)
         return draft, view
-
-    def _composed(
-        self,
-        point: SweepPoint,
-        prepared: Mapping[str, object],
-        texts: Mapping[str, str],
-        mounts: Mapping[str, object],
-    ) -> ConfigView:
-        """The config; what is refused for its keys alone is not tried for each job.
-
-        Raises:
-            Refused: as a job with the same keys was.
-            CannotCompose: it does not compose.
-        """
-        signed = any(map(_SIGNED.match, texts.values()))
-        keys = tuple(self._keys_of(prepared, texts)) if signed else ()
-        if keys in self._refused:
-            label = called(point)
-            raise Refused(tuple(replace(one, job=label) for one in self._refused[keys]))
-        try:
-            return self._composer.compose(tuple(texts.values()), mounts)
-        except CannotCompose as error:
-            if keys and error.of_keys:
-                self._refused[keys] = error.problems
-            raise
-
-    def _keys_of(
-        self, prepared: Mapping[str, object], texts: Mapping[str, str]
-    ) -> Iterator[str]:
-        """What overrides do, whatever plain values they set."""
-        for key, text in texts.items():
-            head, _, _ = text.partition("=")
-            plain = isinstance(prepared.get(key), str | int | float)
-            whole = not plain or head[0] == "~" or self._writer.selects(key)
-            yield text if whole else head
 
     def recomposed(self, draft: Draft) -> ConfigView:
         """The job's config, composed once more."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
@@ -18,7 +18,7 @@ from autoexp_tui.planning.conditions import FAULTS, problems_of
 from autoexp_tui.planning.fingerprint import CanonicalWriter, fingerprint
 from autoexp_tui.planning.job_builder_state import Draft, Refused
 from autoexp_tui.planning.job_places import paths_of
-from autoexp_tui.planning.partial import (
+from autoexp_tui.planning.partial_config import (
     concern_one,
     resolved_where_possible,
     unresolved,
@@ -26,6 +26,8 @@ from autoexp_tui.planning.partial import (
 from autoexp_tui.planning.ports import ConfigView, SpecParser
 from autoexp_tui.planning.watching import CLOSED, SessionWide, last_step
 
+MOST_FAILED: Final = 20
+"""Jobs with faults whose configs are looked at for more."""
 _Step = TypeVar("_Step")
 
 Record = Callable[[int, ConfigView, Mapping[str, object]], None]
@@ -59,6 +61,8 @@ class JobEnding:
         self._record = record
         self._checked: deque[_Settled] = deque(maxlen=16)
         self._canonical = CanonicalWriter()
+        self._looked = 0
+        """Jobs with faults whose configs were looked at for more."""
 
     def end(self, draft: Draft, view: ConfigView) -> None:
         """Resolve everything, and make the command of it.
@@ -132,6 +136,9 @@ class JobEnding:
         That is wrong where they are left out and where they are some text: what is not
         follows from them alone.
         """
+        self._looked += 1
+        if self._looked > MOST_FAILED:
+            return ()
         known = {
             *doubtful,
             *unresolved(view),

@@ -18,8 +18,6 @@ class CannotCompose(Exception):
     """A config does not compose or resolve; carries findings for the person."""
 
     problems: tuple[Problem, ...]
-    of_keys: bool = False
-    """It is refused for the keys that are set, whatever their values are."""
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
@@ -104,6 +102,13 @@ class Composer(Protocol):
 
         Raises:
             CannotCompose: with Hydra's reason, in our words.
+        """
+        ...
+
+    def stop_composing(self) -> None:
+        """Compose no more jobs: so many have failed that there is no plan.
+
+        A job that needs no more than what was composed for others is still made.
         """
         ...
 

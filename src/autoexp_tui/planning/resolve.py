@@ -21,7 +21,7 @@ from autoexp_tui.planning.conditions import FAULTS
 from autoexp_tui.planning.dag import spelled_ring
 from autoexp_tui.planning.job_builder import JobMaker
 from autoexp_tui.planning.job_builder_state import Draft, Needs, Refused
-from autoexp_tui.planning.job_end import Record
+from autoexp_tui.planning.job_end import MOST_FAILED, Record
 from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.references import (
     DroppedJob,
@@ -79,6 +79,7 @@ class Resolution:
         self._foreseen = foreseen(self.families)
         self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
+        self._composer = composer
         self._maker = JobMaker(self, composer, parser, session, record)
 
     def run(self) -> Sequence[Draft]:
@@ -201,6 +202,8 @@ class Resolution:
         )
 
     def _make(self, at: int) -> None:
+        if len(self._failed) >= MOST_FAILED:
+            self._composer.stop_composing()
         try:
             draft, view = self._maker.begun(at)
         except DroppedJob as dropped:
