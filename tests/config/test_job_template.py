@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.config.job_template import parse_value, split_overrides
 from autoexp_tui.planning.overrides import CannotSpell, spell_override, spell_value
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
@@ -269,6 +270,53 @@ def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
     for seed in range(3):
         made.compose([f"seed={seed}"], MOUNTS)
     assert made.composed == 1 + 3
+
+
+# ------------------------------------------------------------------------- the sweep
+SWEPT = "size: 1\nsweep: {params: {size: [1, 2, 3]}}\nlast: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("command_line", "job"),
+    [
+        ("++a=1", "size=2"),
+        ("~sweep", "++b=1"),
+        ("sweep={params:{size:[4]}}", "++b=1"),
+        ("++a=1", "sweep.params.size=[4]"),
+        ("++a=1", "~sweep"),
+    ],
+)
+def test_a_config_without_the_sweep_is_in_the_order_of_one_with_it(
+    command_line: str, job: str, tmp_path: Path
+) -> None:
+    (tmp_path / "exp.yaml").write_text(SWEPT)
+    made = HydraComposer("exp", tmp_path, [command_line])
+    wanted = ["size", "last", *(["a"] if "a=" in command_line else [])]
+    wanted += ["b"] if "b=" in job else []
+    for _ in range(2):
+        assert list(made.compose([job], {}).to_dict()) == wanted
+
+
+def test_a_job_is_composed_without_the_sweep_which_may_be_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exp.yaml").write_text(SWEPT)
+    made = HydraComposer("exp", tmp_path)
+    assert made.sweep() == {"params": {"size": [1, 2, 3]}}
+    given: list[bool] = []
+    load = AutoexpSource.load_config
+
+    def noted(source: AutoexpSource, config_path: str) -> Any:
+        found = load(source, config_path)
+        if config_path == "exp":
+            given.append("sweep" in found.config)
+        return found
+
+    made.compose(["size=2"], {})  # asks once for the groups that there are
+    monkeypatch.setattr(AutoexpSource, "load_config", noted)
+    made.compose(["++b=1"], {})
+    assert given
+    assert not any(given)
 
 
 # -------------------------------------------------------------------------- comparing
