@@ -97,6 +97,13 @@ def test_what_does_more_than_set_a_scalar_belongs_to_the_structure(text: str) ->
     assert structure(text) == (text,)
 
 
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, "${b}", "???"])
+def test_a_mount_that_is_no_scalar_belongs_to_the_structure(value: object) -> None:
+    found = split_overrides([], {"key": value, "index": 3}, no_group)
+    assert found.structure == (f"key:{value!r}", ("index:",))
+    assert found.values == {("index",): 3}
+
+
 def test_the_choice_of_a_group_belongs_to_the_structure() -> None:
     assert structure("a=b", is_group="a".__eq__) == ("a=b",)
 

@@ -39,8 +39,8 @@ _NO_DELETE: Final = re.compile(
     re.DOTALL,
 )
 _NO_GROUP: Final = re.compile(
-    r"Override (?P<text>\S+) looks like a config group override, but config group"
-    r" '(?P<key>[^']+)' does not"
+    r"Override (?P<text>\S+) looks like a config group override,\s+but config group"
+    r"\s+'(?P<key>[^']+)'\s+does not"
 )
 _AMBIGUOUS: Final = re.compile(r"Ambiguous value for argument '(?P<text>.+?)'$", re.M)
 _SWEPT: Final = re.compile(r"Sweep parameters '(?P<text>.+?)' requires --multirun")
@@ -316,67 +316,51 @@ def _chooses(override: str, group: str, choice: str) -> bool:
 def _override_problem(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:
-    for shape in (
-        _not_overridden,
-        _already_there,
-        _not_deleted,
-        _no_such_group,
-        _swept,
-        _chosen_twice,
-        _not_chosen,
-        _forced_group,
-    ):
-        problem = shape(text, keys, groups)
-        if problem is not None:
-            return problem
+    for shape, explain in _OVERRIDES:
+        found = shape.search(text)
+        if found is not None:
+            return explain(found, keys, groups)
     return None
-
-
-def _not_overridden(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _NOT_OVERRIDDEN.search(text)
-    if found is None:
-        return None
-    key = found["key"]
-    if key.partition("@")[0] in groups or "No match in the defaults list" in text:
-        hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
-        return Problem(
-            "is not in the defaults list", where=f"override {key}", hint=hint
-        )
-    if "/" in key:
-        return _unknown_group(key, f"override {key}", groups)
-    near = nearest_key(key, [*keys, *groups])
-    hint = f"write `++{key}=...` to add it"
-    if near:
-        hint = f"did you mean `{near}`? {hint}"
-    return Problem("there is no such key", where=f"override {key}", hint=hint)
 
 
 def unlisted_group(error: Exception) -> str:
     """The group that is chosen, and that no defaults list names; else empty."""
     found = _NOT_OVERRIDDEN.search(str(error))
-    listed_nowhere = "No match in the defaults list" in str(error)
-    return found["key"].partition("@")[0] if found and listed_nowhere else ""
+    return found["key"].partition("@")[0] if found and _is_unlisted(found) else ""
+
+
+def _is_unlisted(found: re.Match[str]) -> bool:
+    return "No match in the defaults list" in found.string
+
+
+def _not_overridden(
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
+    key = found["key"]
+    where = f"override {key}"
+    if key.partition("@")[0] in groups or _is_unlisted(found):
+        hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
+        return Problem("is not in the defaults list", where=where, hint=hint)
+    if "/" in key:
+        return _unknown_group(key, where, groups)
+    near = nearest_key(key, [*keys, *groups])
+    hint = f"write `++{key}=...` to add it"
+    if near:
+        hint = f"did you mean `{near}`? {hint}"
+    return Problem("there is no such key", where=where, hint=hint)
 
 
 def _already_there(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _NO_APPEND.search(text)
-    if found is None:
-        return None
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     key = found["key"]
     hint = f"to change it write `{key}=...`; `++{key}=...` does either"
     return Problem("`+` adds, but it is there already", f"override +{key}", hint=hint)
 
 
 def _not_deleted(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _NO_DELETE.search(text)
-    if found is None:
-        return None
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     key = found["key"]
     near = nearest_key(key, keys)
     hint = f"did you mean `{near}`?" if near else "leave the override out"
@@ -386,11 +370,8 @@ def _not_deleted(
 
 
 def _no_such_group(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _NO_GROUP.search(_without_key_lines(text))
-    if found is None:
-        return None
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     return _unknown_group(found["key"], f"override {found['text']}", groups)
 
 
@@ -399,44 +380,47 @@ def _unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:
     return Problem(f"there is no config group `{key}`", where=where, hint=hint)
 
 
-def _swept(text: str, keys: tuple[str, ...], groups: tuple[str, ...]) -> Problem | None:
-    found = _AMBIGUOUS.search(text) or _SWEPT.search(text)
-    if found is None:
-        return None
+def _swept(
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     message = "is a Hydra sweep, and a config has one value for a key"
     return Problem(message, where=f"override {found['text']}", hint=_LIST_OR_SWEEP)
 
 
 def _chosen_twice(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _MULTIPLE.search(text)
-    if found is None:
-        return None
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     key = found["key"] or found["again"]
     hint = f"in a defaults list write `override {key}: CHOICE` for the second"
     return Problem("is chosen more than once", where=f"group {key}", hint=hint)
 
 
 def _not_chosen(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _MUST_CHOOSE.search(text)
-    if found is None:
-        return None
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     key = found["key"]
     hint = f"add {key}=CHOICE; {listed(found['options'].split(), 'choices')}"
-    return Problem(
-        "has no choice: it is ??? in the defaults", f"group {key}", hint=hint
-    )
+    message = "has no choice: it is ??? in the defaults"
+    return Problem(message, f"group {key}", hint=hint)
 
 
 def _forced_group(
-    text: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem | None:
-    found = _FORCED_GROUP.search(text)
-    if found is None:
-        return None
+    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+) -> Problem:
     bare = found["text"].lstrip("+")
     hint = f"write `{bare}` to change the choice, `+{bare}` to add the group"
     return Problem("`++` does not go with a group", f"override ++{bare}", hint=hint)
+
+
+_OVERRIDES: Final = (
+    (_NOT_OVERRIDDEN, _not_overridden),
+    (_NO_APPEND, _already_there),
+    (_NO_DELETE, _not_deleted),
+    (_NO_GROUP, _no_such_group),
+    (_AMBIGUOUS, _swept),
+    (_SWEPT, _swept),
+    (_MULTIPLE, _chosen_twice),
+    (_MUST_CHOOSE, _not_chosen),
+    (_FORCED_GROUP, _forced_group),
+)
+"""How Hydra refuses an override, and what is said of it."""

@@ -60,7 +60,7 @@ def split_overrides(
     """Tell the values of overrides (as Hydra is given them) and mounts apart."""
     found = [(text, _setting(text, is_group)) for text in texts]
     found += [
-        (f"{key}:{value!r}", (f"{key}:", (key,), value) if _is_plain(value) else None)
+        (f"{key}:{value!r}", (f"{key}:", (key,), value) if _is_scalar(value) else None)
         for key, value in mounts.items()
     ]
     paths = [setting[1] for _, setting in found if setting is not None]
@@ -121,6 +121,10 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return value != MISSING and _RELATIVE not in value
     return type(value) in (int, float, bool) and value == value
+
+
+def _is_scalar(value: object) -> bool:
+    return _is_plain(value) and not isinstance(value, list) and not is_open(value)
 
 
 class Template:
