@@ -7,13 +7,13 @@ import pytest
 
 from autoexp_tui.actions import kinds as action_kinds
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config.action_specs import ACTIONS, action
-from autoexp_tui.config.condition_specs import CONDITIONS, condition
+from autoexp_tui.config.action_specs import ACTIONS, parse_action
+from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
 from autoexp_tui.config.rule_specs import (
-    log_event,
-    metric_file,
-    metric_pattern,
-    state_event,
+    parse_log_event,
+    parse_metric_file,
+    parse_metric_pattern,
+    parse_state_event,
 )
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.errors import Problem
@@ -143,7 +143,7 @@ def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
 def test_a_mapping_becomes_its_condition(
     value: Mapping[str, Any], spec: condition_kinds.Condition
 ) -> None:
-    assert condition(value, "w") == spec
+    assert parse_condition(value, "w") == spec
 
 
 def test_a_class_of_one_s_own_takes_its_fields_and_those_of_all_conditions() -> None:
@@ -154,7 +154,7 @@ def test_a_class_of_one_s_own_takes_its_fields_and_those_of_all_conditions() -> 
         "timeout_seconds": 60,
         "description": "enough",
     }
-    assert condition(value, "w") == condition_kinds.OwnCondition(
+    assert parse_condition(value, "w") == condition_kinds.OwnCondition(
         class_path="tests.conditions.own_classes:EnoughLines",
         fields={"path": "/a", "lines": 2},
         timeout_seconds=60,
@@ -164,7 +164,7 @@ def test_a_class_of_one_s_own_takes_its_fields_and_those_of_all_conditions() -> 
 
 def test_a_class_of_one_s_own_that_does_not_take_its_fields_is_refused() -> None:
     value = {"class_name": "tests.conditions.own_classes:Later", "when": 1}
-    found = refused(condition, value)[0]
+    found = refused(parse_condition, value)[0]
     assert found.where == "w.class_name"
     assert "unexpected keyword argument 'when'" in found.message
 
@@ -293,7 +293,7 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
 def test_a_bad_condition_says_where_what_and_the_next_step(
     value: object, where: str, message: str, hint: str
 ) -> None:
-    found = refused(condition, value)[0]
+    found = refused(parse_condition, value)[0]
 
     assert (found.where, found.message) == (where, message)
     assert found.hint.startswith(hint)
@@ -381,7 +381,7 @@ NONE = float("nan")
 def test_a_condition_that_could_never_hold_as_written_is_refused(
     value: object, where: str, message: str
 ) -> None:
-    found = refused(condition, value)[0]
+    found = refused(parse_condition, value)[0]
 
     assert (found.where, found.message) == (where, message)
 
@@ -392,7 +392,7 @@ def test_an_own_conditions_field_that_no_journal_can_hold_is_refused() -> None:
         "path": "a",
         "lines": NONE,
     }
-    assert "cannot be kept" in refused(condition, value)[0].message
+    assert "cannot be kept" in refused(parse_condition, value)[0].message
 
 
 def test_a_key_of_an_own_conditions_field_that_is_no_text_is_refused() -> None:
@@ -401,20 +401,20 @@ def test_a_key_of_an_own_conditions_field_that_is_no_text_is_refused() -> None:
         "path": {"a": [{"b": 0}, {1: "x"}]},
         "lines": {True: 1},
     }
-    assert [(one.where, one.message) for one in refused(condition, value)] == [
+    assert [(one.where, one.message) for one in refused(parse_condition, value)] == [
         ("w.path.a.1", "has the key 1, which is no text"),
         ("w.lines", "has the key True, which is no text"),
     ]
 
 
 def test_a_time_that_is_there_already_is_no_mistake() -> None:
-    made = condition({"class_name": "Time", "after_seconds": 0}, "w")
+    made = parse_condition({"class_name": "Time", "after_seconds": 0}, "w")
     assert made == condition_kinds.TimeReached(after_seconds=0.0)
 
 
 def test_everything_wrong_with_a_condition_is_found_at_once() -> None:
     nested = [{"class_name": "FileExists"}, {"class_name": "MaxAttempts", "x": 1}]
-    found = refused(condition, {"class_name": "Composite", "conditions": nested})
+    found = refused(parse_condition, {"class_name": "Composite", "conditions": nested})
 
     assert [one.where for one in found] == [
         "w.conditions.0.path",
@@ -432,7 +432,7 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
         "conditions": [{"class_name": "MaxAttemptsCondition", "max_attempts": 3}],
     }
 
-    assert action(value, "w") == action_kinds.Restart(
+    assert parse_action(value, "w") == action_kinds.Restart(
         reason="crash",
         overrides=("backend.args.lr=1e-4", "~backend.args.x"),
         conditions=(condition_kinds.MaxAttempts(max_attempts=3),),
@@ -474,7 +474,7 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
     ],
 )
 def test_actions_outside_are_read(value: dict[str, object], made: object) -> None:
-    assert action(value, "w") == made
+    assert parse_action(value, "w") == made
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,7 @@ def test_actions_outside_are_read(value: dict[str, object], made: object) -> Non
 def test_actions_outside_that_are_wrong_are_refused(
     value: dict[str, object], where: str, message: str
 ) -> None:
-    found = refused(action, value)[0]
+    found = refused(parse_action, value)[0]
 
     assert (found.where, found.message) == (where, message)
 
@@ -536,14 +536,14 @@ def test_actions_outside_that_are_wrong_are_refused(
 def test_a_bad_action_says_where_and_what(
     value: object, where: str, message: str
 ) -> None:
-    found = refused(action, value)[0]
+    found = refused(parse_action, value)[0]
 
     assert (found.where, found.message) == (where, message)
 
 
 # ----------------------------------------------------------------------------- rules
 def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
-    made = log_event(
+    made = parse_log_event(
         {
             "name": "saved",
             "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
@@ -564,23 +564,27 @@ def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
 
 @pytest.mark.parametrize("form", ["inactivity", "progress"])
 def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
-    made = log_event({"name": "still", "pattern_type": form, "after_seconds": 60}, "w")
+    made = parse_log_event(
+        {"name": "still", "pattern_type": form, "after_seconds": 60}, "w"
+    )
     assert (made.pattern, made.pattern_type, made.after_seconds) == ("", form, 60.0)
 
 
 def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
     written = {"name": "still", "pattern_type": "inactivity"}
-    made = log_event({**written, "inactivity_timeout_s": 90}, "w")
-    assert made == log_event({**written, "after_seconds": 90}, "w")
+    made = parse_log_event({**written, "inactivity_timeout_s": 90}, "w")
+    assert made == parse_log_event({**written, "after_seconds": 90}, "w")
 
 
 def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
-    (found,) = refused(state_event, {"name": "n", "transition": [None, "TIMEOUT"]})
+    (found,) = refused(
+        parse_state_event, {"name": "n", "transition": [None, "TIMEOUT"]}
+    )
     assert found.hint == "such an end is FAILED; write state: timeout"
 
 
 def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
-    made = log_event(
+    made = parse_log_event(
         {
             "name": "nan",
             "pattern": "loss is NaN",
@@ -604,15 +608,15 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
 @pytest.mark.parametrize(
     ("parse", "value", "where", "message"),
     [
-        (log_event, {"name": "n"}, "w.pattern", "is missing"),
+        (parse_log_event, {"name": "n"}, "w.pattern", "is missing"),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern": "(?P<iter>x)", "extract_groups": {"k": "itr"}},
             "w.extract_groups.k",
             "the pattern has no group `itr`",
         ),
         (
-            log_event,
+            parse_log_event,
             {
                 "name": "n",
                 "pattern": "x",
@@ -623,31 +627,31 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             "a substring has no groups",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern": "x", "after_seconds": 5},
             "w.after_seconds",
             "only inactivity and progress wait",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern_type": "inactivity", "after_seconds": 0},
             "w.after_seconds",
             "is 0; it must be more than 0",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern_type": "inactivity", "pattern": "("},
             "w.pattern",
             "'(' does not compile: missing ): (",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern_type": "progress", "pattern": "step"},
             "w.pattern",
             "has 0 groups, not one",
         ),
         (
-            log_event,
+            parse_log_event,
             {
                 "name": "n",
                 "pattern_type": "progress",
@@ -658,13 +662,13 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             "there is no line to extract from",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern_type": "inactivity", "inactivity_polls": 5},
             "w.inactivity_polls",
             "there is no fixed number of looks",
         ),
         (
-            log_event,
+            parse_log_event,
             {
                 "name": "n",
                 "pattern_type": "inactivity",
@@ -675,14 +679,14 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             "`after_seconds` and `inactivity_timeout_s` are both given",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern_type": ["inactivity"], "pattern": "x"},
             "w.pattern_type",
             "is ['inactivity']; it may be 'substring', 'regex', 'inactivity' or "
             "'progress'",
         ),
         (
-            log_event,
+            parse_log_event,
             {
                 "name": "n",
                 "pattern": "x",
@@ -692,38 +696,38 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             "are there without actions: they gate nothing",
         ),
         (
-            state_event,
+            parse_state_event,
             {"name": "n"},
             "w",
             "needs exactly one of state and transition",
         ),
         (
-            state_event,
+            parse_state_event,
             {"name": "n", "state": "crsh"},
             "w.state",
             "is 'crsh'; it may be 'crash', 'stall', 'timeout', 'oom', 'node_fail',"
             " 'preempted' or 'success'",
         ),
         (
-            state_event,
+            parse_state_event,
             {"name": "n", "transition": ["RUNNING", "DEAD"]},
             "w.transition.1",
             "there is no state `DEAD`",
         ),
         (
-            state_event,
+            parse_state_event,
             {"name": "n", "transition": ["COMPLETED", "RUNNING"]},
             "w.transition",
             "jobs never go from COMPLETED to RUNNING",
         ),
         (
-            state_event,
+            parse_state_event,
             {"name": "n", "transition": [None, "PLANNED"]},
             "w.transition",
             "jobs never go from any state to PLANNED",
         ),
         (
-            state_event,
+            parse_state_event,
             {
                 "name": "n",
                 "transition": [None, "SKIPPED"],
@@ -736,38 +740,38 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
             "a job that becomes SKIPPED has no run to act upon",
         ),
         (
-            state_event,
+            parse_state_event,
             {"name": "n", "transition": "FAILED"},
             "w.transition",
             "is 'FAILED', not two states",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern": "", "pattern_type": "substring"},
             "w.pattern",
             "is empty and would match everything",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern": "FATAL\n", "pattern_type": "substring"},
             "w.pattern",
             "holds a line break, which no line has",
         ),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern": "FATAL|\n  ERROR"},
             "w.pattern",
             "holds a line break, which no line has",
         ),
-        (log_event, {"name": "", "pattern": "x"}, "w.name", "is empty"),
+        (parse_log_event, {"name": "", "pattern": "x"}, "w.name", "is empty"),
         (
-            log_event,
+            parse_log_event,
             {"name": "n", "pattern_type": "inactivity", "after_seconds": ENDLESS},
             "w.after_seconds",
             "is inf, which is no number to reach",
         ),
         (
-            metric_pattern,
+            parse_metric_pattern,
             {"name": "acc", "pattern": "acc"},
             "w.pattern",
             "has 0 groups, not one",
@@ -783,8 +787,8 @@ def test_a_bad_rule_says_where_and_what(
 
 
 def test_a_state_event_takes_a_class_or_a_transition() -> None:
-    by_class = state_event({"name": "a", "state": "crash"}, "w")
-    by_states = state_event({"name": "b", "transition": [None, "failed"]}, "w")
+    by_class = parse_state_event({"name": "a", "state": "crash"}, "w")
+    by_states = parse_state_event({"name": "b", "transition": [None, "failed"]}, "w")
 
     assert by_class.state == "crash"
     assert by_states.transition == (None, "FAILED")
@@ -793,19 +797,19 @@ def test_a_state_event_takes_a_class_or_a_transition() -> None:
 def test_a_metric_pattern_may_name_its_group_value() -> None:
     pattern = r"(train|eval) acc (?P<value>\d+)"
 
-    assert metric_pattern({"name": "acc", "pattern": pattern}, "w").name == "acc"
+    assert parse_metric_pattern({"name": "acc", "pattern": pattern}, "w").name == "acc"
 
 
 # ------------------------------------------------------------------ files of metrics
 def test_a_file_of_metrics_may_be_its_path_alone() -> None:
-    assert metric_file("m/*.jsonl", "w") == rule_kinds.MetricFile(
+    assert parse_metric_file("m/*.jsonl", "w") == rule_kinds.MetricFile(
         path="m/*.jsonl", format="jsonl"
     )
 
 
 def test_a_file_of_metrics_says_its_format_where_its_name_does_not() -> None:
     given = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
-    assert metric_file(given, "w").metrics == {"loss": "train loss"}
+    assert parse_metric_file(given, "w").metrics == {"loss": "train loss"}
 
 
 @pytest.mark.parametrize(
@@ -822,7 +826,7 @@ def test_a_file_of_metrics_that_cannot_be_meant_is_refused(
     given: object, where: str, hint: str
 ) -> None:
     with pytest.raises(SpecRefused) as refused:
-        metric_file(given, "w")
+        parse_metric_file(given, "w")
     (problem,) = refused.value.problems
     assert problem.where == where
     assert hint in problem.hint
@@ -832,11 +836,13 @@ def test_a_file_of_metrics_that_cannot_be_meant_is_refused(
 @pytest.mark.parametrize("flag", [True, False])
 def test_a_flag_is_no_number(field: str, *, flag: bool) -> None:
     value = {"class_name": "FileExists", "path": "a", field: flag}
-    (problem,) = refused(condition, value)
+    (problem,) = refused(parse_condition, value)
     said = f"is {str(flag).lower()}, which is no number"
     assert (problem.where, problem.message) == (f"w.{field}", said)
 
 
 def test_a_flag_in_place_of_a_number_that_is_needed_is_told_once() -> None:
-    (problem,) = refused(condition, {"class_name": "MaxAttempts", "max_attempts": True})
+    (problem,) = refused(
+        parse_condition, {"class_name": "MaxAttempts", "max_attempts": True}
+    )
     assert problem.where == "w.max_attempts"

@@ -20,7 +20,7 @@ from autoexp_tui.cli.options import Parser, common
 from autoexp_tui.cockpit.commands import Commands, keys_markdown
 from autoexp_tui.cockpit.keymap import keymap
 from autoexp_tui.config.action_specs import ACTIONS
-from autoexp_tui.config.condition_specs import CONDITIONS, condition
+from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.executors import wrapper
 from autoexp_tui.plan import expand_sweep
@@ -151,7 +151,7 @@ def test_a_yaml_block_is_a_config_that_is_accepted(block: Block) -> None:
     config = parse_yaml(block.text, str(block))
     assert isinstance(config, dict)
     for spec in conditions_in(config):
-        condition(spec, str(block))
+        parse_condition(spec, str(block))
     with_backend = {"backend": {"class_name": "Null"}, **config}
     assert HouseParser("/cwd").check(with_backend) == ()
 

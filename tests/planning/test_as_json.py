@@ -164,7 +164,7 @@ def test_a_condition_reads_back_as_a_config_would_write_it(
     spec: condition_kinds.Condition,
 ) -> None:
     written = json.loads(json.dumps(condition_to_json(spec)))
-    assert condition_specs.condition(written, "here") == spec
+    assert condition_specs.parse_condition(written, "here") == spec
 
 
 def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:

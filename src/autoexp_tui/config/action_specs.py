@@ -13,8 +13,19 @@ from typing import Final
 
 from autoexp_tui.actions import kinds as action_kinds
 from autoexp_tui.backends.base import format_word
-from autoexp_tui.config.condition_specs import command_words, condition, member
-from autoexp_tui.config.spec_building import Fields, Findings, Kind, each, texts
+from autoexp_tui.config.condition_specs import (
+    check_command,
+    parse_condition,
+    parse_kind,
+)
+from autoexp_tui.config.spec_building import (
+    Fields,
+    Findings,
+    Kind,
+    flatten_texts,
+    move_alias,
+    parse_list,
+)
 from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
 from autoexp_tui.model.resource_totals import gpus_of
 
@@ -29,13 +40,13 @@ _NESTED: Final = ("script", "config_path", "config_ref", "overrides")
 """What `action:` may hold of a RunAutoexp."""
 
 
-def action(value: object, where: str) -> action_kinds.Action:
+def parse_action(value: object, where: str) -> action_kinds.Action:
     """The action that a mapping describes.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: action_kinds.Action = member(value, where, ACTIONS, "Action")
+    made: action_kinds.Action = parse_kind(value, where, ACTIONS, "Action")
     return made
 
 
@@ -46,7 +57,7 @@ def _action(fields: Fields, findings: Findings) -> None:
 
 def _conditions(fields: Fields, findings: Findings, key: str) -> None:
     if key in fields:
-        fields[key] = each(fields[key], findings, key, condition)
+        fields[key] = parse_list(fields[key], findings, key, parse_condition)
 
 
 def _restart(fields: Fields, findings: Findings) -> None:
@@ -55,7 +66,7 @@ def _restart(fields: Fields, findings: Findings) -> None:
 
 
 def _overrides(fields: Fields, findings: Findings) -> None:
-    overrides = texts(fields.get("overrides", []))
+    overrides = flatten_texts(fields.get("overrides", []))
     fields["overrides"] = overrides
     for at, text in enumerate(overrides if isinstance(overrides, list) else ()):
         if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
@@ -65,15 +76,12 @@ def _overrides(fields: Fields, findings: Findings) -> None:
 
 def _append_to_file(fields: Fields, findings: Findings) -> None:
     _action(fields, findings)
-    if "content" in fields:
-        content = fields.pop("content")
-        if fields.setdefault("text", content) != content:
-            findings.add("`text` and `content` are both given", hint="keep one")
+    move_alias(fields, findings, "content", "text")
 
 
 def _command(fields: Fields, findings: Findings) -> None:
     _action(fields, findings)
-    command_words(fields, findings)
+    check_command(fields, findings)
     _env(fields)
 
 

@@ -19,11 +19,12 @@ from autoexp_tui.config.spec_building import (
     Fields,
     Findings,
     Kind,
-    built,
-    compiled,
-    each,
-    mapping,
-    texts,
+    build_spec,
+    compile_pattern,
+    flatten_texts,
+    move_alias,
+    parse_list,
+    read_mapping,
 )
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.override_checks import is_number
@@ -36,19 +37,19 @@ RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPT
 JOB_STATES: Final = (*(state.value for state in JobState), *sorted(RAW_STATES))
 
 
-def condition(value: object, where: str) -> condition_kinds.Condition:
+def parse_condition(value: object, where: str) -> condition_kinds.Condition:
     """The condition that a mapping describes.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
     if isinstance(value, Mapping) and ":" in str(value.get("class_name", "")):
-        return own_condition(mapping(value, where), where)
-    made: condition_kinds.Condition = member(value, where, CONDITIONS, "Condition")
+        return parse_own_condition(read_mapping(value, where), where)
+    made: condition_kinds.Condition = parse_kind(value, where, CONDITIONS, "Condition")
     return made
 
 
-def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
+def parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
     """The condition of a class of the user's, which is made once to see that it can.
 
     Raises:
@@ -71,7 +72,7 @@ def own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
         kept = {}
     findings.settle()
     given: Fields = {**ours, "class_path": class_path, "fields": kept}
-    made: condition_kinds.OwnCondition = built(
+    made: condition_kinds.OwnCondition = build_spec(
         Kind(condition_kinds.OwnCondition), given, where
     )
     return made
@@ -93,15 +94,17 @@ def _keys_of_no_text(value: object, place: str = "") -> Iterator[tuple[str, obje
 _OWN_BASE: Final = ("timeout_seconds", "blocking", "description")
 
 
-def member(value: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Any:
+def parse_kind(
+    value: object, where: str, kinds: Mapping[str, Kind], suffix: str
+) -> Any:
     """The spec that a mapping's `class_name` and fields stand for.
 
     Raises:
         SpecRefused: with everything that is wrong with them.
     """
-    fields = mapping(value, where)
+    fields = read_mapping(value, where)
     name = fields.pop("class_name", None)
-    return built(_kind(name, where, kinds, suffix), fields, where)
+    return build_spec(_kind(name, where, kinds, suffix), fields, where)
 
 
 def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Kind:
@@ -136,14 +139,11 @@ def _file_exists(fields: Fields, findings: Findings) -> None:
 
 def _file_content(fields: Fields, findings: Findings) -> None:
     if fields.get("mode") == "regex":
-        compiled(fields.get("pattern"), findings)
+        compile_pattern(fields.get("pattern"), findings)
 
 
 def _metadata(fields: Fields, findings: Findings) -> None:
-    if "job_name" in fields:
-        named = fields.pop("job_name")
-        if fields.setdefault("job", named) != named:
-            findings.add("`job` and `job_name` are both given", hint="keep one")
+    move_alias(fields, findings, "job_name", "job")
     if fields.get("op") == "known":
         if fields.keys() & {"equals", "value"}:
             findings.add("`known` compares with nothing", "op", hint="leave out value")
@@ -163,7 +163,7 @@ def _metadata(fields: Fields, findings: Findings) -> None:
 
 
 def _job_state(fields: Fields, findings: Findings) -> None:
-    names = texts(fields.pop("job_name", None))
+    names = flatten_texts(fields.pop("job_name", None))
     if names is None or names == [] or (isinstance(names, list) and "" in names):
         hint = 'job_name: "{sibling.STAGE.name}", or a list: "{all.STAGE.name}"'
         findings.add("names no job", "job_name", hint)
@@ -177,7 +177,7 @@ def _job_state(fields: Fields, findings: Findings) -> None:
             findings.add(f"there is no state `{state}`", "state", hint)
 
 
-def command_words(fields: Fields, findings: Findings) -> None:
+def check_command(fields: Fields, findings: Findings) -> None:
     """A command is a list of words: a text would ask for a shell."""
     command = fields.get("command")
     if isinstance(command, str):
@@ -193,12 +193,10 @@ def command_words(fields: Fields, findings: Findings) -> None:
 
 
 def _log_pattern(fields: Fields, findings: Findings) -> None:
-    globbed = fields.pop("log_pattern", None)
-    if globbed is not None:
+    if fields.get("log_pattern") is not None:
         fields["glob"] = True
-        if fields.setdefault("log_path", globbed) != globbed:
-            findings.add("`log_path` and `log_pattern` are both given", hint="keep one")
-    compiled(fields.get("pattern"), findings)
+    move_alias(fields, findings, "log_pattern", "log_path")
+    compile_pattern(fields.get("pattern"), findings)
 
 
 def _time(fields: Fields, findings: Findings) -> None:
@@ -229,13 +227,13 @@ def _moment(text: str, findings: Findings) -> float | None:
 
 def _approval(fields: Fields, findings: Findings) -> None:
     if "show_files" in fields:
-        fields["show_files"] = texts(fields["show_files"])
+        fields["show_files"] = flatten_texts(fields["show_files"])
 
 
 def _composite(fields: Fields, findings: Findings) -> None:
     if "conditions" in fields:
-        fields["conditions"] = each(
-            fields["conditions"], findings, "conditions", condition
+        fields["conditions"] = parse_list(
+            fields["conditions"], findings, "conditions", parse_condition
         )
         if not fields["conditions"] and not findings.problems:
             findings.add("is empty: it would pass at once", "conditions")
@@ -245,7 +243,7 @@ def _not(fields: Fields, findings: Findings) -> None:
     if "condition" not in fields:
         return
     try:
-        fields["condition"] = condition(
+        fields["condition"] = parse_condition(
             fields["condition"], f"{findings.where}.condition"
         )
     except SpecRefused as error:
@@ -255,6 +253,12 @@ def _not(fields: Fields, findings: Findings) -> None:
         )  # refused anyway
 
 
+_JOB_STATE: Final = Kind(
+    condition_kinds.JobStateIs,
+    also=("job_name",),
+    hidden=("jobs",),
+    prepare=_job_state,
+)
 CONDITIONS: Final[Mapping[str, Kind]] = {
     "FileExists": Kind(
         condition_kinds.FileExists, hidden=("writer",), prepare=_file_exists
@@ -266,19 +270,9 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
         condition_kinds.MetadataIs, also=("equals", "job_name"), prepare=_metadata
     ),
     "Metric": Kind(condition_kinds.MetricIs),
-    "SlurmState": Kind(
-        condition_kinds.JobStateIs,
-        also=("job_name",),
-        hidden=("jobs",),
-        prepare=_job_state,
-    ),
-    "JobState": Kind(
-        condition_kinds.JobStateIs,
-        also=("job_name",),
-        hidden=("jobs",),
-        prepare=_job_state,
-    ),
-    "Command": Kind(condition_kinds.CommandPasses, prepare=command_words),
+    "SlurmState": _JOB_STATE,
+    "JobState": _JOB_STATE,
+    "Command": Kind(condition_kinds.CommandPasses, prepare=check_command),
     "LogPattern": Kind(
         condition_kinds.LogPattern,
         also=("log_pattern",),

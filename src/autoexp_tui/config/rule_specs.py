@@ -11,17 +11,18 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from autoexp_tui.actions import kinds as action_kinds
-from autoexp_tui.config.action_specs import action
-from autoexp_tui.config.condition_specs import condition
+from autoexp_tui.config.action_specs import parse_action
+from autoexp_tui.config.condition_specs import parse_condition
 from autoexp_tui.config.spec_building import (
     Fields,
     Findings,
     Kind,
-    built,
-    compiled,
-    each,
-    mapping,
-    texts,
+    build_spec,
+    compile_pattern,
+    flatten_texts,
+    move_alias,
+    parse_list,
+    read_mapping,
 )
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
@@ -30,44 +31,50 @@ from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import Pattern
 
 
-def log_event(value: object, where: str) -> rule_kinds.LogEvent:
+def parse_log_event(value: object, where: str) -> rule_kinds.LogEvent:
     """A rule over log lines; `pattern_type` is regex unless it says otherwise.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: rule_kinds.LogEvent = built(_LOG_EVENT, mapping(value, where), where)
+    made: rule_kinds.LogEvent = build_spec(
+        _LOG_EVENT, read_mapping(value, where), where
+    )
     return made
 
 
-def state_event(value: object, where: str) -> rule_kinds.StateEvent:
+def parse_state_event(value: object, where: str) -> rule_kinds.StateEvent:
     """A rule over ends and transitions of attempts.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: rule_kinds.StateEvent = built(_STATE_EVENT, mapping(value, where), where)
+    made: rule_kinds.StateEvent = build_spec(
+        _STATE_EVENT, read_mapping(value, where), where
+    )
     return made
 
 
-def metric_pattern(value: object, where: str) -> rule_kinds.MetricPattern:
+def parse_metric_pattern(value: object, where: str) -> rule_kinds.MetricPattern:
     """A pattern whose one group (or the group `value`) is a metric.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: rule_kinds.MetricPattern = built(_METRIC, mapping(value, where), where)
+    made: rule_kinds.MetricPattern = build_spec(
+        _METRIC, read_mapping(value, where), where
+    )
     return made
 
 
-def metric_file(value: object, where: str) -> rule_kinds.MetricFile:
+def parse_metric_file(value: object, where: str) -> rule_kinds.MetricFile:
     """A file of metrics: a mapping, or its path alone.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    fields = {"path": value} if isinstance(value, str) else mapping(value, where)
-    made: rule_kinds.MetricFile = built(_METRIC_FILE, fields, where)
+    fields = {"path": value} if isinstance(value, str) else read_mapping(value, where)
+    made: rule_kinds.MetricFile = build_spec(_METRIC_FILE, fields, where)
     return made
 
 
@@ -75,9 +82,13 @@ def metric_file(value: object, where: str) -> rule_kinds.MetricFile:
 def _rule(fields: Fields, findings: Findings) -> None:
     """Conditions of the rule go to each of its actions."""
     shared = fields.pop("conditions", None)
-    common = () if shared is None else each(shared, findings, "conditions", condition)
+    common = (
+        ()
+        if shared is None
+        else parse_list(shared, findings, "conditions", parse_condition)
+    )
     if "actions" in fields:
-        own = each(fields["actions"], findings, "actions", action)
+        own = parse_list(fields["actions"], findings, "actions", parse_action)
         fields["actions"] = tuple(
             dataclasses.replace(one, conditions=(*common, *one.conditions))
             for one in own
@@ -85,7 +96,7 @@ def _rule(fields: Fields, findings: Findings) -> None:
     elif common:
         findings.add("are there without actions: they gate nothing", "conditions")
     if "stages" in fields:
-        fields["stages"] = texts(fields["stages"])
+        fields["stages"] = flatten_texts(fields["stages"])
 
 
 def _log_rule(fields: Fields, findings: Findings) -> None:
@@ -101,7 +112,7 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
     if fields.get("pattern") is None:
         findings.add("is missing", "pattern")
     if form == "regex":
-        regex = compiled(fields.get("pattern"), findings)
+        regex = compile_pattern(fields.get("pattern"), findings)
         if regex is not None and isinstance(groups, Mapping):
             fields["extract_groups"] = _checked_groups(groups, regex, findings)
         return
@@ -125,10 +136,7 @@ def _waiting_time(fields: Fields, findings: Findings) -> None:
     if fields.pop("inactivity_polls", None) is not None:
         hint = "after_seconds: 1800; logs are looked at as often as they need"
         findings.add("there is no fixed number of looks", "inactivity_polls", hint)
-    other = fields.pop("inactivity_timeout_s", None)
-    if other is not None and fields.setdefault("after_seconds", other) != other:
-        message = "`after_seconds` and `inactivity_timeout_s` are both given"
-        findings.add(message, hint="keep one of the two")
+    move_alias(fields, findings, "inactivity_timeout_s", "after_seconds")
     after = fields.get("after_seconds")
     if after is None:
         return
@@ -149,7 +157,7 @@ def _quiet_rule(fields: Fields, findings: Findings) -> None:
     elif fields["pattern_type"] == "progress":
         _one_group(fields, findings)
     else:
-        compiled(fields["pattern"], findings)
+        compile_pattern(fields["pattern"], findings)
 
 
 def _checked_groups(
@@ -236,7 +244,7 @@ def _transition(value: object, findings: Findings) -> object:
 
 def _one_group(fields: Fields, findings: Findings) -> None:
     """The pattern yields one number."""
-    regex = compiled(fields.get("pattern"), findings)
+    regex = compile_pattern(fields.get("pattern"), findings)
     if regex is None or "value" in regex.names or regex.groups == 1:
         return
     hint = "put the number between ( ), once; or name its group (?P<value>...)"

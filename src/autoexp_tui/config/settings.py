@@ -275,12 +275,12 @@ class HouseParser:
     def condition(
         self, value: Mapping[str, object], where: str
     ) -> condition_kinds.Condition:
-        """A condition; see `condition_specs.condition`."""
-        return condition_specs.condition(value, where)
+        """A condition; see `condition_specs.parse_condition`."""
+        return condition_specs.parse_condition(value, where)
 
     def action(self, value: Mapping[str, object], where: str) -> action_kinds.Action:
-        """An action; see `action_specs.action`."""
-        return action_specs.action(value, where)
+        """An action; see `action_specs.parse_action`."""
+        return action_specs.parse_action(value, where)
 
     def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
         """How the plan's jobs are watched.
@@ -425,10 +425,10 @@ def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     problems: list[Problem] = []
     rules: dict[str, tuple[Any, ...]] = {}
     for key, parse in (
-        ("log_events", rule_specs.log_event),
-        ("state_events", rule_specs.state_event),
-        ("metrics", rule_specs.metric_pattern),
-        ("metrics_files", rule_specs.metric_file),
+        ("log_events", rule_specs.parse_log_event),
+        ("state_events", rule_specs.parse_state_event),
+        ("metrics", rule_specs.parse_metric_pattern),
+        ("metrics_files", rule_specs.parse_metric_file),
     ):
         built: list[Any] = []
         for at, value in enumerate(getattr(found, key)):

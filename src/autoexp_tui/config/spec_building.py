@@ -87,7 +87,7 @@ class Findings:
 
 
 # ------------------------------------------------------------------------ building
-def mapping(value: object, where: str) -> Fields:
+def read_mapping(value: object, where: str) -> Fields:
     """`value` as a mapping of one's own.
 
     Raises:
@@ -99,7 +99,7 @@ def mapping(value: object, where: str) -> Fields:
     raise SpecRefused((problem,))
 
 
-def built(kind: Kind, fields: Fields, where: str) -> Any:
+def build_spec(kind: Kind, fields: Fields, where: str) -> Any:
     """The spec of a kind, made of `fields`, which are used up.
 
     Raises:
@@ -108,8 +108,7 @@ def built(kind: Kind, fields: Fields, where: str) -> Any:
     findings = Findings(where)
     _refuse_unknown(kind, fields, findings)
     kind.prepare(fields, findings)
-    _refuse_flags(kind, fields, findings)
-    _refuse_small(fields, findings)
+    _refuse_numbers(kind, fields, findings)
     try:
         made = _adapter(kind.spec).validate_python(fields)
     except ValidationError as error:
@@ -136,13 +135,18 @@ def _refuse_unknown(kind: Kind, fields: Fields, findings: Findings) -> None:
         findings.add("is no field here", name, hint)
 
 
-def _refuse_flags(kind: Kind, fields: Fields, findings: Findings) -> None:
-    """A flag where a number is asked for: Python would count it as 1 or 0."""
+def _refuse_numbers(kind: Kind, fields: Fields, findings: Findings) -> None:
+    """Flags, which Python would count as 1 or 0, and numbers that are too small."""
     for name in _numbers(kind.spec):
         value = fields.get(name)
         if isinstance(value, bool):
             del fields[name]
             findings.add(f"is {str(value).lower()}, which is no number", name)
+        elif isinstance(value, int | float):
+            if name in _POSITIVE and value <= 0:
+                findings.add(f"is {value}; it must be more than 0", name)
+            elif name in _NOT_NEGATIVE and value < 0:
+                findings.add(f"is {value}; it must not be less than 0", name)
 
 
 @cache
@@ -155,17 +159,6 @@ def _numbers(spec: Any) -> tuple[str, ...]:
 def _is_number(hint: Any) -> bool:
     kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
     return set(kinds) <= {int, float, type(None)}
-
-
-def _refuse_small(fields: Fields, findings: Findings) -> None:
-    for name in _POSITIVE:
-        value = fields.get(name)
-        if isinstance(value, int | float) and value <= 0:
-            findings.add(f"is {value}; it must be more than 0", name)
-    for name in _NOT_NEGATIVE:
-        value = fields.get(name)
-        if isinstance(value, int) and value < 0:
-            findings.add(f"is {value}; it must not be less than 0", name)
 
 
 def _refuse_empty(kind: Kind, made: object, findings: Findings) -> None:
@@ -191,7 +184,7 @@ def _refuse_endless(made: object, findings: Findings) -> None:
             findings.add(f"is {value}, which is no number to reach", field.name, hint)
 
 
-def compiled(
+def compile_pattern(
     pattern: object, findings: Findings, field: str = "pattern"
 ) -> Pattern | None:
     """The pattern as a regex; None, with a finding, when it is none."""
@@ -207,7 +200,15 @@ def compiled(
         return None
 
 
-def each(
+def move_alias(fields: Fields, findings: Findings, alias: str, name: str) -> None:
+    """Give what is written under another name its own."""
+    given = fields.pop(alias, None)
+    if given is not None and fields.setdefault(name, given) != given:
+        hint = "keep one of the two"
+        findings.add(f"`{name}` and `{alias}` are both given", hint=hint)
+
+
+def parse_list(
     value: object, findings: Findings, field: str, parse: Callable[[object, str], Any]
 ) -> tuple[Any, ...]:
     """A list of nested things, each parsed at its own place."""
@@ -223,7 +224,7 @@ def each(
     return tuple(made)
 
 
-def texts(value: object) -> object:
+def flatten_texts(value: object) -> object:
     """One text or a list of texts (also of lists) as a flat list."""
     if isinstance(value, str):
         return [value]
