@@ -29,7 +29,7 @@ from autoexp_tui.config.planning_main import answered
 from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.commands import Kill
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench

@@ -22,7 +22,7 @@ from tests.model.builders import at
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     ActionFired,
@@ -304,7 +304,7 @@ def resume(session: SessionDir) -> None:
 def published(session: SessionDir) -> Snapshot:
     """The first snapshot of a session that is taken up."""
     loaded = load_state(session)
-    publisher = Publisher()
+    publisher = SnapshotBuilder()
     publisher.note(loaded.events)
     return publisher.snapshot(loaded.state, EngineView(role="live"), {})
 

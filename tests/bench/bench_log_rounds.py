@@ -30,7 +30,7 @@ from tests.support.sim_world import World
 from autoexp_tui.cli.garbage import settle
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import RunScript
 

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Callable
 
-from autoexp_tui.engine.metric_points import THINNING
+from autoexp_tui.engine.run_telemetry import THINNING
 from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
 from autoexp_tui.telemetry.metrics import MetricReader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.conditions.kinds import JobStateIs
-from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
@@ -59,7 +59,7 @@ def test_a_snapshot_has_what_every_log_said_last() -> None:
 
 def test_a_publisher_that_is_not_told_what_changed_takes_over_everything() -> None:
     bench = scripted()
-    publisher, view = Publisher(), fresh(bench).engine
+    publisher, view = SnapshotBuilder(), fresh(bench).engine
     publisher.snapshot(bench.engine.state, view, {})
     bench.run(10)
     publisher.note(bench.world.session.records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript
@@ -30,10 +30,10 @@ def test_the_next_snapshot_shares_the_jobs_that_stayed_as_they_were() -> None:
 
 def test_without_an_event_nothing_is_made_anew() -> None:
     one = begun()
-    publisher = Publisher()
+    publisher = SnapshotBuilder()
     view = one.snapshots[-1].engine
     first = publisher.snapshot(one.engine.state, view, {})
-    second = publisher.snapshot(one.engine.state, view, {}, live_changed=False)
+    second = publisher.snapshot(one.engine.state, view, {}, moved=())
     assert first.jobs is second.jobs
     assert first.live is second.live
     assert first.events is second.events
@@ -56,4 +56,4 @@ def test_the_next_engine_shows_every_job_ended_ones_too() -> None:
 def test_a_session_without_jobs_is_open() -> None:
     one = begun()
     view = one.snapshots[-1].engine
-    assert Publisher().snapshot(SessionState(), view, {}).open
+    assert SnapshotBuilder().snapshot(SessionState(), view, {}).open

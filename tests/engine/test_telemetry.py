@@ -9,8 +9,7 @@ import pytest
 
 from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
-from autoexp_tui.engine.run_telemetry_setup import points_of
-from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.engine.telemetry import Telemetry, points_of
 from autoexp_tui.events import events
 from autoexp_tui.events.draft import Draft
 from autoexp_tui.model.decision_context import Desk, Policy, Roster

@@ -27,7 +27,7 @@ from autoexp_tui.model.facts import (
     TextKey,
 )
 from autoexp_tui.model.freshness import FileIdentity
-from autoexp_tui.probes import log_watch
+from autoexp_tui.probes import fact_source
 from autoexp_tui.probes.fact_source import MOST_TEXT, OutsideFacts
 from autoexp_tui.testing.clock import ManualClock
 
@@ -309,7 +309,7 @@ def test_a_pattern_is_found_wherever_a_look_fell(
 def test_a_pattern_across_two_chunks_is_found(
     facts: OutsideFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_watch, "_CHUNK", 64)
+    monkeypatch.setattr(fact_source, "_CHUNK", 64)
     log = tmp_path / "log"
     append(log, "x" * 40 + "\n" + "y" * 18 + "FATAL\n" + "z" * 30 + "\n")
     found = value(facts, log_key(log))
@@ -320,8 +320,8 @@ def test_a_pattern_across_two_chunks_is_found(
 def test_a_look_reads_a_bounded_part_and_the_next_goes_on(
     facts: OutsideFacts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_watch, "_CHUNK", 64)
-    monkeypatch.setattr(log_watch, "LOOK_BYTES", 128)
+    monkeypatch.setattr(fact_source, "_CHUNK", 64)
+    monkeypatch.setattr(fact_source, "LOOK_BYTES", 128)
     log = tmp_path / "log"
     append(log, "0123456\n" * 40 + "FATAL\n")
     matched = []

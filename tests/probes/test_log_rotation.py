@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.probes.log_tail import MOST_BYTES
-from tests.probes.test_log_tail import Log
+from autoexp_tui.probes.log_reader import MOST_BYTES
+from tests.probes.test_log_reader import Log
 
 
 @pytest.fixture

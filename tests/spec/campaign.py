@@ -27,7 +27,7 @@ from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.build import PlanOutcome, plan_outcome
 from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import RunScript, Write, by_job

@@ -20,7 +20,7 @@ from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.sim_clusters import KINDS, Danger, Kind

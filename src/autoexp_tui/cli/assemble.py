@@ -44,8 +44,13 @@ from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.probes.file_watcher import LogNudger, Nudger
-from autoexp_tui.probes.log_tail import LogReader
+from autoexp_tui.probes.file_watcher import (
+    LOG_DEBOUNCE_MS,
+    RECORD_DEBOUNCE_MS,
+    FileWatcher,
+    has_record,
+)
+from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.probes.metric_places import note_lengths
 from autoexp_tui.probes.mounts import Mounts
 from autoexp_tui.probes.pools import ThreadPool
@@ -329,13 +334,23 @@ def _engine(
         evidence_pool=pools["evidence"],
     )
     sink = FileLiveSink(session, clock)
-    nudger = Nudger(session.attempts, lambda: engine.nudge("executor"))
+
+    def on_records(paths: Iterable[str]) -> None:
+        if has_record(paths):
+            engine.nudge("executor")
+
+    attempts = [str(session.attempts)]
+    records = FileWatcher(attempts, on_records, debounce_ms=RECORD_DEBOUNCE_MS)
     log_homes = {os.path.dirname(spec.log_dir) for spec in plan.jobs}
-    log_nudger = LogNudger(log_homes, lambda paths: engine.nudge_files(paths))
+    logs = FileWatcher(
+        log_homes,
+        lambda paths: engine.nudge_files(paths),
+        debounce_ms=LOG_DEBOUNCE_MS,
+    )
 
     def closing() -> None:
-        nudger.stop()
-        log_nudger.stop()
+        records.stop()
+        logs.stop()
         sink.close()
         for pool in pools.values():
             pool.close()
@@ -355,8 +370,8 @@ def _engine(
         gpus=offer_of(plan).gpus,
     )
     engine = Engine(state, parts, listener, unrecorded=unrecorded)
-    nudger.start()
-    log_nudger.start()
+    records.start()
+    logs.start()
     return engine
 
 

@@ -76,14 +76,14 @@ def describe_since(session: SessionDir, text: str) -> list[str]:
     from autoexp_tui.cockpit.render.spans import plain
     from autoexp_tui.cockpit.state.causes import PlanWords, causes
     from autoexp_tui.cockpit.state.session import observe
-    from autoexp_tui.engine.snapshot_publisher import Publisher
+    from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
     from autoexp_tui.model.snapshot import EngineView
     from autoexp_tui.storage.journal import load_state
 
     now = time.time()
     since = parse_since(text, session, now)
     loaded = load_state(session)
-    publisher = Publisher()
+    publisher = SnapshotBuilder()
     publisher.note(loaded.events)
     shown = observe(publisher.snapshot(loaded.state, EngineView(role="viewer"), {}))
     groups = causes(shown, PlanWords(shown.snapshot.plan, shown.changed))

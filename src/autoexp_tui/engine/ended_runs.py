@@ -10,14 +10,13 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.engine.run_telemetry import Track
+from autoexp_tui.engine.run_telemetry import TREND_POINTS, Track
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.telemetry.curves import compute_trend
 
 MOST_WHOLE: Final = 500
 """Ended jobs whose curves are held: those that ended, or were opened, last."""
-TREND_POINTS: Final = 32
 
 
 @dataclass(slots=True)

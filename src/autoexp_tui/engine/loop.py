@@ -24,7 +24,7 @@ from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.session_ports import Journal, Lease, LiveSink
-from autoexp_tui.engine.snapshot_timing import Showing
+from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, step_warned
 from autoexp_tui.events import events
@@ -112,7 +112,7 @@ class Engine:
             self.post,
         )
         self._writer = Writer(parts.journal, parts.clock, self._health, parts.log_fault)
-        self._showing = Showing(
+        self._publisher = SnapshotPublisher(
             state,
             self._volatile,
             self._telemetry,
@@ -126,7 +126,7 @@ class Engine:
     @property
     def snapshot(self) -> Snapshot | None:
         """The newest one that was published."""
-        return self._showing.snapshot
+        return self._publisher.snapshot
 
     # -------------------------------------------------------------- from outside
     def post(self, observation: Observation) -> None:
@@ -170,7 +170,7 @@ class Engine:
     # --------------------------------------------------------------------- begin
     def recall(self, newest: Sequence[Recorded]) -> None:
         """The newest events of a session that is taken up again, for its screens."""
-        self._showing.note(newest)
+        self._publisher.note(newest)
 
     def begin(self, first: Sequence[events.Event] = ()) -> None:
         """Take up the session: write its first events, or a predecessor's loose ends.
@@ -194,7 +194,7 @@ class Engine:
         self._telemetry.restart()
         self._volatile.restart(self.state)
         self._poller.restart()
-        self._showing.restart()
+        self._publisher.restart()
 
     # -------------------------------------------------------------------- commit
     def commit(self) -> None:
@@ -236,7 +236,7 @@ class Engine:
             return
         draft = self._draft()
         draft.emit(step_warned(step))
-        self._telemetry.begin_stalls_anew()
+        self._telemetry.blind()
         self._volatile.to_judge |= self.state.jobs.keys()
         self._write(draft.commit())
 
@@ -332,7 +332,7 @@ class Engine:
             self._touched.update(draft.touched)
             self._write(draft.commit())
         else:
-            self._showing.note_moves(self._clock.monotonic())
+            self._publisher.note_moves(self._clock.monotonic())
 
     # --------------------------------------------------------------- write, apply
     def _write(self, records: list[Recorded]) -> bool:
@@ -342,7 +342,7 @@ class Engine:
                 self._make_true(records)
                 return True
             case Written.HELD:
-                self._showing.dirty = True
+                self._publisher.dirty = True
             case Written.DEPOSED:
                 self._stop()
             case Written.TOO_EARLY:
@@ -363,8 +363,8 @@ class Engine:
         touched, self._touched = self._touched, set()
         self._poller.logs.touch(touched)
         self._telemetry.note_ends(touched)
-        self._showing.note(records, touched)
-        self._showing.dirty = True
+        self._publisher.note(records, touched)
+        self._publisher.dirty = True
         commands = (record.command_id for record in records if record.command_id)
         self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
@@ -373,7 +373,7 @@ class Engine:
 
     def _stop(self) -> None:
         self.stopped = True
-        self._showing.dirty = True
+        self._publisher.dirty = True
 
     # ---------------------------------------------------------------- look around
     def _look_around(self) -> None:
@@ -432,8 +432,8 @@ class Engine:
         due = self._volatile.timers.next_at()
         if due is not None:
             times.append(self._timeline.monotonic_at(due))
-        if self._showing.dirty:
-            times.append(self._showing.due_at)
+        if self._publisher.dirty:
+            times.append(self._publisher.due_at)
         if self._volatile.to_judge:
             times.append(now)
         return max(0.0, min(times) - now)
@@ -441,8 +441,8 @@ class Engine:
     # --------------------------------------------------------------------- publish
     def _publish(self) -> None:
         now = self._clock.monotonic()
-        if self._showing.is_due(now, at_once=self.stopped):
-            self._showing.show(self._view(), now)
+        if self._publisher.is_due(now, at_once=self.stopped):
+            self._publisher.show(self._view(), now)
 
     def _view(self) -> EngineView:
         executor = self._parts.sources.executor

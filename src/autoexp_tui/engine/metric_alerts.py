@@ -1,63 +1,145 @@
-"""What the numbers of a run give cause to worry about: warned of, or ended."""
+"""What a run's numbers and its silence give cause to: warnings, ends, rules.
+
+Standstills are judged at most every few seconds, and only by what looks at logs have
+shown. After a jump of the clock (a suspended machine, a stopped process) all clocks
+begin anew.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Final
+
 from autoexp_tui.actions.orders import order_end
+from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.run_telemetry import Source, Track
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import Desk
-from autoexp_tui.model.states import Cause
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.rules import applies_to_stage
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState
+from autoexp_tui.model.verdicts import Why, why
 from autoexp_tui.telemetry.anomalies import Finding
+from autoexp_tui.telemetry.inactivity import Still
 from autoexp_tui.telemetry.metrics import Point
 
-_PASSING = frozenset({"plateau", "divergence", "stall"})
+LOOK_SECONDS: Final = 10.0
+"""The longest time between two judgements of standstills."""
+SHARES: Final = 4
+"""A rule is judged about so often in the time that it waits."""
+JUMP_SECONDS: Final = 20.0
+"""Between two commits that decide something, of which there is one a second: more is
+a jump of the clock, or an engine that did not live meanwhile."""
+_PASSING: Final = frozenset({"plateau", "divergence", "stall"})
 """Warnings that mean nothing once the run has ended."""
 
 
-def watch_loss(
-    desk: Desk, track: Track, job: str, source: Source, point: Point
+# ------------------------------------------------------------------------- anomalies
+def judge_loss(
+    desk: Desk, track: Track, job: JobRecord, source: Source, point: Point
 ) -> bool:
-    """Judge the point; whether there was anything to tell."""
+    """Judge a point that was plotted; whether there was anything to report."""
     loss = point.values.get(track.loss)
     if loss is None or not track.owns(source, track.loss):
         return False
-    findings = track.anomalies.feed(track.at, loss, _total(desk, track, job))
+    total = track.total or job.spec.progress_total
+    findings = track.anomalies.feed(track.at, loss, total)
     if source.is_judged(point):
-        return False  # it was told of already
+        return False
     for finding in findings:
         _react(desk, track, job, finding)
     return bool(findings)
 
 
-def _total(desk: Desk, track: Track, job: str) -> int | None:
-    return track.total or desk.job(job).spec.progress_total
-
-
-def _react(desk: Desk, track: Track, job: str, finding: Finding) -> None:
-    warning_id = "a" + ids.digest(job, track.attempt, finding.code)
+def _react(desk: Desk, track: Track, job: JobRecord, finding: Finding) -> None:
+    warning_id = "a" + ids.digest(job.name, track.attempt, finding.code)
     if finding.cleared:
-        if warning_id in desk.state.warnings:
-            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+        _clear(desk, warning_id)
         return
-    reason = Why(finding.code, (("job", job), *finding.args))
+    is_nan = finding.code == "nan"
+    reason = Why(finding.code, (("job", job.name), *finding.args))
     if warning_id not in desk.state.warnings:
         desk.draft.emit(
             events.WarningRaised(
                 warning_id=warning_id,
                 why=reason,
-                job=job,
-                severity="error" if finding.code == "nan" else "warning",
+                job=job.name,
+                severity="error" if is_nan else "warning",
             )
         )
-    if finding.code == "nan" and track.rules.anomalies.nan == "kill":
-        reason = Why("nan", finding.args)
-        order_end(desk, desk.job(job), reason, Cause.NAN, "nan")
+    if is_nan and track.rules.anomalies.nan == "kill":
+        order_end(desk, job, Why("nan", finding.args), Cause.NAN, "nan")
 
 
-def stop_worrying(desk: Desk, job: str) -> None:
+def _clear(desk: Desk, warning_id: str) -> None:
+    if warning_id in desk.state.warnings:
+        desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+
+
+def clear_alerts(desk: Desk, job: str) -> None:
     """Clear the warnings of a job that mean nothing any more."""
     for warning in list(desk.state.warnings.values()):
         if warning.job == job and warning.why.code in _PASSING:
             desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
+
+
+# ----------------------------------------------------------------------- standstills
+class StallDetector:
+    """When to judge standstills, and what comes of it."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._judged_at: float | None = None
+
+    def look_soon(self) -> None:
+        """A run began whose rules may wait for less than those before."""
+        self._due = 0.0
+
+    def judge(self, desk: Desk, tracks: Mapping[str, Track]) -> None:
+        """Warn of stalls and carry out rules over what does not happen."""
+        lived = desk.now.lived
+        last, self._judged_at = self._judged_at, lived
+        if last is not None and lived - last > JUMP_SECONDS:
+            for track in tracks.values():
+                track.watch.blind()
+        if lived < self._due:
+            return
+        wait = LOOK_SECONDS
+        for name in sorted(desk.roster.active & tracks.keys()):
+            job, track = desk.job(name), tracks[name]
+            if job.state is JobState.RUNNING and track.is_of(job):
+                _judge_stall(desk, job, track)
+                for still in track.watch.due():
+                    log_matched(desk, _matched(name, track, still), still.rule)
+                wait = min(wait, track.watch.shortest / SHARES)
+        self._due = lived + wait
+
+
+def _matched(name: str, track: Track, still: Still) -> events.LogMatched:
+    key = 0 if still.rule.match_once else still.key
+    return events.LogMatched(
+        match_id=ids.match_id(name, track.attempt, track.run, still.rule.name, key),
+        job=name,
+        attempt=track.attempt,
+        run=track.run,
+        rule=still.rule.name,
+        offset=still.offset,
+        line=still.line,
+    )
+
+
+def _judge_stall(desk: Desk, job: JobRecord, track: Track) -> None:
+    warning_id = "a" + ids.digest(job.name, track.attempt, "stall")
+    if not track.watch.stalled(track.rules.stall_after_seconds):
+        _clear(desk, warning_id)
+        return
+    if warning_id in desk.state.warnings:
+        return
+    reason = why("stall", job=job.name, step=track.step or 0, seconds=track.watch.stood)
+    desk.draft.emit(
+        events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
+    )
+    rules = (one for one in track.rules.state_events if one.state == "stall")
+    if any(applies_to_stage(rule, job.spec.stage) for rule in rules):
+        order_end(desk, job, reason, Cause.STALL, "stall")

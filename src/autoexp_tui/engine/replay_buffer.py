@@ -22,7 +22,7 @@ from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events import events
 from autoexp_tui.events.apply import apply
 from autoexp_tui.events.base import IllegalTransition
@@ -190,7 +190,7 @@ class ReplayBuffer:
         self._keyframes = [self._shown.copy()]
         self._expected = 0
         self._expected_end = 0.0
-        self._publisher = Publisher()
+        self._publisher = SnapshotBuilder()
         self._gone: list[tuple[float, float]] = []
         self._orderly = False
         """Whether the newest engine gave the session back."""
@@ -326,7 +326,7 @@ class ReplayBuffer:
 
     def _restore(self, frame: Fold, position: int) -> None:
         self._shown = frame.copy()
-        self._publisher = Publisher()
+        self._publisher = SnapshotBuilder()
         first = max(0, position - TAIL)
         if first < frame.position:
             self._publisher.note(self.history.between(first, frame.position))

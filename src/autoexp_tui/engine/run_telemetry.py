@@ -7,24 +7,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.engine.reading_ports import LOG, SEARCH
+from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, SEARCH, LogChunk
 from autoexp_tui.model.facts import MetricFact
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.rules import MetricFile, Monitoring
+from autoexp_tui.model.snapshot import GpuView, InQueue, Live
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.verdicts import Verdict
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
-from autoexp_tui.telemetry.curves import ThinnedCurve
+from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import RunWatch
 from autoexp_tui.telemetry.log_rules import MatchLimits
 from autoexp_tui.telemetry.metric_files import FileReader, is_pattern
 from autoexp_tui.telemetry.metrics import MetricReader, Point
-from autoexp_tui.text.metric_names import LOSS, canonical_name
+from autoexp_tui.text.metric_names import LOSS, STEP, canonical_name
 
 MOST_METRICS: Final = 64
 """Of one job; further names are left out."""
+TREND_POINTS: Final = 32
+"""Of the small curve in a row of a table."""
+THINNING: Final = 768
+"""Stretches of a log: of each, a backlog leaves the lowest, highest and last point."""
+SMALL_CHUNK: Final = 64 << 10
+"""Bytes up to which all points of a chunk are read."""
 
 Rank: TypeAlias = tuple[int, ...]
 """Of two sources with a metric of one name, the higher has it."""
@@ -34,7 +43,7 @@ Rank: TypeAlias = tuple[int, ...]
 class Pace:
     """Steps a second, smoothed over about the last half minute.
 
-    Only steps that were read as they were written tell it: see `points.keep_pace`.
+    Only steps that were read as they were written tell it: see `Track.keep_pace`.
     """
 
     rate: float | None = None
@@ -193,6 +202,11 @@ class Track:
     told_left_out: bool = False
     _owners: dict[str, Rank] = field(default_factory=dict)
 
+    def is_of(self, job: JobRecord) -> bool:
+        """Whether it is of the job's newest run."""
+        newest = job.attempts[-1]
+        return (self.attempt, self.run) == (newest.number, newest.run)
+
     def files_go_on(self) -> None:
         """Another run begins: the files may be its own to append to."""
         self.searched = False
@@ -211,11 +225,6 @@ class Track:
     def says_anything(self) -> bool:
         """Whether there is something to show."""
         return self.output_at is not None or bool(self.newest or self.gpu.loads)
-
-    @property
-    def told_anything(self) -> bool:
-        """Whether there is something to note: values, or steps alone."""
-        return bool(self.newest) or self.reached is not None
 
     def moved_t(self, now: Moment) -> float | None:
         """The `t` at which the run's own counter last moved; None: it has not."""
@@ -242,26 +251,52 @@ class Track:
             return self.best
         return self.newest.get(self.result_metric)
 
-    def sources(self) -> Iterator[Source]:
-        """The log and the files."""
-        yield self.log
-        yield from self.files.values()
-
     def owns(self, source: Source, name: str) -> bool:
         """Whether a metric is told by this source."""
         return self._owners.get(name) == source.rank
 
-    def take(self, source: Source, name: str, value: float, at: int) -> None:
-        """A value of a metric, unless it is another source's to tell."""
-        if not self._claims(source.rank, name):
-            return
-        self.newest[name] = value
+    def points_in(self, chunk: LogChunk) -> list[Point]:
+        """The points of new bytes of the log; of many bytes a selection."""
+        every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
+        return self.reader.feed(chunk.data, chunk.offset, every)
+
+    def plot(self, source: Source, point: Point, lived: float) -> None:
+        """Let a point move the run on; `lived`: of the commit."""
+        step = self._step_of(point)
+        if step is not None and source.tells_steps:
+            self._move(source, step)
+            place = point.offset if source is self.log else self.log.offset
+            self.watch.step(self.step or 0, lived, place)
+        known = self.step if isinstance(source, FileSource) else source.step
+        at = source.step if source.step is not None else known
+        self.at = self.reached = point.step if at is None else at
+        self.total = point.total or self.total
+        for name, value in point.values.items():
+            if self._claims(source.rank, name):
+                self._take(name, value)
+
+    def _step_of(self, point: Point) -> int | None:
+        """Where the run stands, by the metric that the config counts progress in."""
+        metric = canonical_name(self.rules.progress.metric)
+        if metric == STEP:
+            return point.step
+        value = point.values.get(metric)
+        return int(value) if value is not None and math.isfinite(value) else None
+
+    def _move(self, source: Source, step: int) -> None:
+        """A source tells where the run stands; where it stands by all of them."""
+        source.step = step
+        self.first_step = step if self.first_step is None else self.first_step
+        steps = (one.step for one in (self.log, *self.files.values()))
+        self.step = max((one for one in steps if one is not None), default=step)
+
+    def _take(self, name: str, value: float) -> None:
+        self.newest[name], self.newest_at[name] = value, self.at
         if name == self.result_metric:
             self.best = _better_value(self.rules.result.mode, self.best, value)
-        self.newest_at[name] = at
         if name not in self.curves:
             self.curves[name] = ThinnedCurve(self.curve_points)
-        self.curves[name].add(at, value)
+        self.curves[name].add(self.at, value)
 
     def _claims(self, rank: Rank, name: str) -> bool:
         owner = self._owners.get(name)
@@ -279,20 +314,75 @@ class Track:
                 self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
         return True
 
-    def move(self, source: Source, step: int) -> int:
-        """A source tells where the run stands; where it stands by all of them."""
-        source.step = step
-        self.first_step = step if self.first_step is None else self.first_step
-        steps = (one.step for one in self.sources() if one.step is not None)
-        self.step = max(steps, default=step)
-        return self.step
-
     def rerank(self, source: Source, rank: Rank) -> None:
         """A source keeps what it tells under another rank."""
         for name, owner in self._owners.items():
             if owner == source.rank:
                 self._owners[name] = rank
         source.rank = rank
+
+    def keep_pace(
+        self, source: Source, chunk: LogChunk, before: int | None, lived: float
+    ) -> None:
+        """Measure the run's speed by a chunk whose points were plotted.
+
+        A backlog is read faster than it was written. So only steps count after which
+        nothing is left to read, and of a source that is read to its end for the first
+        time not even those: nobody saw when they came.
+
+        Args:
+            source: what the chunk is of.
+            chunk: as it was read; its file's size tells whether more is left.
+            before: the step where the run stood before it.
+            lived: of the commit.
+        """
+        if chunk.size - chunk.offset > LOG_CHUNK:
+            return  # more is left; half a line at the end is not
+        first, source.caught_up = not source.caught_up, True
+        if first:
+            self.pace.begin_anew()
+        elif self.step is not None and self.step != before:
+            self.pace.see(self.step, lived)
+
+    def view(
+        self,
+        total: int | None,
+        now: Moment,
+        start: tuple[Verdict | None, ...],
+        queue: InQueue | None,
+    ) -> Live:
+        """What people see of it at `now`; `total`: the run's last step."""
+        curve = self.curves.get(self.result_metric)
+        gpu = self.gpu
+        return Live(
+            start=start,
+            queue=queue,
+            step=self.step,
+            first_step=self.first_step,
+            total=total,
+            rate=self.pace.rate,
+            metrics=self.newest | gpu.newest,
+            result=self.result,
+            curves=Curves(self.curves | gpu.curves),
+            gpu=None
+            if self.gpu_at is None
+            else GpuView(gpu.loads, self.gpu_at, gpu.idle_seconds),
+            trend=Trend(curve, TREND_POINTS) if curve is not None else (),
+            log_bytes=self.log.offset,
+            last_output_at=self.output_at,
+            last_step_at=self.moved_t(now),
+        )
+
+
+def whole_lines(chunk: LogChunk) -> LogChunk:
+    """Without the far end of a line that was too long for one read."""
+    if not chunk.midline:
+        return chunk
+    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
+    start = min(ends, default=len(chunk.data) - 1) + 1
+    return replace(
+        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
+    )
 
 
 def _better_value(

@@ -1,24 +1,38 @@
-"""From state to snapshot: shares every frozen part, rebuilds only what changed."""
+"""From state to snapshot, and when a front end gets a new one.
+
+A snapshot shares every frozen part with the one before; only what changed is made anew.
+There are at most ten a second, and none while nothing changed that anybody could see.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from autoexp_tui.engine.session_ports import LiveSink
 from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.openness import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState, Warned
-from autoexp_tui.model.states import JobState
+
+if TYPE_CHECKING:  # a viewer has snapshots, and no engine to load
+    from autoexp_tui.engine.ephemeral_state import Volatile
+    from autoexp_tui.engine.health import Health
+    from autoexp_tui.engine.telemetry import Telemetry
 
 EVENT_TAIL = 2000
 """Events that a snapshot carries; older ones are in the journal."""
+PUBLISH_SECONDS = 0.1
+"""At most ten snapshots a second."""
+AGE_SECONDS = 5.0
+"""How often the age of the executor's answer is shown anew while something runs."""
 
 
 @dataclass(slots=True)
-class Publisher:
+class SnapshotBuilder:
     """Keeps the parts of the last snapshot, so that unchanged ones are shared."""
 
     tail: deque[Recorded] = field(default_factory=lambda: deque(maxlen=EVENT_TAIL))
@@ -52,7 +66,6 @@ class Publisher:
         engine: EngineView,
         live: Mapping[str, Live],
         *,
-        live_changed: bool = True,
         moved: Collection[str] | None = None,
     ) -> Snapshot:
         """The state as of now.
@@ -61,12 +74,11 @@ class Publisher:
             state: whose jobs, warnings and pending effects are shown.
             engine: how the engine is.
             live: the volatile side of the jobs that have one.
-            live_changed: whether `live` may say something else than the last time.
-            moved: the jobs of which it does; None: not known.
+            moved: the jobs of which it may say something else; None: not known.
         """
         if self._stale:
             self._refresh(state)
-        if live_changed or len(self._live) != len(self._jobs):
+        if moved is None or moved or len(self._live) != len(self._jobs):
             self._refresh_live(live, moved)
         return Snapshot(
             seq=state.seq,
@@ -119,9 +131,86 @@ class Publisher:
 _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())
 
 
-def can_progress(job: JobRecord) -> bool:
-    """Whether a job may still move without a person choosing it."""
-    return not job.ended and job.state not in _CHOSEN_BY_PERSON
+class SnapshotPublisher:
+    """Makes snapshots and hands them out."""
 
+    def __init__(
+        self,
+        state: SessionState,
+        volatile: Volatile,
+        telemetry: Telemetry,
+        health: Health,
+        live_sink: LiveSink,
+        on_snapshot: Callable[[Snapshot], None],
+    ) -> None:
+        self.snapshot: Snapshot | None = None
+        """The newest one."""
+        self.dirty = True
+        """Something changed since."""
+        self._state = state
+        self._volatile = volatile
+        self._telemetry = telemetry
+        self._health = health
+        self._live_sink = live_sink
+        self._on_snapshot = on_snapshot
+        self._builder = SnapshotBuilder()
+        self._published_at = float("-inf")
+        self._shown_error = ""
+        self._live: dict[str, Live] = {}
 
-_CHOSEN_BY_PERSON = frozenset({JobState.PLANNED, JobState.HELD})
+    @property
+    def due_at(self) -> float:
+        """The earliest time of the next snapshot, monotonic."""
+        return self._published_at + PUBLISH_SECONDS
+
+    def restart(self) -> None:
+        """What is volatile is made anew."""
+        self._live = {}
+
+    def note(
+        self, records: Sequence[Recorded], jobs: Iterable[str] | None = None
+    ) -> None:
+        """Events became true. `jobs`: all that they changed; None: not known."""
+        self._builder.note(records, jobs)
+
+    def note_moves(self, now: float) -> None:
+        """Look whether a front end would see a difference although no event came."""
+        news = (
+            bool(self._volatile.reworded)
+            or self._telemetry.moved
+            or self._health.error != self._shown_error
+        )
+        stale = now - self._published_at >= AGE_SECONDS
+        running = bool(self._volatile.roster.active)
+        self.dirty = self.dirty or news or (stale and running)
+
+    def is_due(self, now: float, *, at_once: bool) -> bool:
+        """Whether to make a snapshot; `at_once`: however fresh the last one is."""
+        return self.dirty and (at_once or now >= self.due_at)
+
+    def show(self, view: EngineView, now: float) -> None:
+        """Make a snapshot and hand it out."""
+        self.dirty = False
+        self._published_at = now
+        self._shown_error = self._health.error
+        self.snapshot = self._builder.snapshot(
+            self._state, view, self._live, moved=self._refresh_live()
+        )
+        self._live_sink.publish(self.snapshot)
+        self._on_snapshot(self.snapshot)
+
+    def _refresh_live(self) -> set[str]:
+        """Make the volatile side anew of the jobs that moved; which those are."""
+        changed = self._volatile.reworded | self._telemetry.take_changed()
+        self._volatile.reworded = set()
+        for name in changed:
+            job = self._state.jobs.get(name)
+            if job is not None:
+                self._live[name] = self._live_of(job)
+        return changed
+
+    def _live_of(self, job: JobRecord) -> Live:
+        name, verdicts = job.name, self._volatile.verdicts
+        newest = [verdicts.get((name, "start", i)) for i in range(len(job.start))]
+        queue = self._health.queue.get(name)
+        return self._telemetry.view(name, tuple(newest), queue)

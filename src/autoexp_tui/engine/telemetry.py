@@ -10,11 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
-from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.ended_runs import EndedRuns
-from autoexp_tui.engine.metric_alerts import stop_worrying, watch_loss
-from autoexp_tui.engine.metric_points import keep_pace, plot, points_in, whole_lines
+from autoexp_tui.engine.log_matches import (
+    CompiledRules,
+    RuleCompiler,
+    record_gathered,
+    scan_chunk,
+)
+from autoexp_tui.engine.metric_alerts import StallDetector, clear_alerts, judge_loss
 from autoexp_tui.engine.reading_ports import (
     GPU,
     LOG,
@@ -28,12 +33,11 @@ from autoexp_tui.engine.run_telemetry import (
     MOST_METRICS,
     FileSource,
     NewestFacts,
+    Pace,
     Source,
     Track,
+    whole_lines,
 )
-from autoexp_tui.engine.run_telemetry_notes import live_side, note
-from autoexp_tui.engine.run_telemetry_setup import TrackMaker
-from autoexp_tui.engine.stall_detector import Standstills
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import Desk, rules_of
@@ -41,33 +45,37 @@ from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.freshness import logs_are_old
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.observations import LogRead
-from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.verdicts import Verdict, why
+from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
-from autoexp_tui.telemetry.log_rules import Match
+from autoexp_tui.telemetry.inactivity import RunWatch
 from autoexp_tui.telemetry.metric_files import FileReader, places_of
-from autoexp_tui.telemetry.metrics import Point
+from autoexp_tui.telemetry.metrics import MetricReader, Point
+from autoexp_tui.text.metric_names import canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 
-NOTE_SECONDS = 15.0
+NOTE_SECONDS: Final = 15.0
 """Between two journaled notes of a job's newest metrics."""
-_LINE_LIMIT = 500
-"""Characters of a matched line that are kept."""
+MOST_POINTS: Final = 512
+"""Of a curve; in large sessions fewer, for memory's sake."""
+FEWEST_POINTS: Final = 64
+ALL_POINTS: Final = 400_000
+"""Of one metric in all jobs."""
 
 
 class Telemetry:
     """Reads chunks of logs for all jobs of a session."""
 
     def __init__(self, state: SessionState) -> None:
-        self._maker = TrackMaker(state)
         self.metrics: dict[str, Mapping[str, MetricFact]] = {}
+        self._state = state
+        self._compiler = RuleCompiler()
         self._tracks: dict[str, Track] = {}
         self._changed: set[str] = set()
-        self._standstills = Standstills()
+        self._stalls = StallDetector()
         self._ended = EndedRuns()
-        self._state = state
         self._now = Moment(0.0, 0.0, 0.0)
         """Of the newest commit that decided something."""
 
@@ -126,7 +134,7 @@ class Telemetry:
         track = self._track(job)
         file = track.files.get(source)
         offset = track.gpu_offset if source == GPU else track.log.offset
-        cost = 1 if source else self._cost(track, job)
+        cost = 1 if source else max(1, self._rules(track, job).size)
         return LogCursor(
             job=job.name,
             attempt=attempt.number,
@@ -140,9 +148,8 @@ class Telemetry:
             outlives=file is not None,
         )
 
-    def _cost(self, track: Track, job: JobRecord) -> int:
-        """Instructions of all patterns that a job's log is searched with."""
-        return max(1, self._maker.compiled(track.rules, job.spec.stage).size)
+    def _rules(self, track: Track, job: JobRecord) -> CompiledRules:
+        return self._compiler.compile_rules(track.rules, job.spec.stage)
 
     def patience(self, job: str) -> float:
         """Seconds that the least patient rule over a job's silence waits."""
@@ -150,6 +157,57 @@ class Telemetry:
         if track is None:
             return math.inf
         return min(track.watch.shortest, track.rules.stall_after_seconds)
+
+    # --------------------------------------------------------------------- tracks
+    def _track(self, job: JobRecord) -> Track:
+        """The track of a job's newest run; it starts where the run before it ended."""
+        attempt = job.attempts[-1]
+        track = self._tracks.get(job.name)
+        if track is None or _did_other_work(job, track):
+            track = self._tracks[job.name] = self._new_track(job)
+            if job.ended:
+                self._ended.hold(job.name)
+        if not track.is_of(job):
+            track.restarted = track.attempt == attempt.number
+            if not track.restarted:
+                track.gpu, track.gpu_offset, track.gpu_at = GpuTrack(), 0, None
+                track.first_step = None
+                self._changed.add(job.name)
+            track.best = _result_so_far(job)
+            track.attempt, track.run = attempt.number, attempt.run
+            track.rules = rules_of(self._state, job.spec)
+            self._rewind(track, job)
+            track.once = set()
+            track.replaced = attempt.log_replaced
+            track.log.offset = 0 if attempt.log_replaced else attempt.log_start
+            track.log.judged = _judged(job)
+            track.patterns = places_of(track.rules, job.spec)
+            track.files_go_on()
+            self._stalls.look_soon()
+        return track
+
+    def _new_track(self, job: JobRecord) -> Track:
+        rules = rules_of(self._state, job.spec)
+        compiled = self._compiler.compile_rules(rules, job.spec.stage)
+        return Track(
+            rules=rules,
+            reader=MetricReader(compiled.metrics),
+            anomalies=AnomalyWatch(rules.anomalies, canonical_name(rules.loss)),
+            curve_points=points_of(len(self._state.jobs)),
+        )
+
+    def _rewind(self, track: Track, job: JobRecord) -> None:
+        """Let a track begin anew: another run, or another text."""
+        attempt, rules = job.attempts[-1], track.rules
+        compiled = self._rules(track, job)
+        afresh = not attempt.resume and attempt.run <= 0
+        track.watch = RunWatch(compiled.quiet, afresh=afresh)
+        track.log.rewind()
+        track.reached = None
+        track.unread = 0
+        track.reader = MetricReader(compiled.metrics)
+        track.anomalies = AnomalyWatch(rules.anomalies, canonical_name(rules.loss))
+        track.pace = Pace()
 
     # --------------------------------------------------------------------- chunks
     def digest(self, desk: Desk, chunk: LogChunk) -> list[str]:
@@ -159,33 +217,27 @@ class Telemetry:
         if (chunk.attempt, chunk.run) != (track.attempt, track.run):
             return []
         if chunk.reset:
-            self._replaced(desk, track, job)
+            self._begin_anew(desk, track, job)
         elif chunk.offset - chunk.hole != track.log.offset:
             return []
         if track.restarted:
             track.restarted = False
-            stop_worrying(desk, job.name)
+            clear_alerts(desk, job.name)
         track.log.offset = chunk.offset + len(chunk.data)
         track.output_at = desk.now.t
         self._changed.add(job.name)
         if track.skipped:  # the first line was begun before
             track.skipped, chunk = False, replace(chunk, midline=True)
-        whole, stood = whole_lines(chunk), track.step
-        if job.ended or job.attempts[-1].outcome:  # for its curves: nothing follows
-            self._take_all(desk, track, whole)
-            return []
-        track.watch.read(whole.data, whole.offset, desk.now.lived)
-        self._scan(desk, track, whole)
-        touched = self._take(desk, track, job.name, track.log, points_in(track, whole))
-        keep_pace(track, track.log, chunk, stood, desk.now.lived)
-        return touched
+        whole = whole_lines(chunk)
+        if not _is_over(job):
+            track.watch.read(whole.data, whole.offset, desk.now.lived)
+            scan_chunk(desk, track, self._rules(track, job).lines, whole)
+        return self._take(desk, track, job, track.log, chunk, track.points_in(whole))
 
-    def _replaced(self, desk: Desk, track: Track, job: JobRecord) -> None:
-        """The log of a run begins anew: what follows is another text."""
-        self._tell_gathered(desk, track, job.name)
-        once = track.once
-        self._maker.rewind(track, track.rules, job)
-        track.once = once
+    def _begin_anew(self, desk: Desk, track: Track, job: JobRecord) -> None:
+        """The log of a run was replaced: what follows is another text."""
+        self._record_gathered(desk, track, job.name)
+        self._rewind(track, job)
         track.watch.look(desk.now.lived)
         track.restarted = True
         track.replaced += 1
@@ -199,86 +251,38 @@ class Telemetry:
                 )
             )
 
-    def _take_all(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
-        for point in points_in(track, chunk):
-            plot(track, track.log, point, desk.now.lived)
-
-    def _track(self, job: JobRecord) -> Track:
-        """The track of a job's newest run; it starts where the run before it ended."""
-        attempt = job.attempts[-1]
-        track = self._tracks.get(job.name)
-        if track is not None and _did_other_work(job, track):
-            track = None
-        if track is None:
-            track = self._tracks[job.name] = self._maker.new(job)
-            if job.ended:
-                self._ended.hold(job.name)
-        if (track.attempt, track.run) != (attempt.number, attempt.run):
-            track.restarted = track.attempt == attempt.number
-            if track.attempt != attempt.number:
-                track.gpu, track.gpu_offset, track.gpu_at = GpuTrack(), 0, None
-                track.first_step = None
-                self._changed.add(job.name)
-            track.best = _result_so_far(job)
-            track.attempt, track.run = attempt.number, attempt.run
-            self._maker.rewind(track, rules_of(self._state, job.spec), job)
-            track.replaced = attempt.log_replaced
-            track.log.offset = 0 if attempt.log_replaced else attempt.log_start
-            track.log.judged = _judged(job)
-            track.patterns = places_of(track.rules, job.spec)
-            track.files_go_on()
-            self._standstills.look_soon()
-        return track
-
-    def _scan(self, desk: Desk, track: Track, chunk: LogChunk) -> None:
-        stage = desk.job(chunk.job).spec.stage
-        scanner = self._maker.compiled(track.rules, stage).lines
-        lived = desk.now.lived
-        for match in scanner.scan(chunk.data, chunk.offset, track.once):
-            rule = scanner.rules[match.rule]
-            if _is_known(desk, track, chunk.job, rule, match.offset):
-                continue
-            if rule.match_once or not track.limits.gather(match, lived):
-                log_matched(desk, _matched(track, chunk.job, rule, match), rule)
-        self._tell_gathered(desk, track, chunk.job, lived)
-
-    def _tell_gathered(
-        self, desk: Desk, track: Track, job: str, lived: float = math.inf
+    def _record_gathered(
+        self, desk: Desk, track: Track, name: str, lived: float = math.inf
     ) -> None:
-        """Record matches that came too fast, once they were gathered long enough."""
-        for gathered in track.limits.take_due(lived):
-            stage = desk.job(job).spec.stage
-            rule = self._maker.compiled(track.rules, stage).lines.rules[
-                gathered.last.rule
-            ]
-            matched = replace(
-                _matched(track, job, rule, gathered.last),
-                metadata=gathered.metadata,
-                count=gathered.count,
-                first_offset=gathered.first,
-            )
-            _warn_of_many(desk, matched)
-            log_matched(desk, matched, rule)
+        job = desk.job(name)
+        if not job.ended and track.limits.gathers:
+            scanner = self._rules(track, job).lines
+            record_gathered(desk, track, scanner, name, lived)
 
     # -------------------------------------------------------------------- metrics
     def _take(
         self,
         desk: Desk,
         track: Track,
-        job: str,
+        job: JobRecord,
         source: Source,
+        chunk: LogChunk,
         points: Sequence[Point],
     ) -> list[str]:
         """Plot and judge new points; returns jobs whose conditions read a metric."""
+        is_over, before, told = _is_over(job), track.step, False
+        for point in points:
+            track.plot(source, point, desk.now.lived)
+            if not is_over:
+                told |= judge_loss(desk, track, desk.job(job.name), source, point)
+        if is_over:  # for its curves: nothing follows
+            return []
+        track.keep_pace(source, chunk, before, desk.now.lived)
         if not points:
             return []
-        told = False
-        for point in points:
-            plot(track, source, point, desk.now.lived)
-            told |= watch_loss(desk, track, job, source, point)
         if told or desk.now.lived - track.noted_lived >= NOTE_SECONDS:
-            note(desk, track, job, told=told)
-        return self._publish(desk, track, job)
+            _note(desk, track, job.name, told=told)
+        return self._publish(desk, track, job.name)
 
     def _publish(self, desk: Desk, track: Track, job: str) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
@@ -297,32 +301,14 @@ class Telemetry:
         if (read.attempt, read.run) != (track.attempt, track.run):
             return []
         if read.found is not None:
-            self._found(job, track, read.found)
+            _add_files(job, track, read.found)
         if read.chunk is None:
-            _at_end(track.files.get(read.source), read)
+            _note_end(track.files.get(read.source), read)
             return []
         self._changed.add(job.name)
         if read.source == GPU:
-            return self._load(desk, track, read.chunk)
+            return self._read_load(desk, track, read.chunk)
         return self._read_file(desk, job, track, read.source, read.chunk)
-
-    def _found(self, job: JobRecord, track: Track, found: Sequence[FoundFile]) -> None:
-        """Files of metrics that are there; those that came with the attempt win."""
-        track.searched = True
-        judged = job.noted.judged if job.noted else {}
-        for place, one in enumerate(found):
-            rank = (1, int(one.is_new), -place)
-            known = track.files.get(one.path)
-            if known is None:
-                file = track.rules.metrics_files[one.pattern]
-                known = track.files[one.path] = FileSource(
-                    file=file, reader=FileReader(file), rank=rank, foreign=one.foreign
-                )
-                known.judged = judged.get(one.path, 0)
-            known.before = one.before
-            known.judged = max(known.judged, one.before)
-            track.rerank(known, rank)
-        track.list_sources()
 
     def _read_file(
         self, desk: Desk, job: JobRecord, track: Track, path: str, chunk: LogChunk
@@ -335,25 +321,18 @@ class Telemetry:
         if chunk.reset:
             file.rewind()
         file.offset = chunk.offset + len(chunk.data)
-        whole, stood = whole_lines(chunk), track.step
+        whole = whole_lines(chunk)
         points = file.feed(whole.data, whole.offset)
-        if not job.ended:
-            touched = self._take(desk, track, job.name, file, points)
-            keep_pace(track, file, chunk, stood, desk.now.lived)
-            self._tell_left_out(desk, track, job.name)
-            return touched
-        for point in points:
-            plot(track, file, point, desk.now.lived)
-        return []
-
-    @staticmethod
-    def _tell_left_out(desk: Desk, track: Track, job: str) -> None:
-        if track.left_out and not track.told_left_out:
+        touched = self._take(desk, track, job, file, chunk, points)
+        if track.left_out and not track.told_left_out and not job.ended:
             track.told_left_out = True
-            text = f"{job}: only its first {MOST_METRICS} metrics are kept"
-            desk.draft.emit(events.MessageLogged(text=text, level="warning", job=job))
+            text = f"{job.name}: only its first {MOST_METRICS} metrics are kept"
+            desk.draft.emit(
+                events.MessageLogged(text=text, level="warning", job=job.name)
+            )
+        return touched
 
-    def _load(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
+    def _read_load(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
         """New samples of the GPUs."""
         if chunk.reset:
             track.gpu = GpuTrack()
@@ -368,39 +347,33 @@ class Telemetry:
     # --------------------------------------------------------------------- stalls
     def looked(self, desk: Desk, read: LogRead) -> None:
         """A run's log was looked at; only such time counts as silence."""
-        job = desk.job(read.job)
-        track = self._track(job)
+        track = self._track(desk.job(read.job))
         if not read.problem and (read.attempt, read.run) == (track.attempt, track.run):
             track.watch.look(desk.now.lived)
-            _at_end(track.log, read)
+            _note_end(track.log, read)
 
-    def blind(self, job: str) -> None:
-        """A run was stopped from outside, or goes on: its clocks begin anew."""
-        track = self._tracks.get(job)
-        if track is not None:
+    def blind(self, job: str | None = None) -> None:
+        """The clocks of a run begin anew, or of all: it was stopped from outside or
+        goes on, or the wall clock was set."""
+        for track in self._tracks.values() if job is None else self._held(job):
             track.watch.blind()
+
+    def _held(self, job: str) -> Sequence[Track]:
+        return [self._tracks[job]] if job in self._tracks else []
 
     def watch_stalls(self, desk: Desk) -> None:
         """React to runs that stand still or fell silent."""
         self._now = desk.now
         for name, track in self._tracks.items():
-            if track.limits.gathers and not desk.job(name).ended:
-                self._tell_gathered(desk, track, name, desk.now.lived)
-        for problem in self._maker.take_refused():
-            _warn_of_rule(desk, problem)
-        self._standstills.judge(desk, self._tracks)
-
-    def begin_stalls_anew(self) -> None:
-        """The wall clock was set: standstills count from the next look on."""
-        for track in self._tracks.values():
-            track.watch.blind()
+            self._record_gathered(desk, track, name, desk.now.lived)
+        self._compiler.warn_of_refused(desk)
+        self._stalls.judge(desk, self._tracks)
 
     # ----------------------------------------------------------------------- ends
     def end_run(self, desk: Desk, job: str) -> None:
         """A run is over, or another one begins: what was gathered of it is told."""
-        track = self._tracks.get(job)
-        if track is not None and not desk.job(job).ended:
-            self._tell_gathered(desk, track, job)
+        for track in self._held(job):
+            self._record_gathered(desk, track, job)
 
     def skip_to_tail(self, desk: Desk, chunk: LogChunk, tail: float) -> None:
         """Of the log of a run that ended only the last `tail` bytes are read any more.
@@ -420,17 +393,16 @@ class Telemetry:
             events.WarningRaised(warning_id=warning_id, why=reason, job=chunk.job)
         )
 
-    # ---------------------------------------------------------------------- notes
     def close(self, desk: Desk, job: str) -> None:
         """A run's log was read to its end: journal its last metrics.
 
         What was only a worry while it ran is none any more.
         """
-        stop_worrying(desk, job)
+        clear_alerts(desk, job)
         self.end_run(desk, job)
-        track = self._tracks.get(job)
-        if track is not None and track.told_anything:
-            note(desk, track, job)
+        for track in self._held(job):
+            if track.newest or track.reached is not None:
+                _note(desk, track, job)
 
     def reached(self, job: str, attempt: int) -> int | None:
         """The last step that an attempt's newest run reported; None: none."""
@@ -438,6 +410,7 @@ class Telemetry:
         same = track is not None and track.attempt == attempt
         return track.reached if track is not None and same else None
 
+    # ---------------------------------------------------------------------- views
     def _total(self, job: str, track: Track) -> int | None:
         return track.total or self._state.jobs[job].spec.progress_total
 
@@ -456,52 +429,69 @@ class Telemetry:
             return Live(start=start, queue=queue)
         if track is None or not track.says_anything:
             return self._ended.left(job) or Live(start=start, queue=queue)
-        return live_side(track, self._total(job, track), self._now, start, queue)
+        return track.view(self._total(job, track), self._now, start, queue)
 
 
-def _warn_of_rule(desk: Desk, problem: str) -> None:
-    """A stored rule that this version cannot search with is off."""
-    warning_id = "r" + ids.digest(problem)
-    if warning_id not in desk.state.warnings:
-        reason = why("rule_off", problem=problem)
-        desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
+def points_of(jobs: int) -> int:
+    """Points of each curve in a session of so many jobs: all curves together have
+    room for as many points, but no curve fewer than fit on a screen."""
+    return max(FEWEST_POINTS, min(MOST_POINTS, ALL_POINTS // max(1, jobs)))
 
 
-def _at_end(source: Source | None, read: LogRead) -> None:
+def _is_over(job: JobRecord) -> bool:
+    """Whether the job's newest attempt has ended: nothing follows from its log."""
+    return bool(job.ended or job.attempts[-1].outcome)
+
+
+def _add_files(job: JobRecord, track: Track, found: Sequence[FoundFile]) -> None:
+    """Files of metrics that are there; those that came with the attempt win."""
+    track.searched = True
+    judged = job.noted.judged if job.noted else {}
+    for place, one in enumerate(found):
+        rank = (1, int(one.is_new), -place)
+        known = track.files.get(one.path)
+        if known is None:
+            file = track.rules.metrics_files[one.pattern]
+            known = track.files[one.path] = FileSource(
+                file=file, reader=FileReader(file), rank=rank, foreign=one.foreign
+            )
+            known.judged = judged.get(one.path, 0)
+        known.before = one.before
+        known.judged = max(known.judged, one.before)
+        track.rerank(known, rank)
+    track.list_sources()
+
+
+def _note_end(source: Source | None, read: LogRead) -> None:
     """A look that found nothing new, or no file yet, reached the end."""
     if source is not None and read.chunk is None and not read.problem:
         source.caught_up = True
 
 
-def _is_known(desk: Desk, track: Track, job: str, rule: LogEvent, offset: int) -> bool:
-    """Whether a match was found before, or its rule matches once and has."""
-    known = desk.state.mark_of(job, track.attempt, track.run, rule.name)
-    return known is not None and (rule.match_once or offset <= known[1])
-
-
-def _matched(track: Track, job: str, rule: LogEvent, match: Match) -> events.LogMatched:
-    place = (job, track.attempt, track.run, rule.name)
-    at = (0,) if rule.match_once else (match.offset, track.replaced)
-    return events.LogMatched(
-        match_id=ids.match_id(*place, *at),
-        job=job,
-        attempt=track.attempt,
-        run=track.run,
-        rule=rule.name,
-        offset=match.offset,
-        line=match.line[:_LINE_LIMIT],
-        metadata=match.metadata,
+def _note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
+    """Journal the newest values; `told`: and that anomalies were noted."""
+    now = (track.at, dict(track.newest))
+    if now == track.noted and not told:
+        return
+    track.noted_lived, track.noted = desk.now.lived, now
+    sources = {LOG: track.log, **track.files}
+    desk.draft.emit(
+        events.MetricsNoted(
+            job=job,
+            attempt=track.attempt,
+            run=track.run,
+            step=track.at,
+            total=track.total,
+            values={name: _plain(value) for name, value in track.newest.items()},
+            judged={name: max(s.offset, s.judged) for name, s in sources.items()},
+            result=None if track.result is None else _plain(track.result),
+        )
     )
 
 
-def _warn_of_many(desk: Desk, matched: events.LogMatched) -> None:
-    """A rule that matches too often is told of once an attempt."""
-    warning_id = "m" + ids.digest(matched.job, matched.attempt, matched.rule)
-    if warning_id not in desk.state.warnings:
-        reason = why("matches_gathered", rule=matched.rule, line=matched.line)
-        desk.draft.emit(
-            events.WarningRaised(warning_id=warning_id, why=reason, job=matched.job)
-        )
+def _plain(value: float) -> float | str:
+    """A number as JSON can hold it."""
+    return value if math.isfinite(value) else str(value)
 
 
 def _did_other_work(job: JobRecord, track: Track) -> bool:

@@ -22,7 +22,7 @@ from autoexp_tui.engine.live import (
 )
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import SessionWatcher
-from autoexp_tui.engine.snapshot_publisher import Publisher
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events.apply import apply
 from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.commands import Command, Order, is_personal
@@ -41,7 +41,7 @@ class Folded:
 
     def __init__(self, state: SessionState, newest: Sequence[Recorded] = ()) -> None:
         self.state = state
-        self.publisher = Publisher()
+        self.publisher = SnapshotBuilder()
         self.publisher.note(newest)
 
     def take(self, records: Sequence[Recorded]) -> None:

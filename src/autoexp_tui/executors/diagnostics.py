@@ -21,7 +21,7 @@ from autoexp_tui.engine.ports import Clock, Kept, Parting
 from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.bounded_command import run_bounded
-from autoexp_tui.probes.log_tail import tail as tail_of
+from autoexp_tui.probes.log_reader import read_tail
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.attempt_records import read_attempt
 from autoexp_tui.storage.trust import opened, read_own, read_regular
@@ -98,7 +98,7 @@ class Evidence:
 def _keep_log(path: str, place: Path) -> str:
     """Copy the log's end, made fit to be shown; a line about it."""
     try:
-        tail = tail_of(path, LOG_BYTES) if path else ""
+        tail = read_tail(path, LOG_BYTES) if path else ""
     except OSError as error:
         return f"log: cannot be read: {error}"
     if not tail:

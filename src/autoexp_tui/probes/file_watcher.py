@@ -9,75 +9,38 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 _LOG = logging.getLogger(__name__)
-_DEBOUNCE_MS = 100
-_LOG_DEBOUNCE_MS = 400
+RECORD_DEBOUNCE_MS: Final = 100
+LOG_DEBOUNCE_MS: Final = 400
 """Logs change all the time."""
 _COME_SECONDS = 5.0
-"""Between two looks whether a directory of logs has come into being."""
-_MOST_PLACES = 16
-"""Directories that logs are watched below."""
+"""Between two looks whether a directory has come into being."""
+_MOST_DIRECTORIES = 16
 _RECORDS = ("begin.", "exit.", "duplicate.")
 
 
-class Nudger:
-    """Calls `nudge` soon after a record below `directory` was written."""
-
-    def __init__(self, directory: Path, nudge: Callable[[], None]) -> None:
-        self._directory = directory
-        self._nudge = nudge
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nudge", daemon=True)
-
-    def start(self) -> None:
-        """Watch from now on, on a thread of its own."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Watch no more."""
-        self._stop.set()
-
-    def _run(self) -> None:
-        try:
-            self._watch()
-        except OSError as problem:
-            _LOG.info("no early wake-ups below %s: %s", self._directory, problem)
-
-    def _watch(self) -> None:
-        from watchfiles import watch
-
-        for changes in watch(
-            self._directory,
-            stop_event=self._stop,
-            debounce=_DEBOUNCE_MS,
-            step=20,
-            rust_timeout=1000,
-            raise_interrupt=False,
-            ignore_permission_denied=True,
-        ):
-            if _has_record(path for _, path in changes):
-                self._nudge()
-
-
-class LogNudger:
-    """Calls `nudge` with the paths of files that changed below any of `directories`.
+class FileWatcher:
+    """Calls `on_change` with paths of files that changed below any of `directories`.
 
     A directory may come later. Those beyond the first few are not watched.
     """
 
     def __init__(
-        self, directories: Iterable[str], nudge: Callable[[Iterable[str]], None]
+        self,
+        directories: Iterable[str],
+        on_change: Callable[[Collection[str]], object],
+        *,
+        debounce_ms: int,
     ) -> None:
-        self._nudge = nudge
+        self._on_change = on_change
+        self._debounce_ms = debounce_ms
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(
-                target=self._run, args=(place,), name="log-nudge", daemon=True
-            )
-            for place in roots(directories)[:_MOST_PLACES]
+            threading.Thread(target=self._run, args=(path,), name="watch", daemon=True)
+            for path in outermost(directories)[:_MOST_DIRECTORIES]
         ]
 
     def start(self) -> None:
@@ -89,32 +52,32 @@ class LogNudger:
         """Watch no more."""
         self._stop.set()
 
-    def _run(self, place: str) -> None:
-        while not os.path.isdir(place):
+    def _run(self, directory: str) -> None:
+        while not os.path.isdir(directory):
             if self._stop.wait(_COME_SECONDS):
                 return
         try:
-            self._watch(place)
+            self._watch(directory)
         except OSError as problem:
-            _LOG.info("no early wake-ups by logs below %s: %s", place, problem)
+            _LOG.info("no early wake-ups below %s: %s", directory, problem)
 
-    def _watch(self, place: str) -> None:
+    def _watch(self, directory: str) -> None:
         from watchfiles import watch
 
         for changes in watch(
-            place,
+            directory,
             watch_filter=None,
             stop_event=self._stop,
-            debounce=_LOG_DEBOUNCE_MS,
-            step=100,
+            debounce=self._debounce_ms,
+            step=self._debounce_ms // 4,
             rust_timeout=1000,
             raise_interrupt=False,
             ignore_permission_denied=True,
         ):
-            self._nudge({path for _, path in changes})
+            self._on_change({path for _, path in changes})
 
 
-def roots(directories: Iterable[str]) -> list[str]:
+def outermost(directories: Iterable[str]) -> list[str]:
     """The directories that no other one of them lies above, in order."""
     found: list[str] = []
     for directory in sorted(set(directories)):
@@ -123,7 +86,7 @@ def roots(directories: Iterable[str]) -> list[str]:
     return found
 
 
-def _has_record(paths: Iterable[str]) -> bool:
+def has_record(paths: Iterable[str]) -> bool:
     """Whether a begin, exit or duplicate record is among the changed files."""
     names = (path.rpartition("/")[2] for path in paths)
     return any(name.startswith(_RECORDS) and name.endswith(".json") for name in names)

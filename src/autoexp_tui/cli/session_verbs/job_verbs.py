@@ -255,11 +255,13 @@ def _view_of(
 ) -> SessionView:
     """The session as the cockpit's questions see it, at `now`."""
     from autoexp_tui.cockpit.state.session import observe
-    from autoexp_tui.engine.snapshot_publisher import Publisher
+    from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
     from autoexp_tui.model.snapshot import EngineView
 
     return observe(
-        Publisher().snapshot(state, EngineView(role="viewer", committed_at=now), live)
+        SnapshotBuilder().snapshot(
+            state, EngineView(role="viewer", committed_at=now), live
+        )
     )
 
 

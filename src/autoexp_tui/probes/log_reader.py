@@ -5,20 +5,23 @@ progress bar (up to its carriage return) is a line too. Opening the file at each
 also makes network file systems tell its real size. Meaning is not looked for here.
 
 A log that was rotated (renamed, or copied and truncated) is first read to its end
-where it lies now, `probes.log_rotation`, and then from the start of the new one. Not
-seen: a file that was cut and grew past where we stood, with the same bytes before that
-place.
+where it lies now, and then from the start of the new one. Renamed logs are known by
+their inode, copies by their name and by the bytes before the place where the reading
+stood; compressed ones are not read. Not seen: a file that was cut and grew past where
+we stood, with the same bytes before that place.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
-from autoexp_tui.probes.log_rotation import Ended, Place, find_rest, identity_of
 from autoexp_tui.probes.metric_places import find_files
 from autoexp_tui.storage.trust import looked_at, opened
 
@@ -31,7 +34,41 @@ _SETTLE_SECONDS = 2.0
 """How long a file's state must stand before a look at its end is believed for good: two
 writes of one length within a tick of the file system's clock leave the same state."""
 
-_Key = tuple[str, int, int, str]
+_MOST_ENTRIES = 1000
+"""Of a directory that are looked at."""
+
+_Key: TypeAlias = tuple[str, int, int, str]
+Stamp: TypeAlias = tuple[int, int, int, int]
+"""(device, inode, size, mtime in ns)."""
+
+
+class Ended(NamedTuple):
+    """The state of a file at which nothing was left to read."""
+
+    stamp: Stamp
+    since: float
+    """When it was first seen so, monotonic seconds."""
+    is_settled: bool
+    """Whether it was looked into so long after that a later write shows in it."""
+
+
+class Place(NamedTuple):
+    """Where a reading stands, and how to tell that the file is still the same."""
+
+    offset: int
+    identity: tuple[int, int]
+    """(device, inode)."""
+    before: bytes
+    """What stands before `offset`."""
+    head: bytes
+    """How the file begins."""
+    ended: Ended | None = None
+    """None: something is left to read."""
+
+    def is_settled_at(self, stamp: Stamp) -> bool:
+        """Whether a file in this state need not be looked into again."""
+        ended = self.ended
+        return ended is not None and ended.is_settled and ended.stamp == stamp
 
 
 class LogReader:
@@ -118,7 +155,7 @@ class LogReader:
         before = place.before if place else b""
         self._places[look.key] = Place(
             offset=start + len(data),
-            identity=identity_of(found),
+            identity=_identity(found),
             before=data[-_MEMORY:] or (b"" if start > look.offset else before),
             head=head,
             ended=self._ended(found, place) if end >= found.st_size else None,
@@ -147,7 +184,7 @@ class LogReader:
         data = look.whole(stripped, at_end=start + len(stripped) >= found.st_size)
         self._places[look.key] = Place(
             offset=start + len(data),
-            identity=identity_of(found),
+            identity=_identity(found),
             before=data[-_MEMORY:],
             head=_head(handle) if start else stripped[:_MEMORY],
         )
@@ -162,7 +199,7 @@ class LogReader:
         """
         if place is None:
             return None
-        with find_rest(look.path, place) as (handle, size):
+        with _find_rest(look.path, place) as (handle, size):
             if handle is None:
                 return None
             data = os.pread(handle, look.limit, look.offset)
@@ -176,11 +213,11 @@ class LogReader:
         return look.chunk(look.offset, data, size)
 
     def tail(self, path: str, limit: int) -> str:
-        """As the function of that name."""
-        return tail(path, limit)
+        """As `read_tail`."""
+        return read_tail(path, limit)
 
 
-def tail(path: str, limit: int) -> str:
+def read_tail(path: str, limit: int) -> str:
     """The last `limit` bytes as text; empty when there is no file.
 
     Raises:
@@ -250,7 +287,7 @@ def _continued(
         return None
     if place is None:
         return os.pread(handle, look.limit, look.offset)
-    if place.identity != identity_of(found):
+    if place.identity != _identity(found):
         return None
     back = len(place.before)
     data = os.pread(handle, back + look.limit, look.offset - back)
@@ -282,3 +319,70 @@ def _past_hole(handle: int, size: int, offset: int = 0) -> int:
         if error.errno == errno.ENXIO:
             return size
         return offset  # the file system knows of no holes
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    """What two names of one file share."""
+    return (found.st_dev, found.st_ino)
+
+
+# ------------------------------------------------------------------------- rotated logs
+@contextmanager
+def _find_rest(path: str, place: Place) -> Iterator[tuple[int | None, int]]:
+    """The file that holds more of what was read at `path`, open, and its size."""
+    handle, size = None, 0
+    for candidate in _candidates(path, place):
+        handle, size = _open_rest(candidate, place)
+        if handle is not None:
+            break
+    try:
+        yield handle, size
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _candidates(path: str, place: Place) -> list[str]:
+    """Files beside the log, or beside what it links to: the same file before copies."""
+    name = os.path.basename(path)
+    same: list[str] = []
+    copies: list[str] = []
+    places = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
+    for directory in sorted(places):
+        for entry in _entries(directory):
+            if entry.inode() == place.identity[1]:
+                same.append(entry.path)
+            elif entry.name.startswith(name) and entry.name != name:
+                copies.append(entry.path)
+    return same + sorted(copies)
+
+
+def _entries(directory: str) -> list[os.DirEntry[str]]:
+    with suppress(OSError), os.scandir(directory or ".") as entries:
+        return list(islice(entries, _MOST_ENTRIES))
+    return []
+
+
+def _open_rest(path: str, place: Place) -> tuple[int | None, int]:
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        handle = os.open(path, flags)
+    except OSError:
+        return None, 0  # gone again, or not for us
+    size = os.fstat(handle).st_size
+    if size > place.offset and _holds(handle, place):
+        return handle, size
+    os.close(handle)
+    return None, 0
+
+
+def _holds(handle: int, place: Place) -> bool:
+    """Whether a file begins as the log did up to the place; never for nothing known."""
+    back = len(place.before)
+    with suppress(OSError):
+        return (
+            place.head != b""
+            and os.pread(handle, len(place.head), 0) == place.head
+            and os.pread(handle, back, place.offset - back) == place.before
+        )
+    return False

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from autoexp_tui.probes.file_watcher import FileWatcher, has_record, outermost
+
+ALIVE_SECONDS = 10.0
+
+
+@pytest.mark.parametrize(
+    ("name", "wakes"),
+    [
+        ("begin.0.json", True),
+        ("exit.2.json", True),
+        ("duplicate.1.json", True),
+        ("exit.1.json.tmp", False),
+        ("gpu.jsonl", False),
+    ],
+)
+def test_only_records_wake_the_look_at_the_executor(name: str, *, wakes: bool) -> None:
+    assert has_record(["/session/attempts/a/1/launch.sh", f"/a/{name}"]) is wakes
+
+
+def test_a_directory_that_never_comes_costs_nothing(tmp_path: Path) -> None:
+    watcher = FileWatcher([str(tmp_path / "missing")], print, debounce_ms=100)
+    watcher.start()
+    watcher.stop()
+    watcher._threads[0].join(ALIVE_SECONDS)
+    assert not watcher._threads[0].is_alive()
+
+
+def test_a_log_that_grows_wakes_although_its_directory_came_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("autoexp_tui.probes.file_watcher._COME_SECONDS", 0.05)
+    log, woken = tmp_path / "logs" / "job" / "slurm-1.out", threading.Event()
+    told: set[str] = set()
+
+    def nudge(paths: Iterable[str]) -> None:
+        told.update(paths)
+        if str(log) in told:
+            woken.set()
+
+    watcher = FileWatcher([str(tmp_path / "logs")], nudge, debounce_ms=100)
+    watcher.start()
+    log.parent.mkdir(parents=True)
+    number = 0
+    while not woken.wait(0.2) and number < ALIVE_SECONDS / 0.2:
+        number += 1
+        with log.open("a") as file:
+            file.write("line\n")
+    watcher.stop()
+    assert woken.is_set()
+
+
+def test_directories_within_one_another_are_watched_once() -> None:
+    assert outermost(["/a/b", "/a", "/ab", "/a/b/c", "/a"]) == ["/a", "/ab"]
