@@ -33,10 +33,10 @@ from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.codec import decode_record, encode_record
 from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import (
+    JournalFollower,
     load_state,
     read_session,
 )
-from autoexp_tui.storage.journal_follow import JournalFollower
 from autoexp_tui.storage.journal_parts import Notices, Part, find_seal
 from autoexp_tui.testing.journal_contract import (
     PLAN,

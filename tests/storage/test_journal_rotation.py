@@ -15,11 +15,9 @@ from autoexp_tui.model.errors import (
     JournalDamaged,
     SessionOwned,
 )
-from autoexp_tui.storage import journal_pack
 from autoexp_tui.storage.codec import encode_record
-from autoexp_tui.storage.file_journal import Rotation
-from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.journal_follow import JournalFollower
+from autoexp_tui.storage.file_journal import Rotation, pack
+from autoexp_tui.storage.journal import JournalFollower, load_state, read_session
 from autoexp_tui.storage.journal_parts import Notices
 from autoexp_tui.storage.session_dir import packed
 from autoexp_tui.testing.journal_contract import Writer, message
@@ -205,7 +203,7 @@ def test_equal_parts_are_equal_when_packed(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("journal.1.jsonl", "journal.2.jsonl")]
     for file in files:
         file.write_bytes(b"x" * 1000)
-        journal_pack.pack(file, 1000)
+        pack(file, 1000)
     one, other = (packed(file).read_bytes() for file in files)
     assert one == other
 
@@ -213,7 +211,7 @@ def test_equal_parts_are_equal_when_packed(tmp_path: Path) -> None:
 PACKING = {
     "os.open": "not begun",
     "os.fsync": "not synced",
-    "_unpacked": "not read back",
+    "_require_same": "not read back",
     "os.replace": "without its name",
     "sync_directory": "with its name, not durable",
     "Path.unlink": "both there",
@@ -227,11 +225,11 @@ def test_a_kill_at_any_step_of_packing_loses_nothing(
     _, written = long_campaign(store, 1)
     length = part(store, 1).stat().st_size
     with monkeypatch.context() as killing:
-        killing.setattr(f"autoexp_tui.storage.journal_pack.{name}", die)
+        killing.setattr(f"autoexp_tui.storage.file_journal.{name}", die)
         with pytest.raises(Died):
-            journal_pack.pack(part(store, 1), length)
+            pack(part(store, 1), length)
     assert counting(store) == written
-    journal_pack.pack(part(store, 1), length)
+    pack(part(store, 1), length)
     assert counting(store) == written
     assert not part(store, 1).exists()
 
@@ -246,7 +244,7 @@ def test_a_pack_that_does_not_come_back_leaves_the_part(
         fsync(descriptor)
         os.pwrite(descriptor, b"\0\0\0\0", 40)
 
-    monkeypatch.setattr("autoexp_tui.storage.journal_pack.os.fsync", spoil)
+    monkeypatch.setattr("autoexp_tui.storage.file_journal.os.fsync", spoil)
     pack_all(store)
     assert not packed(part(store, 1)).exists()
     assert counting(store) == written
@@ -258,7 +256,7 @@ def test_a_part_that_lost_bytes_is_not_packed(store: DiskStore) -> None:
     length = part(store, 1).stat().st_size
     os.truncate(part(store, 1), length - 10)
     with pytest.raises(JournalDamaged, match=f"{length} belong"):
-        journal_pack.pack(part(store, 1), length)
+        pack(part(store, 1), length)
     assert [path.name for path in store.session.path.glob(".*tmp")] == []
 
 

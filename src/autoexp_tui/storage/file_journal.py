@@ -8,7 +8,12 @@ on it is compressed behind the engine's back.
 from __future__ import annotations
 
 import errno
+import gzip
 import os
+import secrets
+import shutil
+import stat
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -17,12 +22,13 @@ from typing import Protocol
 
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.events.events import EngineStarted, Event, JournalRotated, Recorded
-from autoexp_tui.model.errors import SessionOwned
+from autoexp_tui.model.errors import JournalDamaged, SessionOwned
 from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.storage.atomic import (
     explained,
+    explaining,
     open_with_mode,
     sync_data,
     sync_directory,
@@ -30,7 +36,6 @@ from autoexp_tui.storage.atomic import (
 )
 from autoexp_tui.storage.codec import encode_record, holds_secret
 from autoexp_tui.storage.journal import TAIL, Loaded, fold_chain
-from autoexp_tui.storage.journal_pack import pack
 from autoexp_tui.storage.journal_parts import (
     Notices,
     Part,
@@ -38,8 +43,13 @@ from autoexp_tui.storage.journal_parts import (
     find_chain,
     find_seal,
 )
-from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_dir import SessionDir, packed
 from autoexp_tui.storage.sharing import PRIVATE
+from autoexp_tui.storage.trust import open_session_file
+
+_PACK_BLOCK = 1 << 20
+"""Bytes at a time: zlib lets other threads run while it works on a block."""
+_PACK_LEVEL = 6
 
 
 class Held(Protocol):
@@ -316,3 +326,61 @@ def _seal_in(event: Event) -> Seal:
     if isinstance(event, EngineStarted | JournalRotated):
         return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
     return Seal()
+
+
+# ------------------------------------------------------------------------- packing
+def pack(part: Path, length: int) -> None:
+    """Replace a finished part of `length` bytes by its compressed form.
+
+    That is written beside it, synced, read back and compared; only then does it get
+    its name, and only then does the part go. A kill in between leaves both, and the
+    part counts. Only the engine that wrote a part may pack it.
+
+    Raises:
+        EnvironmentFailed: the disk refused; the part is as it was.
+        JournalDamaged: it is not `length` bytes long, or did not come back from the
+            disk as it was written; the part is as it was.
+    """
+    temporary = part.with_name(f".{part.name}.{secrets.token_hex(6)}.tmp")
+    with explaining(part, "compress the journal"):
+        try:
+            _compress(part, temporary)
+            _require_same(part, temporary, length)
+            os.replace(temporary, packed(part))
+        except BaseException:
+            with suppress(OSError):  # a left-over dot-file harms nobody
+                temporary.unlink(missing_ok=True)
+            raise
+        sync_directory(part.parent)
+        part.unlink()
+
+
+def _compress(part: Path, temporary: Path) -> None:
+    mode = stat.S_IMODE(part.stat().st_mode) & 0o640
+    descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as raw, open_session_file(part) as source:
+        # The name is left out and the time is fixed: equal parts, equal bytes.
+        with gzip.GzipFile("", "wb", _PACK_LEVEL, raw, mtime=0) as target:
+            shutil.copyfileobj(source, target, _PACK_BLOCK)
+        raw.flush()
+        os.fsync(raw.fileno())
+
+
+def _require_same(part: Path, temporary: Path, length: int) -> None:
+    """Refuse a part that is not `length` bytes, or not what unpacks again."""
+    read = 0
+    same = True
+    try:
+        with open_session_file(part) as source, gzip.open(temporary) as unpacked:
+            while same and (block := source.read(_PACK_BLOCK)):
+                read += len(block)
+                same = unpacked.read(len(block)) == block
+            same = same and not unpacked.read(1)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        same = False
+    if not same or read != length:
+        raise JournalDamaged(
+            f"{read} bytes were read to be compressed, {length} belong",
+            str(part),
+            "It stays as it is. `autoexp-sessions check` reads all of the journal.",
+        )

@@ -6,7 +6,7 @@ removes. The first record of a part names its predecessor and how many bytes of 
 (the *seal*). The chain of seals, followed back from the newest part, is the journal;
 what it does not reach is void: late bytes of a deposed engine, and parts whose engine
 died before their first commit was whole. A part that its own engine sealed may be there
-compressed (`journal_pack`), and reads as before.
+compressed (`file_journal.pack`), and reads as before.
 
 So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
 name or a byte that counts.

@@ -11,8 +11,7 @@ from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.codec import LiveDetail
 from autoexp_tui.storage.inbox import leave
-from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.journal_follow import JournalFollower
+from autoexp_tui.storage.journal import JournalFollower, load_state
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.live_sink import (
     BEAT_SECONDS,
