@@ -104,7 +104,7 @@ _CONTAINER: Final[Mapping[str, Check]] = {
     ),
     **dict.fromkeys(("nv", "rocm", "bind_run"), SWITCH),
     "binds": Check(
-        lambda value: isinstance(value, list | tuple),
+        lambda value: not value or isinstance(value, list | tuple),
         "is {!r}, not a list",
         "binds: [/data, '/scratch/me:/scratch:ro']",
     ),
@@ -114,7 +114,9 @@ _CONTAINER: Final[Mapping[str, Check]] = {
         "is {!r}; inside a container a directory is named from / on",
     ),
     "options": Check(
-        is_word_list, "must be a list of words", 'options: ["--cleanenv"]'
+        lambda value: not value or is_word_list(value),
+        "must be a list of words",
+        'options: ["--cleanenv"]',
     ),
 }
 _CONDA_PROGRAMS: Final = ("conda", "mamba", "micromamba")
