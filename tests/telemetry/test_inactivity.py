@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.telemetry.inactivity import (
     LOOK_GAP_SECONDS,
-    RunWatch,
-    Still,
+    InactivityWatch,
+    QuietPeriod,
     compile_quiet_rule,
 )
 
@@ -29,32 +29,32 @@ SAMPLES = LogEvent(
 )
 
 
-def watch(*rules: LogEvent, afresh: bool = False) -> RunWatch:
+def watch(*rules: LogEvent, afresh: bool = False) -> InactivityWatch:
     compiled = [compile_quiet_rule(rule, 300.0) for rule in rules]
-    one = RunWatch(compiled, afresh=afresh)
-    one.look(0.0)
+    one = InactivityWatch(compiled, afresh=afresh)
+    one.note_look(0.0)
     return one
 
 
-def due(one: RunWatch, now: float) -> list[Still]:
+def due(one: InactivityWatch, now: float) -> list[QuietPeriod]:
     """What is due at `now`, having looked each half minute since the last look."""
     at = one.looked_at or 0.0
     while (at := at + 30.0) < now:
-        one.look(at)
-    one.look(now)
-    return list(one.due())
+        one.note_look(at)
+    one.note_look(now)
+    return list(one.find_due())
 
 
-def names(found: list[Still]) -> list[str]:
+def names(found: list[QuietPeriod]) -> list[str]:
     return [still.rule.name for still in found]
 
 
 # ------------------------------------------------------------------------- silence
 def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     one = watch(SILENT)
-    one.read(b"hello\n", 0, 10.0)
+    one.read_lines(b"hello\n", 0, 10.0)
     assert names(due(one, 69.9)) == []
-    assert due(one, 70.0) == [Still(SILENT, 6, 6, "no new output for 60 s")]
+    assert due(one, 70.0) == [QuietPeriod(SILENT, 6, 6, "no new output for 60 s")]
 
 
 def test_a_run_that_never_says_anything_is_silent_too() -> None:
@@ -65,105 +65,105 @@ def test_silence_is_told_once_until_something_is_said() -> None:
     one = watch(SILENT)
     assert names(due(one, 60.0)) == ["silent"]
     assert due(one, 600.0) == []
-    one.read(b"hello\n", 0, 601.0)
+    one.read_lines(b"hello\n", 0, 601.0)
     assert names(due(one, 660.0)) == []
     assert names(due(one, 661.0)) == ["silent"]
 
 
 def test_with_a_pattern_other_lines_are_no_sign_of_life() -> None:
     one = watch(HEART)
-    one.read(b"beat\nnoise\n", 100, 10.0)
-    one.read(b"noise\n", 111, 60.0)
+    one.read_lines(b"beat\nnoise\n", 100, 10.0)
+    one.read_lines(b"noise\n", 111, 60.0)
     assert due(one, 70.0) == [
-        Still(HEART, 101, 100, 'no new line that matches "beat" for 60 s')
+        QuietPeriod(HEART, 101, 100, 'no new line that matches "beat" for 60 s')
     ]
 
 
 def test_each_state_of_a_progress_bar_is_a_line() -> None:
     one = watch(HEART)
-    one.read(b"1 beat\r2\r3 beat\r", 0, 10.0)
+    one.read_lines(b"1 beat\r2\r3 beat\r", 0, 10.0)
     assert due(one, 70.0)[0].offset == 9
 
 
 def test_a_line_of_bad_utf8_is_output() -> None:
     one = watch(SILENT, HEART)
-    one.read(b"\xff\xfe beat\n", 0, 30.0)
+    one.read_lines(b"\xff\xfe beat\n", 0, 30.0)
     assert due(one, 60.0) == []
 
 
 # ------------------------------------------------------------------------ counters
 def test_a_counter_that_stopped_stands_still() -> None:
     one = watch(STEPS)
-    one.step(10, 1.0, 0)
-    one.step(20, 5.0, 40)
-    one.step(20, 50.0, 80)
-    assert due(one, 65.0) == [Still(STEPS, 20, 40, "no step after 20 for 60 s")]
+    one.report_step(10, 1.0, 0)
+    one.report_step(20, 5.0, 40)
+    one.report_step(20, 50.0, 80)
+    assert due(one, 65.0) == [QuietPeriod(STEPS, 20, 40, "no step after 20 for 60 s")]
 
 
 def test_a_log_that_grows_is_no_progress() -> None:
     one = watch(STEPS, afresh=True)
-    one.step(10, 1.0, 0)
+    one.report_step(10, 1.0, 0)
     for at in range(2, 70):
-        one.read(b"noise\n", 10, float(at))
+        one.read_lines(b"noise\n", 10, float(at))
     assert names(due(one, 70.0)) == ["steps"]
 
 
 def test_a_counter_that_moves_on_may_stop_again() -> None:
     one = watch(STEPS, afresh=True)
-    one.step(10, 1.0, 0)
+    one.report_step(10, 1.0, 0)
     assert names(due(one, 61.0)) == ["steps"]
     assert due(one, 100.0) == []
-    one.step(11, 101.0, 10)
+    one.report_step(11, 101.0, 10)
     assert [still.key for still in due(one, 161.0)] == [11]
 
 
 def test_where_a_run_goes_on_from_is_no_movement() -> None:
     one = watch(STEPS)
-    one.step(8000, 1.0, 0)
+    one.report_step(8000, 1.0, 0)
     assert due(one, 4000.0) == []
 
 
 def test_a_run_that_starts_afresh_has_moved_with_its_first_step() -> None:
     one = watch(STEPS, afresh=True)
-    one.step(100, 1.0, 0)
+    one.report_step(100, 1.0, 0)
     assert names(due(one, 61.0)) == ["steps"]
 
 
 def test_step_zero_is_no_movement() -> None:
     one = watch(STEPS, afresh=True)
-    one.step(0, 1.0, 0)
+    one.report_step(0, 1.0, 0)
     assert due(one, 600.0) == []
 
 
 def test_a_pattern_of_its_own_counts_what_the_group_says() -> None:
     one = watch(SAMPLES)
-    one.step(7, 1.0, 0)
-    one.read(b"samples: 1,000\nsamples: 2,500.5\n", 0, 2.0)
-    one.read(b"samples: 2,500.5\nloss: 3\n", 32, 50.0)
+    one.report_step(7, 1.0, 0)
+    one.read_lines(b"samples: 1,000\nsamples: 2,500.5\n", 0, 2.0)
+    one.read_lines(b"samples: 2,500.5\nloss: 3\n", 32, 50.0)
     assert due(one, 62.0) == [
-        Still(SAMPLES, 16, 15, "no step after 2500.5 for 60 s"),
+        QuietPeriod(SAMPLES, 16, 15, "no step after 2500.5 for 60 s"),
     ]
 
 
 @pytest.mark.parametrize("said", [b"many", b"nan", b"inf", b"1e999"])
 def test_what_is_no_number_moves_nothing(said: bytes) -> None:
     one = watch(SAMPLES, afresh=True)
-    one.read(b"samples: 5\n", 0, 1.0)
-    one.read(b"samples: " + said + b"\n", 11, 50.0)
+    one.read_lines(b"samples: 5\n", 0, 1.0)
+    one.read_lines(b"samples: " + said + b"\n", 11, 50.0)
     assert [still.key for still in due(one, 61.0)] == [1]
 
 
 def test_several_rules_share_the_runs_own_counter() -> None:
     patient = LogEvent(name="patient", pattern_type="progress", after_seconds=90.0)
     one = watch(STEPS, patient, afresh=True)
-    one.step(10, 0.0, 0)
+    one.report_step(10, 0.0, 0)
     assert names(due(one, 60.0)) == ["steps"]
     assert names(due(one, 90.0)) == ["patient"]
 
 
 def test_a_rule_without_a_time_waits_as_long_as_a_stall() -> None:
     one = watch(LogEvent(name="r", pattern_type="progress"), afresh=True)
-    one.step(10, 0.0, 0)
+    one.report_step(10, 0.0, 0)
     assert due(one, 299.0) == []
     assert names(due(one, 300.0)) == ["r"]
 
@@ -171,53 +171,53 @@ def test_a_rule_without_a_time_waits_as_long_as_a_stall() -> None:
 # --------------------------------------------------------------------------- stalls
 def test_a_stall_lasts_until_the_counter_moves() -> None:
     one = watch(afresh=True)
-    one.step(10, 1.0, 0)
-    assert not one.stalled(60.0)
+    one.report_step(10, 1.0, 0)
+    assert not one.is_stalled(60.0)
     due(one, 61.0)
-    assert one.stalled(60.0)
-    one.blind()
-    one.look(500.0)
-    assert one.stalled(60.0)
-    one.step(11, 501.0, 9)
-    assert not one.stalled(60.0)
+    assert one.is_stalled(60.0)
+    one.forget_look()
+    one.note_look(500.0)
+    assert one.is_stalled(60.0)
+    one.report_step(11, 501.0, 9)
+    assert not one.is_stalled(60.0)
 
 
 # -------------------------------------------------------------- time nobody looked in
 def test_nothing_is_due_before_the_first_look() -> None:
-    one = RunWatch([compile_quiet_rule(SILENT, 300.0)])
-    one.read(b"hello\n", 0, 0.0)
-    assert list(one.due()) == []
+    one = InactivityWatch([compile_quiet_rule(SILENT, 300.0)])
+    one.read_lines(b"hello\n", 0, 0.0)
+    assert list(one.find_due()) == []
 
 
 def test_time_in_which_no_look_succeeded_is_no_silence() -> None:
     one = watch(SILENT)
-    one.look(20.0)
-    assert list(one.due()) == []  # and no look after it, however late it is
+    one.note_look(20.0)
+    assert list(one.find_due()) == []  # and no look after it, however late it is
 
 
 def test_after_a_long_gap_clocks_begin_anew() -> None:
     one = watch(SILENT, STEPS, afresh=True)
-    one.step(10, 0.0, 0)
-    one.look(LOOK_GAP_SECONDS + 1)
-    assert list(one.due()) == []
+    one.report_step(10, 0.0, 0)
+    one.note_look(LOOK_GAP_SECONDS + 1)
+    assert list(one.find_due()) == []
     assert names(due(one, LOOK_GAP_SECONDS + 61)) == ["silent", "steps"]
 
 
 def test_a_jump_of_the_clock_makes_nothing_due() -> None:
     one = watch(SILENT)
-    one.look(50.0)
-    one.blind()
-    assert list(one.due()) == []
-    one.look(100.0)
-    assert list(one.due()) == []
+    one.note_look(50.0)
+    one.forget_look()
+    assert list(one.find_due()) == []
+    one.note_look(100.0)
+    assert list(one.find_due()) == []
     assert names(due(one, 160.0)) == ["silent"]
 
 
 def test_what_was_told_is_not_told_again_after_a_jump() -> None:
     one = watch(SILENT)
     assert names(due(one, 60.0)) == ["silent"]
-    one.blind()
-    one.look(70.0)
+    one.forget_look()
+    one.note_look(70.0)
     assert due(one, 400.0) == []
 
 
@@ -237,11 +237,11 @@ def test_a_quiet_period_has_one_name_however_its_log_is_cut(
     ended = [line + b"\n" for line in lines]
     whole, parts = watch(SILENT, HEART, SAMPLES), watch(SILENT, HEART, SAMPLES)
     if ended:
-        whole.read(b"".join(ended), 0, 1.0)
+        whole.read_lines(b"".join(ended), 0, 1.0)
     offset = 0
     for begin, end in _spans(sorted({0, len(ended), *cuts}), len(ended)):
         chunk = b"".join(ended[begin:end])
-        parts.read(chunk, offset, 1.0)
+        parts.read_lines(chunk, offset, 1.0)
         offset += len(chunk)
     assert due(whole, 99.0) == due(parts, 99.0)
 

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import MetricFile
-from autoexp_tui.telemetry.metric_files import FileReader, place_of, unknown_fields
+from autoexp_tui.telemetry.metric_files import (
+    FileReader,
+    find_unknown_fields,
+    locate_file,
+)
 from autoexp_tui.telemetry.metrics import Point
 from tests.model.builders import job
 
@@ -34,21 +38,21 @@ def told(points: list[Point]) -> list[tuple[int, dict[str, float]]]:
 # --------------------------------------------------------------------------- paths
 def test_a_path_lies_below_the_output_directory() -> None:
     file = MetricFile(path="{stage}/metrics.jsonl", format="jsonl")
-    assert place_of(file, job("a", stage="train")) == "/out/a/train/metrics.jsonl"
+    assert locate_file(file, job("a", stage="train")) == "/out/a/train/metrics.jsonl"
 
 
 def test_an_absolute_path_stays_what_it_is() -> None:
     file = MetricFile(path="/m/{name}.csv", format="csv")
-    assert place_of(file, job("a")) == "/m/a.csv"
+    assert locate_file(file, job("a")) == "/m/a.csv"
 
 
 def test_values_in_a_pattern_are_no_patterns() -> None:
     file = MetricFile(path="{name}/v*/m.csv", format="csv")
-    assert place_of(file, job("a[1]")).endswith("/a[[]1]/v*/m.csv")
+    assert locate_file(file, job("a[1]")).endswith("/a[[]1]/v*/m.csv")
 
 
 def test_what_no_job_has_is_named() -> None:
-    assert unknown_fields("{name}/{nmae}/{x}.csv") == ["nmae", "x"]
+    assert find_unknown_fields("{name}/{nmae}/{x}.csv") == ["nmae", "x"]
 
 
 # --------------------------------------------------------------------------- JSONL

@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import LogEvent, MetricPattern
-from autoexp_tui.telemetry.inactivity import RunWatch, compile_quiet_rule
+from autoexp_tui.telemetry.inactivity import InactivityWatch, compile_quiet_rule
 from autoexp_tui.telemetry.log_rules import Scanner, compile_rule
 from autoexp_tui.telemetry.metrics import MetricReader, OwnMetrics, compile_metric
 from autoexp_tui.text.patterns import (
@@ -296,7 +296,7 @@ def over_content(pattern: str, data: bytes) -> None:
 
 def over_silence(pattern: str, data: bytes) -> None:
     quiet = LogEvent(name="q", pattern=pattern, pattern_type="inactivity")
-    RunWatch([compile_quiet_rule(quiet, 60.0)]).read(data, 0, 0.0)
+    InactivityWatch([compile_quiet_rule(quiet, 60.0)]).read_lines(data, 0, 0.0)
 
 
 @pytest.mark.parametrize("over", [over_rule, over_metric, over_content, over_silence])

@@ -26,7 +26,7 @@ from autoexp_tui.config.spec_building import (
 )
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
-from autoexp_tui.telemetry.metric_files import PATH_FIELDS, unknown_fields
+from autoexp_tui.telemetry.metric_files import PATH_FIELDS, find_unknown_fields
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import Pattern
 
@@ -267,7 +267,7 @@ def _file(fields: Fields, findings: Findings) -> None:
         return  # the type is found wrong by the model
     if not path.strip():
         findings.add("is empty", "path")
-    for name in unknown_fields(path):
+    for name in find_unknown_fields(path):
         hint = did_you_mean(name, PATH_FIELDS, "fields of a job")
         findings.add(f"there is no field `{name}` in paths of metrics", "path", hint)
     suffix = path.rpartition(".")[2].lower()

@@ -63,7 +63,7 @@ from autoexp_tui.model.observations import Observation
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.scheduling.freshness import key_of
-from autoexp_tui.telemetry.metric_files import places_of
+from autoexp_tui.telemetry.metric_files import locate_files
 
 PROBE_SECONDS = 2.0
 """Between questions about a submission in doubt."""
@@ -303,7 +303,7 @@ class Dispatcher:
     @staticmethod
     def _told(task: Task, state: SessionState, job: JobRecord) -> Task:
         """A task with what only counts while it is sent."""
-        places = places_of(rules_of(state, job.spec), job.spec)
+        places = locate_files(rules_of(state, job.spec), job.spec)
         told = replace(task, metric_places=places) if places else task
         return _elsewhere(told, state.excluded_nodes)
 

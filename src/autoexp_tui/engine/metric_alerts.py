@@ -21,7 +21,7 @@ from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.verdicts import Why, why
 from autoexp_tui.telemetry.anomalies import Finding
-from autoexp_tui.telemetry.inactivity import Still
+from autoexp_tui.telemetry.inactivity import QuietPeriod
 from autoexp_tui.telemetry.metrics import Point
 
 LOOK_SECONDS: Final = 10.0
@@ -102,7 +102,7 @@ class StallDetector:
         last, self._judged_at = self._judged_at, lived
         if last is not None and lived - last > JUMP_SECONDS:
             for track in tracks.values():
-                track.watch.blind()
+                track.watch.forget_look()
         if lived < self._due:
             return
         wait = LOOK_SECONDS
@@ -110,13 +110,13 @@ class StallDetector:
             job, track = desk.job(name), tracks[name]
             if job.state is JobState.RUNNING and track.is_of(job):
                 _judge_stall(desk, job, track)
-                for still in track.watch.due():
+                for still in track.watch.find_due():
                     log_matched(desk, _matched(name, track, still), still.rule)
                 wait = min(wait, track.watch.shortest / SHARES)
         self._due = lived + wait
 
 
-def _matched(name: str, track: Track, still: Still) -> events.LogMatched:
+def _matched(name: str, track: Track, still: QuietPeriod) -> events.LogMatched:
     key = 0 if still.rule.match_once else still.key
     return events.LogMatched(
         match_id=ids.match_id(name, track.attempt, track.run, still.rule.name, key),
@@ -131,12 +131,14 @@ def _matched(name: str, track: Track, still: Still) -> events.LogMatched:
 
 def _judge_stall(desk: Desk, job: JobRecord, track: Track) -> None:
     warning_id = "a" + ids.digest(job.name, track.attempt, "stall")
-    if not track.watch.stalled(track.rules.stall_after_seconds):
+    if not track.watch.is_stalled(track.rules.stall_after_seconds):
         _clear(desk, warning_id)
         return
     if warning_id in desk.state.warnings:
         return
-    reason = why("stall", job=job.name, step=track.step or 0, seconds=track.watch.stood)
+    reason = why(
+        "stall", job=job.name, step=track.step or 0, seconds=track.watch.still_seconds
+    )
     desk.draft.emit(
         events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
     )

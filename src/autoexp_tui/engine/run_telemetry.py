@@ -20,7 +20,7 @@ from autoexp_tui.model.verdicts import Verdict
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
-from autoexp_tui.telemetry.inactivity import RunWatch
+from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.log_rules import MatchLimits
 from autoexp_tui.telemetry.metric_files import FileReader, is_pattern
 from autoexp_tui.telemetry.metrics import MetricReader, Point
@@ -185,7 +185,7 @@ class Track:
     unread: int = 0
     """Bytes of it that were left out."""
     limits: MatchLimits = field(default_factory=MatchLimits)
-    watch: RunWatch = field(default_factory=RunWatch)
+    watch: InactivityWatch = field(default_factory=InactivityWatch)
     output_at: float | None = None
     reached: int | None = None
     """The last step that this run reported; None: it reported none."""
@@ -228,7 +228,7 @@ class Track:
 
     def moved_t(self, now: Moment) -> float | None:
         """The `t` at which the run's own counter last moved; None: it has not."""
-        moved = self.watch.moved_lived
+        moved = self.watch.moved_at
         return None if moved is None else now.t + moved - now.lived
 
     @property
@@ -266,7 +266,7 @@ class Track:
         if step is not None and source.tells_steps:
             self._move(source, step)
             place = point.offset if source is self.log else self.log.offset
-            self.watch.step(self.step or 0, lived, place)
+            self.watch.report_step(self.step or 0, lived, place)
         known = self.step if isinstance(source, FileSource) else source.step
         at = source.step if source.step is not None else known
         self.at = self.reached = point.step if at is None else at

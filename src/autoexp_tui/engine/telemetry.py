@@ -50,8 +50,8 @@ from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.verdicts import Verdict, why
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
-from autoexp_tui.telemetry.inactivity import RunWatch
-from autoexp_tui.telemetry.metric_files import FileReader, places_of
+from autoexp_tui.telemetry.inactivity import InactivityWatch
+from autoexp_tui.telemetry.metric_files import FileReader, locate_files
 from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.metric_names import canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
@@ -181,7 +181,7 @@ class Telemetry:
             track.replaced = attempt.log_replaced
             track.log.offset = 0 if attempt.log_replaced else attempt.log_start
             track.log.judged = _judged(job)
-            track.patterns = places_of(track.rules, job.spec)
+            track.patterns = locate_files(track.rules, job.spec)
             track.files_go_on()
             self._stalls.look_soon()
         return track
@@ -201,7 +201,7 @@ class Telemetry:
         attempt, rules = job.attempts[-1], track.rules
         compiled = self._rules(track, job)
         afresh = not attempt.resume and attempt.run <= 0
-        track.watch = RunWatch(compiled.quiet, afresh=afresh)
+        track.watch = InactivityWatch(compiled.quiet, afresh=afresh)
         track.log.rewind()
         track.reached = None
         track.unread = 0
@@ -230,7 +230,7 @@ class Telemetry:
             track.skipped, chunk = False, replace(chunk, midline=True)
         whole = whole_lines(chunk)
         if not _is_over(job):
-            track.watch.read(whole.data, whole.offset, desk.now.lived)
+            track.watch.read_lines(whole.data, whole.offset, desk.now.lived)
             scan_chunk(desk, track, self._rules(track, job).lines, whole)
         return self._take(desk, track, job, track.log, chunk, track.points_in(whole))
 
@@ -238,7 +238,7 @@ class Telemetry:
         """The log of a run was replaced: what follows is another text."""
         self._record_gathered(desk, track, job.name)
         self._rewind(track, job)
-        track.watch.look(desk.now.lived)
+        track.watch.note_look(desk.now.lived)
         track.restarted = True
         track.replaced += 1
         if not job.ended:
@@ -349,14 +349,14 @@ class Telemetry:
         """A run's log was looked at; only such time counts as silence."""
         track = self._track(desk.job(read.job))
         if not read.problem and (read.attempt, read.run) == (track.attempt, track.run):
-            track.watch.look(desk.now.lived)
+            track.watch.note_look(desk.now.lived)
             _note_end(track.log, read)
 
     def blind(self, job: str | None = None) -> None:
         """The clocks of a run begin anew, or of all: it was stopped from outside or
         goes on, or the wall clock was set."""
         for track in self._tracks.values() if job is None else self._held(job):
-            track.watch.blind()
+            track.watch.forget_look()
 
     def _held(self, job: str) -> Sequence[Track]:
         return [self._tracks[job]] if job in self._tracks else []

@@ -8,13 +8,14 @@ do is a stall, and not seen here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from autoexp_tui.model.rules import Anomalies
 
 Code: TypeAlias = Literal["nan", "plateau", "divergence"]
+Numbers: TypeAlias = Mapping[str, int | float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,20 +53,20 @@ class AnomalyWatch:
 
     def feed(self, step: int, value: float, total: int | None = None) -> list[Finding]:
         """What the next point of the metric shows; `total`: the run's last step."""
-        bad = not math.isfinite(value)
-        findings = [*self._judge("nan", holds=bad, step=step, value=value)]
+        is_number = math.isfinite(value)
+        last = {} if self._last is None else {"last": self._last}
+        findings = [*self._judge("nan", step, value, last, holds=not is_number)]
         if self._step is not None and step < self._step:
             if not self._has_returned(step, value):
                 return findings
         else:
             self._back = None
         self._step = step
-        if bad:
-            return findings
-        self._note(step, value)
-        findings += self._plateau(step, value, total)
-        findings += self._divergence(step, value)
-        self._last = value
+        if is_number:
+            self._record(step, value)
+            findings += self._check_plateau(step, value, total)
+            findings += self._check_divergence(step, value)
+            self._last = value
         return findings
 
     def _has_returned(self, step: int, value: float) -> bool:
@@ -76,70 +77,51 @@ class AnomalyWatch:
         self._back = None
         self._count, self._minimum, self._anchor = 0, math.inf, None
         if math.isfinite(first[1]):
-            self._note(*first)
+            self._record(*first)
         return True
 
-    def _note(self, step: int, value: float) -> None:
+    def _record(self, step: int, value: float) -> None:
         self._count += 1
         self._minimum = min(self._minimum, value)
-        if self._anchor is None or self._fell(self._anchor[1], value):
+        if self._anchor is None or self._has_fallen(self._anchor[1], value):
             self._anchor = (step, value)
 
-    def _fell(self, before: float, value: float) -> bool:
+    def _has_fallen(self, before: float, value: float) -> bool:
         """Whether `value` lies enough below `before`, also for negative losses."""
         return value < before - abs(before) * self.settings.plateau_percent / 100
 
-    def _plateau(self, step: int, value: float, total: int | None) -> Iterator[Finding]:
+    def _has_enough_points(self) -> bool:
+        return self._count >= self.settings.min_points
+
+    def _check_plateau(
+        self, step: int, value: float, total: int | None
+    ) -> Iterator[Finding]:
         share = self.settings.flat_share
         if share is None or not total:
             return
         steps = math.ceil(share * total)
         since = self._anchor[0] if self._anchor else step
-        holds = step - since >= steps and self._ripe
-        yield from self._judge(
-            "plateau", holds=holds, step=step, value=value, steps=steps
-        )
+        holds = step - since >= steps and self._has_enough_points()
+        more = {"percent": self.settings.plateau_percent, "steps": steps}
+        yield from self._judge("plateau", step, value, more, holds=holds)
 
-    def _divergence(self, step: int, value: float) -> Iterator[Finding]:
+    def _check_divergence(self, step: int, value: float) -> Iterator[Finding]:
         """Clears at half the height at which it began, so that noise does not ring."""
         percent = self.settings.divergence_percent
-        percent = percent / 2 if "divergence" in self._active else percent
-        height = self._minimum + abs(self._minimum) * percent / 100
-        high = value > height and self._ripe
-        return self._judge("divergence", holds=high, step=step, value=value)
-
-    @property
-    def _ripe(self) -> bool:
-        return self._count >= self.settings.min_points
+        limit = percent / 2 if "divergence" in self._active else percent
+        height = self._minimum + abs(self._minimum) * limit / 100
+        holds = value > height and self._has_enough_points()
+        more = {"percent": percent, "minimum": self._minimum}
+        return self._judge("divergence", step, value, more, holds=holds)
 
     def _judge(
-        self, code: Code, *, holds: bool, step: int, value: float, steps: int = 0
+        self, code: Code, step: int, value: float, more: Numbers, *, holds: bool
     ) -> Iterator[Finding]:
-        """`steps`: in which a flat loss did not fall."""
-        if (code != "plateau" and getattr(self.settings, code) == "off") or holds == (
-            code in self._active
-        ):
+        """The finding, if it is news; `more`: numbers that it tells."""
+        is_off = code != "plateau" and getattr(self.settings, code) == "off"
+        if is_off or holds == (code in self._active):
             return
-        if holds:
-            self._active.add(code)
-        else:
-            self._active.discard(code)
-        yield Finding(code, self._args(code, step, value, steps), cleared=not holds)
-
-    def _args(
-        self, code: Code, step: int, value: float, steps: int
-    ) -> tuple[tuple[str, str | int | float], ...]:
-        args: dict[str, str | int | float] = {
-            "metric": self.metric,
-            "step": step,
-            "value": value if math.isfinite(value) else str(value),
-        }
-        if code == "nan" and self._last is not None:
-            args["last"] = self._last
-        if code == "plateau":
-            args["percent"] = self.settings.plateau_percent
-            args["steps"] = steps
-        if code == "divergence":
-            args["percent"] = self.settings.divergence_percent
-            args["minimum"] = self._minimum
-        return tuple(args.items())
+        self._active ^= {code}
+        shown = value if math.isfinite(value) else str(value)
+        args = {"metric": self.metric, "step": step, "value": shown, **more}
+        yield Finding(code, tuple(args.items()), cleared=not holds)

@@ -1,11 +1,11 @@
 """What does not happen in a run: its log falls silent, its counter stands still.
 
-A `RunWatch` is told what one run writes and when its log was looked at; it says which
-rules have waited long enough, each once in a quiet period. Only time in which somebody
-looked counts: whoever did not look, or was suspended meanwhile, knows nothing of it.
-A quiet period has a key that follows from the log alone (a byte or a step), so reading
-the log again finds the same one. What follows from it is not decided here.
-All times here are seconds that engines lived.
+An `InactivityWatch` is told what one run writes and when its log was looked at; it
+says which rules have waited long enough, each once in a quiet period. Only time in
+which somebody looked counts: whoever did not look, or was suspended meanwhile, knows
+nothing of it. A quiet period has a key that follows from the log alone (a byte or a
+step), so reading the log again finds the same one. What follows from it is not decided
+here. All times here are seconds that engines lived.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class QuietRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Still:
+class QuietPeriod:
     """A rule has waited long enough."""
 
     rule: LogEvent
@@ -117,7 +117,7 @@ class _Clock:
 
 
 # ------------------------------------------------------------------------ one run
-class RunWatch:
+class InactivityWatch:
     """The quiet of one run, for its stall and for each of its rules."""
 
     def __init__(
@@ -134,7 +134,7 @@ class RunWatch:
         self._clocks = [(rule, _Clock(start)) for rule in ordered]
 
     # -------------------------------------------------------------------- what moves
-    def look(self, now: float) -> None:
+    def note_look(self, now: float) -> None:
         """Somebody looked at the log, whatever there was to see."""
         if self.looked_at is None or now - self.looked_at > LOOK_GAP_SECONDS:
             self._begin_anew(now)
@@ -148,11 +148,11 @@ class RunWatch:
             if clock.since is not None or not rule.counts:
                 clock.since = now  # silence begins with the first look
 
-    def blind(self) -> None:
+    def forget_look(self) -> None:
         """Nobody looked for an unknown time: count from the next look on."""
         self.looked_at = None
 
-    def read(self, data: bytes, offset: int, now: float) -> None:
+    def read_lines(self, data: bytes, offset: int, now: float) -> None:
         """New whole lines that begin at byte `offset` of the log."""
         end = offset + len(data)
         text = readable(data)
@@ -168,7 +168,7 @@ class RunWatch:
                 elif rule.pattern.search(line.text):
                     clock.move(now, at + 1, at)
 
-    def step(self, step: int, now: float, offset: int) -> None:
+    def report_step(self, step: int, now: float, offset: int) -> None:
         """The run's own counter was reported by the line at byte `offset`."""
         self._steps.report(step, now, step, offset)
         for rule, clock in self._clocks:
@@ -177,27 +177,29 @@ class RunWatch:
 
     # ------------------------------------------------------------------- what stands
     @property
-    def moved_lived(self) -> float | None:
+    def moved_at(self) -> float | None:
         """When the run's own counter last moved; None: it has not."""
         return self._steps.since
 
     @property
-    def stood(self) -> float:
+    def still_seconds(self) -> float:
         """Seconds for which the run's own counter stands still, as far as is known."""
         return self._steps.measure(self.looked_at)
 
-    def stalled(self, after: float) -> bool:
+    def is_stalled(self, after: float) -> bool:
         """Whether the counter stood for `after` seconds and has not moved since."""
         clock = self._steps
         clock.told = clock.told or clock.is_over(self.looked_at, after)
         return clock.told
 
-    def due(self) -> Iterator[Still]:
+    def find_due(self) -> Iterator[QuietPeriod]:
         """The rules whose time is over, once in a quiet period; silences first."""
         for rule, clock in self._clocks:
             if clock.is_over(self.looked_at, rule.after):
                 clock.told = True
-                yield Still(rule.rule, clock.key, clock.offset, _describe(rule, clock))
+                yield QuietPeriod(
+                    rule.rule, clock.key, clock.offset, _describe(rule, clock)
+                )
 
 
 def _describe(rule: QuietRule, clock: _Clock) -> str:

@@ -41,7 +41,7 @@ _STEP_KEYS: Final = (
 
 
 # --------------------------------------------------------------------------- paths
-def unknown_fields(path: str) -> list[str]:
+def find_unknown_fields(path: str) -> list[str]:
     """What stands between braces in a path and is no field of a job."""
     return [name for name in _FIELD.findall(path) if name not in PATH_FIELDS]
 
@@ -51,7 +51,7 @@ def is_pattern(path: str) -> bool:
     return _MAGIC.search(path) is not None
 
 
-def place_of(file: MetricFile, job: JobSpec) -> str:
+def locate_file(file: MetricFile, job: JobSpec) -> str:
     """Where a job's file lies, absolute as far as its output directory is; or the
     pattern of several. Values in it are never read as patterns."""
     pattern = is_pattern(file.path)
@@ -67,9 +67,9 @@ def place_of(file: MetricFile, job: JobSpec) -> str:
     return f"{home}/{path}"
 
 
-def places_of(rules: Monitoring, job: JobSpec) -> tuple[str, ...]:
+def locate_files(rules: Monitoring, job: JobSpec) -> tuple[str, ...]:
     """Where all files of metrics of a job lie, in the order of its rules."""
-    return tuple(place_of(file, job) for file in rules.metrics_files)
+    return tuple(locate_file(file, job) for file in rules.metrics_files)
 
 
 # ------------------------------------------------------------------------- readers
