@@ -42,8 +42,6 @@ from autoexp_tui.sweep.schema import shown
 
 MISSING: Final = "???"
 """What OmegaConf reads as a value that is still to come."""
-_MOST_TRIES: Final = 4
-"""To compose a job, each without what was wrong before."""
 
 
 class Workshop(World, Protocol):
@@ -166,27 +164,11 @@ class UnmadeJobs:
         parts.problems += (replace(one, job=label) for one in made.errors)
         parts.doubtful |= made.doubtful
         texts = {**made.texts, **dict(self._missing(parts.doubtful))}
-        for _ in range(_MOST_TRIES):
-            try:
-                return self._compose(point, texts)
-            except FAULTS as error:
-                told = problems_of(error, "", label)
-            parts.problems += told
-            blamed = self._blamed(texts, told)
-            if not blamed:
-                break
-            # What is in its place is not known: nothing is said of that.
-            parts.doubtful |= set(map(_place_of, blamed))
-            texts = {key: text for key, text in texts.items() if key not in blamed}
+        try:
+            return self._compose(point, texts)
+        except FAULTS as error:
+            parts.problems += problems_of(error, "", label)
         return None
-
-    def _blamed(
-        self, texts: Mapping[str, str], told: Sequence[Problem]
-    ) -> Collection[str]:
-        """The parameters for which a config does not compose: as told, or choices."""
-        heads = {one.where.removeprefix("override ").partition("=")[0] for one in told}
-        named = [key for key, text in texts.items() if text.partition("=")[0] in heads]
-        return named or [key for key in texts if self._writer.selects(key)]
 
     def _missing(self, keys: Collection[str]) -> Iterator[tuple[str, str]]:
         for key in sorted(keys):
@@ -239,12 +221,6 @@ def _faults_of_name(view: ConfigView, label: str) -> Iterator[Problem]:
         fault = fault_of_name(str(name)) if is_whole else ""
         if fault:
             yield Problem(f"{shown(repr(name))}: {fault}", NAME, label)
-
-
-def _place_of(key: str) -> str:
-    """Where a parameter leads: `backend` of `+backend`, `b` of the choice `a@b`."""
-    bare, _, package = key.lstrip("+~").partition("@")
-    return package or bare.replace("/", ".")
 
 
 def parameters_of(point: SweepPoint) -> dict[str, object]:
