@@ -846,3 +846,9 @@ def test_a_flag_in_place_of_a_number_that_is_needed_is_told_once() -> None:
         parse_condition, {"class_name": "MaxAttempts", "max_attempts": True}
     )
     assert problem.where == "w.max_attempts"
+
+
+def test_null_under_a_fields_other_name_is_not_taken_for_the_job_itself() -> None:
+    value = {"class_name": "Metadata", "key": "k", "equals": 1, "job_name": None}
+    (found,) = refused(parse_condition, value)
+    assert found.where == "w.job"

@@ -202,8 +202,10 @@ def compile_pattern(
 
 def move_alias(fields: Fields, findings: Findings, alias: str, name: str) -> None:
     """Give what is written under another name its own."""
-    given = fields.pop(alias, None)
-    if given is not None and fields.setdefault(name, given) != given:
+    if alias not in fields:
+        return
+    given = fields.pop(alias)
+    if fields.setdefault(name, given) != given and given is not None:
         hint = "keep one of the two"
         findings.add(f"`{name}` and `{alias}` are both given", hint=hint)
 
