@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.doctor_slurm import Finding, examine_slurm, file_system
+from autoexp_tui.cli.doctor import Finding, examine_slurm, file_system
 from autoexp_tui.executors.slurm.commands import Ran
 from tests.executors.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 

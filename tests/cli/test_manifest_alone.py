@@ -112,7 +112,7 @@ def test_visualize_needs_no_config(manifest: str, say: Say) -> None:
 def test_the_cockpit_needs_no_config(manifest: str, tmp_path: Path) -> None:
     made = Namespace(submit=False, read_only=False, replay=False)
     cockpit = Cockpit(Options(manifest=manifest, state_dir="state"), made)
-    handle = cockpit._opened()
+    handle = cockpit._open_plan()
     try:
         assert [job.name for job in handle.snapshot().jobs] == NAMES
     finally:

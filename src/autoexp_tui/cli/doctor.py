@@ -7,22 +7,61 @@ import json
 import locale
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
-from autoexp_tui.cli.doctor_slurm import Finding, examine_slurm
 from autoexp_tui.cli.options import common, parse, parser, state_dir_of
 from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
-from autoexp_tui.executors.slurm.commands import ClusterCommands
+from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
+from autoexp_tui.executors.slurm.refusals import parse_refusal
+from autoexp_tui.executors.slurm.text import ClusterFacts, extract_complaint, parse_config
 from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.wording import duration
 from autoexp_tui.probes.config_files import config_dir, config_roots
 
-_MIN_FREE_BYTES = 200 << 20
+_MIN_FREE_BYTES: Final = 200 << 20
+ASK_SECONDS: Final = 10.0
+"""How long a command may take."""
+GRACE_SECONDS: Final = 60.0
+"""What a job is given to end by default: `slurm.client.grace_seconds`."""
+_NEEDED: Final = ("sbatch", "squeue", "scancel", "scontrol")
+_MODULE: Final = "Load the cluster's module (`module load slurm`), or add it to PATH."
+_LOCAL_KINDS = "ext2 ext3 ext4 xfs btrfs zfs f2fs tmpfs ramfs overlay vfat squashfs"
+_LOCAL_ONLY: Final = frozenset(_LOCAL_KINDS.split())
+_SHARED_KINDS = (
+    "nfs nfs4 lustre gpfs beegfs fhgfs ceph cifs smb3 afs panfs wekafs pvfs2 orangefs "
+    "glusterfs fuse.glusterfs fuse.sshfs fuse.ceph 9p virtiofs quobyte vast"
+)
+_SHARED: Final = frozenset(_SHARED_KINDS.split())
+_FEWEST_JOB_SECONDS: Final = 60.0
+"""Of MinJobAge: below that a queue asked once a minute may miss an end."""
+
+Grade = Literal["ok", "hint", "missing"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    what: str
+    grade: Grade
+    found: str
+    mend: str = ""
+    """The command or the step that mends it; empty: nothing to do."""
+
+    @property
+    def line(self) -> str:
+        """For people; what mends it stands below."""
+        mark = {"ok": "✓", "hint": "·", "missing": "✗"}[self.grade]
+        line = f" {mark} {self.what:<14} {self.found}"
+        return f"{line}\n   {'':<14} {self.mend}" if self.mend else line
 
 
 def main(argv: Sequence[str]) -> int:
@@ -94,7 +133,7 @@ def _configs(chosen: str) -> Finding:
 
 
 def _state_dir(state_dir: Path) -> Finding:
-    place = next(p for p in (state_dir, *state_dir.parents) if p.exists())
+    place = _existing(state_dir)
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
@@ -105,7 +144,7 @@ def _state_dir(state_dir: Path) -> Finding:
 
 
 def _disk(state_dir: Path) -> Finding:
-    place = next(p for p in (state_dir, *state_dir.parents) if p.exists())
+    place = _existing(state_dir)
     free = shutil.disk_usage(place).free
     text = f"{free / (1 << 30):.1f} GiB free at {place}"
     if free >= _MIN_FREE_BYTES:
@@ -161,22 +200,155 @@ def _terminal() -> Finding:
 
 
 def _detaching() -> Finding:
-    if _works(["systemd-run", "--user", "--scope", "--quiet", "true"]):
-        return Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
-    return Finding(
-        "leaving",
-        "hint",
-        "engines detach with setsid",
-        "If your site kills processes at logout: loginctl enable-linger, or tmux.",
-    )
-
-
-def _works(command: Sequence[str]) -> bool:
-    run: Callable[..., subprocess.CompletedProcess[bytes]] = subprocess.run
+    scope = ["systemd-run", "--user", "--scope", "--quiet", "true"]
     try:
-        return run(command, capture_output=True, timeout=5, check=False).returncode == 0
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+        subprocess.run(scope, capture_output=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return Finding(
+            "leaving",
+            "hint",
+            "engines detach with setsid",
+            "If your site kills processes at logout: loginctl enable-linger, or tmux.",
+        )
+    return Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
+
+
+# ------------------------------------------------------------------------------- slurm
+def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
+    """Every finding about the cluster; one where there is none.
+
+    Jobs run without a cluster too, so what is absent is a hint. Only where a controller
+    answers, and something that jobs need there is not to be had, is it missing.
+    """
+    if shutil.which("sbatch") is None:
+        yield Finding("slurm", "hint", "no sbatch: jobs run on this machine (local)")
+        return
+    ran = commands.run(("scontrol", "show", "config"), ASK_SECONDS)
+    if not ran.ok:
+        yield _no_controller(ran)
+        return
+    facts = parse_config(ran.stdout)
+    name = f" of {facts.cluster}" if facts.cluster else ""
+    yield Finding("slurm", "ok", f"the controller{name} answers, {facts.version}")
+    for program in _NEEDED:
+        if shutil.which(program) is None:
+            yield Finding(program, "missing", "not on PATH: jobs need it", _MODULE)
+    yield _accounting(facts, commands)
+    yield _arrays(facts)
+    yield _memory(facts)
+    yield _kill_wait(facts)
+    yield _shared_state(state_dir, commands)
+
+
+def _no_controller(ran: Ran) -> Finding:
+    """There are Slurm's commands, and no controller behind them."""
+    if ran.missing:
+        return Finding("slurm", "hint", "sbatch without scontrol", _MODULE)
+    if ran.timed_out:
+        found = f"the controller did not answer within {ASK_SECONDS:g} s"
+        return Finding("slurm", "hint", found, "scontrol ping")
+    told = parse_refusal(extract_complaint(ran.stderr), {})
+    mend = told.hint or "scontrol ping   says whether the controller is up"
+    return Finding("slurm", "hint", f"no cluster answers: {told.reason}", mend)
+
+
+def _accounting(facts: ClusterFacts, commands: Commands) -> Finding:
+    remembers = f"ended jobs are known for {duration(facts.min_job_age)}"
+    without = f"{remembers}, then by their own records"
+    if not facts.accounting:
+        return Finding("accounting", "hint", f"none on this cluster: {without}")
+    if shutil.which("sacct") is None:
+        found = f"sacct is not on PATH: {without}"
+        return Finding("accounting", "hint", found, _MODULE)
+    ran = commands.run(("sacct", "-X", "-n", "-S", "now-1minutes"), ASK_SECONDS)
+    if ran.ok:
+        return Finding("accounting", "ok", "sacct answers")
+    why = "no answer" if ran.timed_out else extract_complaint(ran.stderr)
+    found = f"sacct: {why}; {without}"
+    return Finding("accounting", "hint", found, "sacctmgr ping")
+
+
+def _arrays(facts: ClusterFacts) -> Finding:
+    most = facts.max_array_size - 1
+    if most < 1:
+        return Finding("arrays", "hint", "none here (MaxArraySize): one job a sbatch")
+    return Finding("arrays", "ok", f"up to {most} jobs an array (MaxArraySize)")
+
+
+def _memory(facts: ClusterFacts) -> Finding:
+    found = f"the controller remembers ended jobs for {duration(facts.min_job_age)}"
+    if facts.accounting or facts.min_job_age >= _FEWEST_JOB_SECONDS:
+        return Finding("MinJobAge", "ok", found)
+    mend = f"Ask for MinJobAge={_FEWEST_JOB_SECONDS:.0f} or more: nobody else keeps "
+    return Finding("MinJobAge", "hint", found, f"{mend}how a job ended.")
+
+
+def _kill_wait(facts: ClusterFacts) -> Finding:
+    wait = duration(facts.kill_wait)
+    found = f"{wait} between TERM and KILL at a time limit"
+    if facts.kill_wait >= GRACE_SECONDS:
+        return Finding("KillWait", "ok", found)
+    mend = (
+        f"grace_seconds ({GRACE_SECONDS:g}) does not count there: a job that needs "
+        "longer to save is told earlier by slurm.sbatch.signal=USR1@120."
+    )
+    return Finding("KillWait", "hint", found, mend)
+
+
+# ----------------------------------------------------------------- the state directory
+def _shared_state(state_dir: Path, commands: Commands) -> Finding:
+    """Whether compute nodes see the state directory, as far as can be told here."""
+    try:
+        mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
+    except OSError:
+        mounts = ""
+    kind, mount = file_system(state_dir, mounts)
+    found = f"{state_dir} is on {mount} ({kind or 'of a kind not known'})"
+    if kind in _SHARED:
+        return Finding("shared state", "ok", f"{found}: nodes may see it too")
+    if _is_only_node(commands):
+        return Finding("shared state", "ok", f"{found}; this machine is the only node")
+    mend = (
+        "Nodes must see it under the same path: srun -N1 "
+        f"ls -d {_existing(state_dir)}   tells; else --state-dir DIR on a shared disk."
+    )
+    sure = ", which is this machine's own" if kind in _LOCAL_ONLY else ""
+    return Finding("shared state", "hint", f"{found}{sure}", mend)
+
+
+def _existing(place: Path) -> Path:
+    return next(one for one in (place, *place.parents) if one.exists())
+
+
+def file_system(place: Path, mounts: str) -> tuple[str, str]:
+    """The kind and the mount point of the file system that holds `place`.
+
+    `mounts` is the text of /proc/self/mounts; ("", "/") where it does not tell.
+    """
+    real = str(_existing(place).resolve())
+    best = ("", "/")
+    for line in mounts.splitlines():
+        if len(words := line.split()) > 2:
+            mount = _unescape(words[1])
+            inside = real == mount or real.startswith(mount.rstrip("/") + "/")
+            if inside and len(mount) >= len(best[1]):
+                best = (words[2], mount)
+    return best
+
+
+def _unescape(text: str) -> str:
+    """Blanks are `\\040` in the table of mounts."""
+    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+
+
+def _is_only_node(commands: Commands) -> bool:
+    """Whether all nodes run on this very machine."""
+    ran = commands.run(("scontrol", "-o", "show", "nodes"), ASK_SECONDS)
+    words = ran.stdout.split() if ran.ok else []
+    mark = "NodeHostName="
+    hosts = {word.removeprefix(mark) for word in words if word.startswith(mark)}
+    here = socket.gethostname()
+    return bool(hosts) and hosts <= {here, here.partition(".")[0], "localhost"}
 
 
 def entry() -> None:

@@ -9,9 +9,9 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.garbage import settle
@@ -57,10 +57,9 @@ def main(argv: Sequence[str]) -> int:
     if options.config_dir or options.overrides:
         options = _with_config(options)
     if not (options.config_ref or options.session or options.manifest):
-        chosen = _pick(options, args)
-        if not chosen:
+        options = replace(options, session=_pick_session(options, args))
+        if not options.session:
             return ExitCode.OK
-        options = _with_session(options, chosen)
     return Cockpit(options, args).run()
 
 
@@ -105,8 +104,6 @@ def speed_of(text: str) -> float:
 
 def _with_config(options: Options) -> Options:
     """A directory of configs, or overrides, mean a plan: the usual config's."""
-    from dataclasses import replace
-
     from autoexp_tui.cli.open import DEFAULT_CONFIG
 
     if options.config_ref or options.session or options.manifest:
@@ -114,13 +111,7 @@ def _with_config(options: Options) -> Options:
     return replace(options, config_ref=DEFAULT_CONFIG)
 
 
-def _with_session(options: Options, session: str) -> Options:
-    from dataclasses import replace
-
-    return replace(options, session=session)
-
-
-def _pick(options: Options, args: argparse.Namespace) -> str:
+def _pick_session(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
     from autoexp_tui.cli.open import places_of
     from autoexp_tui.storage.session_list import list_sessions
@@ -141,6 +132,7 @@ def _pick(options: Options, args: argparse.Namespace) -> str:
 
 
 def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
+    from autoexp_tui.cockpit.keymap import load_keymap
     from autoexp_tui.cockpit.options import CockpitOptions
 
     return CockpitOptions(
@@ -150,16 +142,8 @@ def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOption
         theme=args.theme,
         mouse=args.mouse,
         slow=args.slow,
-        keymap=_keymap(args.keymap),
+        keymap=load_keymap(Path(args.keymap)) if args.keymap else None,
     )
-
-
-def _keymap(path: str) -> Any:
-    if not path:
-        return None
-    from autoexp_tui.cockpit.keymap import load_keymap
-
-    return load_keymap(Path(path))
 
 
 class _RowFilter:
@@ -220,47 +204,39 @@ class _Papers:
 
 
 # ------------------------------------------------------------------------ the cockpit
-@dataclass
-class _Failure:
-    """What went wrong while the plan or session was opened."""
-
-    error: BaseException | None = None
-
-
 class Cockpit:
     """One run of the cockpit, from its first paint to what becomes of the engine."""
 
     def __init__(self, options: Options, args: argparse.Namespace) -> None:
         self._options = options
         self._args = args
-        self._failure = _Failure()
+        self._failure: BaseException | None = None
+        """What went wrong while the plan or session was opened."""
         self._handle: DeferredHandle | None = None
-        self._session = self._find_session()
+        self._session: SessionDir | None = None
+        if options.session:
+            from autoexp_tui.cli.open import session_of
 
-    def _find_session(self) -> SessionDir | None:
-        if not self._options.session:
-            return None
-        from autoexp_tui.cli.open import session_of
-
-        return session_of(self._options)
+            self._session = session_of(options)
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
         from autoexp_tui.cockpit.terminal import leave_signals
 
         gc.disable()  # until it is open: nothing of what is loaded now is garbage
-        handle = self._handle = self._deferred()
-        app = self._app(handle)
-        self._watch_signals(app)
+        handle = self._handle = self._make_handle()
+        app = self._make_app(handle)
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            signal.signal(number, lambda *_: app.terminal_lost())
         way = app.run(mouse=self._args.mouse)
         leave_signals()
         self._remember_leaving(handle)
-        if self._failure.error is not None:
+        if self._failure is not None:
             handle.close()
-            return self._failed(self._failure.error)
+            return _say_failure(self._failure)
         return self._after(app, handle, way)
 
-    def _deferred(self) -> DeferredHandle:
+    def _make_handle(self) -> DeferredHandle:
         from autoexp_tui.engine.deferred import DeferredHandle
 
         name = self._options.config_ref or self._options.session or "manifest"
@@ -276,19 +252,18 @@ class Cockpit:
     def _open(self) -> EngineHandle:
         """On its own thread: plan, or take up the session."""
         try:
-            return self._opened()
+            if self._session is not None:
+                return self._open_session(self._session)
+            return self._open_plan()
         finally:
             settle()
             gc.enable()
 
-    def _opened(self) -> EngineHandle:
+    def _open_plan(self) -> EngineHandle:
         from autoexp_tui.cli import open as opening
         from autoexp_tui.cli.confirm import confirmed_without_asking
-        from autoexp_tui.cli.open import staying_handle
         from autoexp_tui.model.commands import Submit
 
-        if self._session is not None:
-            return self._reopen(self._session)
         plan = opening.make_plan(self._options)
         if self._args.submit:
             plan = confirmed_without_asking(plan, self._options)
@@ -296,12 +271,11 @@ class Cockpit:
         handle.read_only = self._args.read_only
         if self._args.submit:
             handle.send(Submit())
-        return staying_handle(handle, self._options)
+        return opening.staying_handle(handle, self._options)
 
-    def _reopen(self, session: SessionDir) -> EngineHandle:
+    def _open_session(self, session: SessionDir) -> EngineHandle:
         from autoexp_tui.cli import open as opening
         from autoexp_tui.cli.assemble import FaultLog
-        from autoexp_tui.cli.open import joined_handle
 
         if self._args.replay:
             return opening.replay_handle(
@@ -312,7 +286,7 @@ class Cockpit:
         record_visit(session.path)  # should the screen be killed, it was seen until now
         if self._args.read_only or session.user:
             return opening.viewing_handle(session, read_only=True)
-        return joined_handle(session, self._options)
+        return opening.joined_handle(session, self._options)
 
     def _opening_failed(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
@@ -320,14 +294,14 @@ class Cockpit:
 
         again = self._handle is not None and self._handle.opened is not None
         if not again:
-            self._failure.error = error
+            self._failure = error
         if self._plans_a_config and isinstance(error, AutoexpError):
             from autoexp_tui.cli.faults import faults_of
 
             faults = faults_of(error, self._options)
             self._when_running(lambda app: app.planning.show_faults(faults))
         else:
-            self._failure.error = error
+            self._failure = error
             self._when_running(lambda app: app.leave(LeaveWay.NOTHING))
 
     @property
@@ -337,7 +311,7 @@ class Cockpit:
     def _plan_again(self) -> None:
         """From the screen's thread: open once more."""
         if self._handle is not None:
-            self._failure.error = None
+            self._failure = None
             self._handle.start()
 
     def _when_running(self, call: Callable[[CockpitApp], object]) -> None:
@@ -347,16 +321,15 @@ class Cockpit:
             time.sleep(0.02)
         app.call_from_thread(call, app)
 
-    def _app(self, handle: DeferredHandle) -> CockpitApp:
-        from dataclasses import replace
-
+    def _make_app(self, handle: DeferredHandle) -> CockpitApp:
         from autoexp_tui.cockpit.app import CockpitApp
 
-        papers = _Papers()
+        papers, session = _Papers(), self._session
+        seen = None if session is None or self._args.replay else read_last_visit(session.path)
         options = replace(
             _screen_options(self._options, self._args),
             come_back=self._come_back(),
-            away_since=None if self._args.replay else self._left_at(),
+            away_since=seen,
             replay=self._args.replay,
             expression=_RowFilter,
             papers=papers,
@@ -377,29 +350,13 @@ class Cockpit:
         return come_back(self._session)
 
     # ------------------------------------------------------------------- leaving
-    def _watch_signals(self, app: CockpitApp) -> None:
-        signal.signal(signal.SIGHUP, lambda *_: app.terminal_lost())
-        signal.signal(signal.SIGTERM, lambda *_: app.terminal_lost())
-
-    def _left_at(self) -> float | None:
-        return None if self._session is None else read_last_visit(self._session.path)
-
     def _remember_leaving(self, handle: DeferredHandle) -> None:
         """Keep when this user saw the session last; a replay is no look at it."""
         directory = handle.snapshot().engine.directory
-        if self._args.replay:
-            return
-        if directory:
+        if directory and not self._args.replay:
             record_visit(Path(directory))
-        elif self._session is not None:
+        elif self._session is not None and not self._args.replay:
             record_visit(self._session.path)
-
-    def _failed(self, error: BaseException) -> int:
-        if isinstance(error, AutoexpError):
-            say(f"error: {error}")
-            return error.exit_code
-        say("".join(traceback.format_exception(error)))
-        return ExitCode.INTERNAL
 
     def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
@@ -409,25 +366,16 @@ class Cockpit:
         if way is LeaveWay.LOST:
             go_dark()  # before anything is said: nobody hears it
         if app.fault is not None:
-            self._log_fault(app.fault, handle.snapshot().engine.log_file)
+            _log_fault(app.fault, handle.snapshot().engine.log_file)
         if way is LeaveWay.LOST:
             return self._go_on_here(handle)
         snapshot = answered(handle)
         rests = not snapshot.open or snapshot.engine.stopped
+        code = ExitCode.OK if app.fault is None else ExitCode.INTERNAL
         if handle.role != "live" or rests or not snapshot.session:
-            self._let_go(handle)
-            return ExitCode.OK if app.fault is None else ExitCode.INTERNAL
-        return self._hand_over(handle, failed=app.fault is not None)
-
-    def _log_fault(self, fault: BaseException, log_file: str) -> None:
-        from autoexp_tui.cli.assemble import FaultLog
-
-        text = "".join(traceback.format_exception(fault))
-        if log_file:
-            FaultLog(Path(log_file)).write(text)
-            say(f"The traceback is in {log_file}")
-        else:
-            say(text)
+            _let_go(handle)
+            return code
+        return self._hand_over(handle, code)
 
     def _go_on_here(self, handle: DeferredHandle) -> int:
         """The same process goes on headless, under the same lease."""
@@ -437,27 +385,16 @@ class Cockpit:
         if plan is not None and plan.ui.get("on_hangup") == "stop":
             handle.close()
             return ExitCode.OK
-        if handle.role == "live":
-            try:
+        try:
+            if handle.role == "live":
                 watch(handle, Watching(quiet=True, stop_in_storm=False))
-            except Interrupted:
-                handle.close()
-                return ExitCode.INTERRUPTED
-        handle.close()
+        except Interrupted:
+            return ExitCode.INTERRUPTED
+        finally:
+            handle.close()
         return ExitCode.OK
 
-    def _let_go(self, handle: DeferredHandle) -> None:
-        """Nobody needs an heir: say how things stand, and how to come back."""
-        from autoexp_tui.cli.leave import parting_words
-
-        if not handle.snapshot().session:
-            handle.close()  # first: a session may still come into being
-        words = parting_words(handle.snapshot())
-        if words:
-            say(words)
-        handle.close()
-
-    def _hand_over(self, handle: DeferredHandle, *, failed: bool) -> int:
+    def _hand_over(self, handle: DeferredHandle, code: ExitCode) -> int:
         """Give the session to a detached heir, at a commit boundary."""
         from autoexp_tui.cli.leave import come_back, place, start_heir
         from autoexp_tui.storage.session_dir import SessionDir
@@ -478,7 +415,38 @@ class Cockpit:
             )
             return ExitCode.ENVIRONMENT
         say(f"The engine goes on. Come back: {come_back(session)}")
-        return ExitCode.INTERNAL if failed else ExitCode.OK
+        return code
+
+
+def _log_fault(fault: BaseException, log_file: str) -> None:
+    from autoexp_tui.cli.assemble import FaultLog
+
+    text = "".join(traceback.format_exception(fault))
+    if log_file:
+        FaultLog(Path(log_file)).write(text)
+        say(f"The traceback is in {log_file}")
+    else:
+        say(text)
+
+
+def _let_go(handle: DeferredHandle) -> None:
+    """Nobody needs an heir: say how things stand, and how to come back."""
+    from autoexp_tui.cli.leave import parting_words
+
+    if not handle.snapshot().session:
+        handle.close()  # first: a session may still come into being
+    words = parting_words(handle.snapshot())
+    if words:
+        say(words)
+    handle.close()
+
+
+def _say_failure(error: BaseException) -> int:
+    if isinstance(error, AutoexpError):
+        say(f"error: {error}")
+        return error.exit_code
+    say("".join(traceback.format_exception(error)))
+    return ExitCode.INTERNAL
 
 
 def entry() -> None:
