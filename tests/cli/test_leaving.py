@@ -13,10 +13,17 @@ import pytest
 
 from autoexp_tui.cli import submit
 from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.leave import answered, leave, parting_words, resume_words
+from autoexp_tui.cli.leave import (
+    answered,
+    heir_command,
+    leave,
+    parting_words,
+    resume_words,
+)
 from autoexp_tui.cli.sessions import main as sessions_main
 from autoexp_tui.engine.live import plan_snapshot
 from autoexp_tui.model.snapshot import Role, Snapshot
+from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.journal_contract import PLAN
 from tests.e2e.campaign import Campaign
 from tests.support.scripted_handle import ScriptedHandle
@@ -209,3 +216,16 @@ def test_an_interrupted_submit_says_how_to_go_on(
     assert told in capsys.readouterr().err
     sessions = ["stop", campaign.session(), "--jobs", "--yes", *place]
     assert guarded(sessions_main, sessions) == 0
+
+
+def test_an_engine_left_behind_starts_beside_files_that_are_called_like_modules(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "argparse.py").write_text("raise RuntimeError('not yours')\n")
+    command = heir_command(SessionDir(tmp_path / "k7f2"), frozenset())
+    module = command.index("autoexp_tui.cli.monitor")
+
+    ran = subprocess.run(
+        [*command[: module + 1], "--help"], cwd=tmp_path, capture_output=True
+    )
+    assert ran.returncode == 0, ran.stderr

@@ -1,4 +1,4 @@
-"""The model's mathematics."""
+"""The mathematics of the model, of Adam and of the learning rate."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from autoexp_tui.demo import model
-from autoexp_tui.demo.model import Floats, Shape, Tokens
+from autoexp_tui.demo.model import Adam, Floats, Schedule, Shape, Tokens, clip
 
 SHAPE = Shape(context=3, hidden=5, vocabulary=7, embedding=2)
 CONTEXTS: Tokens = np.array([[0, 1, 2], [1, 1, 6], [5, 0, 0], [4, 3, 2]])
 TARGETS: Tokens = np.array([3, 6, 0, 1])
+GRADIENTS = np.array([[1.0, -2.0, 0.5], [0.5, 1.0, 0.0], [-3.0, 0.1, 2.0]])
+WSD = Schedule(lr=1.0, train_iters=100, warmup_iters=10, decay_iters=20)
 
 
 def double_weights() -> Floats:
@@ -92,3 +94,72 @@ def test_a_large_logit_overflows_single_precision() -> None:
         probabilities, losses = model.softmax(logits, np.array([0]))
     assert losses[0] == math.inf
     assert np.isnan(probabilities[0, 1])
+
+
+def test_the_first_step_is_the_rate_against_the_sign() -> None:
+    parameters = np.zeros(3)
+    Adam(np.zeros(3), np.zeros(3)).update(parameters, GRADIENTS[0].copy(), 0.1, 1)
+    np.testing.assert_allclose(parameters, [-0.1, 0.1, -0.1], rtol=1e-6)
+
+
+def test_several_steps_agree_with_the_textbook() -> None:
+    parameters, adam = np.zeros(3), Adam(np.zeros(3), np.zeros(3))
+    expected, mean, square = np.zeros(3), np.zeros(3), np.zeros(3)
+    for step, gradient in enumerate(GRADIENTS, start=1):
+        adam.update(parameters, gradient.copy(), 0.01, step)
+        mean = 0.9 * mean + 0.1 * gradient
+        square = 0.999 * square + 0.001 * gradient**2
+        unbiased_mean = mean / (1 - 0.9**step)
+        unbiased_square = square / (1 - 0.999**step)
+        expected -= 0.01 * unbiased_mean / (np.sqrt(unbiased_square) + 1e-8)
+    np.testing.assert_allclose(parameters, expected, rtol=1e-9)
+
+
+def test_single_precision_stays_single() -> None:
+    parameters = np.zeros(3, dtype=np.float32)
+    adam = Adam(np.zeros_like(parameters), np.zeros_like(parameters))
+    adam.update(parameters, GRADIENTS[0].astype(np.float32), 0.1, 1)
+    assert adam.mean.dtype == adam.square.dtype == parameters.dtype == np.float32
+
+
+def test_a_long_gradient_is_cut_to_the_limit() -> None:
+    gradient = np.array([3.0, 4.0])
+    assert clip(gradient, 1.0) == 5.0
+    assert gradient == pytest.approx([0.6, 0.8])
+
+
+@pytest.mark.parametrize("limit", [0.0, 10.0])
+def test_a_gradient_within_the_limit_or_without_one_is_left(limit: float) -> None:
+    gradient = np.array([3.0, 4.0])
+    clip(gradient, limit)
+    assert gradient.tolist() == [3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("iteration", "rate"),
+    [
+        *((1, 0.1), (5, 0.5), (10, 1.0), (11, 1.0)),
+        *((80, 1.0), (81, 0.95), (90, 0.5), (99, 0.05), (100, 0.0)),
+    ],
+)
+def test_the_rate_rises_stays_and_falls_linearly(iteration: int, rate: float) -> None:
+    assert WSD.rate(iteration) == pytest.approx(rate)
+
+
+def test_without_decay_the_rate_stays_to_the_end() -> None:
+    assert Schedule(lr=0.3, train_iters=100).rate(100) == 0.3
+
+
+def test_the_decay_ends_at_the_minimum() -> None:
+    schedule = Schedule(lr=1.0, train_iters=100, decay_iters=20, min_lr=0.2)
+    assert schedule.rate(90) == pytest.approx(0.6)
+    assert schedule.rate(100) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(
+    ("iteration", "rate"), [(80, 1.0), (85, 0.5), (100, 0.0), (81, 1 - 0.05**0.5)]
+)
+def test_one_minus_sqrt_falls_steeply_first(iteration: int, rate: float) -> None:
+    style = "1-sqrt"
+    schedule = Schedule(lr=1.0, train_iters=100, decay_iters=20, decay_style=style)
+    assert schedule.rate(iteration) == pytest.approx(rate)
