@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.executors import (
@@ -91,6 +92,7 @@ from autoexp_tui.storage.sharing import MODES
 from autoexp_tui.storage.trust import session_user
 
 Listener = Callable[[Snapshot], None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,24 +162,18 @@ def _begin_session(
         ),
         _engine_started(journal, wrapper),
         events.PlanAdded(sha=sha),
-        *_done_found(earlier[0]),
-        *_foreign_files_found(earlier[1]),
+        *(events.DoneFound(works=some) for some in _portions(earlier[0].values())),
+        *(events.ForeignFilesFound(jobs=some) for some in _portions(earlier[1])),
     ]
     engine.begin(first)
     return engine
 
 
-def _done_found(done: Mapping[str, DoneWork]) -> Iterator[events.DoneFound]:
-    """In portions: a line of the journal need not hold 10,000 jobs."""
-    works = iter(done.values())
-    while portion := tuple(islice(works, _PORTION)):
-        yield events.DoneFound(works=portion)
-
-
-def _foreign_files_found(jobs: Iterable[str]) -> Iterator[events.ForeignFilesFound]:
-    names = iter(jobs)
-    while portion := tuple(islice(names, _PORTION)):
-        yield events.ForeignFilesFound(jobs=portion)
+def _portions(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
+    """A line of the journal need not hold 10,000 jobs."""
+    rest = iter(items)
+    while portion := tuple(islice(rest, _PORTION)):
+        yield portion
 
 
 _PORTION = 200
@@ -216,23 +212,13 @@ def _take_up(
     wrapper = install_wrapper(session.path, recorded)
     unrecorded = _unrecorded(session, journal, loaded)
     gap = loaded.state.seconds_until(SystemClock().utc()) - unrecorded
-    engine = _engine(
-        session,
-        lease,
-        journal,
-        state.plan,
-        state,
-        listener,
-        wanted,
-        unrecorded=unrecorded,
-    )
+    made = (session, lease, journal, state.plan, state, listener, wanted)
+    engine = _engine(*made, unrecorded=unrecorded)
     engine.recall(loaded.events)
-    noticed = [
-        events.MessageLogged(text=notice, level="warning") for notice in loaded.notices
-    ]
+    notices = list(loaded.notices)
     if changed:
-        text = f"{wrapper} was replaced by the installed one: {changed}"
-        noticed.append(events.MessageLogged(text=text, level="warning"))
+        notices.append(f"{wrapper} was replaced by the installed one: {changed}")
+    noticed = [events.MessageLogged(text=text, level="warning") for text in notices]
     engine.begin([_engine_started(journal, wrapper, gap=gap), *noticed])
     return engine
 

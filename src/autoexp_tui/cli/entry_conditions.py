@@ -37,7 +37,7 @@ from autoexp_tui.model.facts import (
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.verdicts import Result, Verdict
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.probes.fact_source import OutsideFacts
@@ -115,14 +115,11 @@ def unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     world = WorldOfFiles(plan, Moment(t=now, utc=now, lived=now))
     for condition in job.start_conditions:
         if condition.blocking and (reason := _held_by(condition, job, world)):
-            yield reason if _is_told(condition, reason) else _headed(condition, reason)
+            head = "" if _is_told(condition, reason) else f"{describe(condition)}: "
+            yield f"{head}{reason}"
     for condition in job.cancel_conditions:
         if _holds(condition, job, world):
             yield f"its cancel condition holds: {describe(condition)}"
-
-
-def _headed(condition: Condition, reason: str) -> str:
-    return f"{describe(condition)}: {reason}"
 
 
 def _is_told(condition: Condition, reason: str) -> bool:
@@ -148,7 +145,7 @@ def _held_by(condition: Condition, job: JobSpec, world: WorldOfFiles) -> str:
             return f"{refused.key} of {refused.job}: {refused.problem}"
         told = ", ".join(f"{one.key} of {one.job}" for one in missing)
         return f"{told} is not known"
-    verdict = evaluate(bound, world, world.now, _context(job, world))
+    verdict = _judge(bound, job, world)
     if verdict.result is Result.PASS:
         return ""
     words = sentence(verdict.why, world.now.t, keys=False)
@@ -162,13 +159,13 @@ def _holds(condition: Condition, job: JobSpec, world: WorldOfFiles) -> bool:
     bound, _ = bind(condition, world.metadata, _names(world))
     if bound is None or any(isinstance(k, ApprovalKey) for k in needs(bound, job.name)):
         return False
-    verdict = evaluate(bound, world, world.now, _context(job, world))
-    return verdict.result is Result.PASS
+    return _judge(bound, job, world).result is Result.PASS
 
 
 def _names(world: WorldOfFiles) -> frozenset[str]:
     return frozenset(job.name for job in world.plan.jobs)
 
 
-def _context(job: JobSpec, world: WorldOfFiles) -> EvalContext:
-    return EvalContext(job=job.name, waiting_lived=world.now.lived)
+def _judge(condition: Condition, job: JobSpec, world: WorldOfFiles) -> Verdict:
+    context = EvalContext(job=job.name, waiting_lived=world.now.lived)
+    return evaluate(condition, world, world.now, context)

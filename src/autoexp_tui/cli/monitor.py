@@ -30,9 +30,10 @@ def main(argv: Sequence[str]) -> int:
     words = [argument for argument in argv if argument != "--interactive"]
     if options.manifest and not options.session:
         found = _session_of_manifest(options)
-        options = replace(options, session=found.id, manifest="")
-        options = replace(options, state_dir=str(found.state_dir))
-        words = [*_without_manifest(words), "--session", found.id]
+        options = replace(
+            options, session=found.id, manifest="", state_dir=str(found.state_dir)
+        )
+        words += ["--manifest", "", "--session", found.id]  # the last word counts
         words += ["--state-dir", str(found.state_dir)]
     if not options.session:
         raise UsageError(
@@ -72,19 +73,6 @@ def _session_of_manifest(options: Options) -> SessionDir:
             "autoexp-submit --manifest FILE makes one.",
         )
     return max(found, key=lambda session: session.plan.stat().st_mtime)
-
-
-def _without_manifest(words: Sequence[str]) -> Sequence[str]:
-    """The arguments without `--manifest FILE`, and without a state directory."""
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        name, joined, _ = word.partition("=")
-        dropped = name in ("--manifest", "--state-dir")
-        if not (skip or dropped):
-            kept.append(word)
-        skip = dropped and not joined
-    return kept
 
 
 def monitor(options: Options, *, quiet: bool) -> int:

@@ -48,7 +48,10 @@ def main(argv: Sequence[str]) -> int:
         return ExitCode.OK
     if not args.force:
         _require_may_start(entry)
-    return _run(entry)
+    from autoexp_tui.cli.entry_run import run_entry
+
+    # Under Slurm stdout is a file beside the log: it need not hold all of it again.
+    return run_entry(entry, say, mirror=not os.environ.get("SLURM_JOB_ID"))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -165,25 +168,14 @@ def _require_may_start(entry: Entry) -> None:
     """
     from autoexp_tui.cli.entry_conditions import unmet
 
-    reasons = list(unmet(entry.job, entry.plan, time.time()))
+    reasons = [f"  - {one}" for one in unmet(entry.job, entry.plan, time.time())]
     if reasons:
         raise NotConfirmed(
-            "\n".join(["its start conditions are not met", *_bullets(reasons)]),
+            "\n".join(["its start conditions are not met", *reasons]),
             entry.job.name,
             "--force runs it all the same; a session waits for them: autoexp-run "
             "--manifest FILE",
         )
-
-
-def _bullets(reasons: Sequence[str]) -> Sequence[str]:
-    return [f"  - {reason}" for reason in reasons]
-
-
-def _run(entry: Entry) -> int:
-    from autoexp_tui.cli.entry_run import run_entry
-
-    # Under Slurm stdout is a file beside the log: it need not hold all of it again.
-    return run_entry(entry, say, mirror=not os.environ.get("SLURM_JOB_ID"))
 
 
 def _show(entry: Entry, *, as_json: bool) -> None:
