@@ -21,7 +21,11 @@ from autoexp_tui.cli.options import common, parse, parser, state_dir_of
 from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
 from autoexp_tui.executors.slurm.refusals import parse_refusal
-from autoexp_tui.executors.slurm.text import ClusterFacts, extract_complaint, parse_config
+from autoexp_tui.executors.slurm.text import (
+    ClusterFacts,
+    extract_complaint,
+    parse_config,
+)
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.wording import duration
 from autoexp_tui.probes.config_files import config_dir, config_roots

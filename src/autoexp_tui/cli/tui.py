@@ -325,7 +325,9 @@ class Cockpit:
         from autoexp_tui.cockpit.app import CockpitApp
 
         papers, session = _Papers(), self._session
-        seen = None if session is None or self._args.replay else read_last_visit(session.path)
+        seen = None
+        if session is not None and not self._args.replay:
+            seen = read_last_visit(session.path)
         options = replace(
             _screen_options(self._options, self._args),
             come_back=self._come_back(),
