@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +16,15 @@ if TYPE_CHECKING:
 
 def faults_of(error: AutoexpError, options: Options) -> tuple[Fault, ...]:
     """Every finding of an error; where no file has its key, without a place."""
-    places = _places(options)
-    return tuple(_fault(problem, places) for problem in _problems(error))
+    problems: Sequence[Problem] = ()
+    if isinstance(error, ValidationFailed):
+        problems = error.problems
+    own = Problem(error.problem, where=error.where, hint=error.hint)
+    places = _key_places(options)
+    return tuple(_locate_fault(one, places) for one in problems or (own,))
 
 
-def _problems(error: AutoexpError) -> tuple[Problem, ...]:
-    if isinstance(error, ValidationFailed) and error.problems:
-        return error.problems
-    return (Problem(error.problem, where=error.where, hint=error.hint),)
-
-
-def _places(options: Options) -> KeyPlaces | None:
+def _key_places(options: Options) -> KeyPlaces | None:
     from autoexp_tui.cli.open import DEFAULT_CONFIG
     from autoexp_tui.config.key_places import KeyPlaces
     from autoexp_tui.probes.config_files import config_dir, config_roots
@@ -38,10 +37,16 @@ def _places(options: Options) -> KeyPlaces | None:
     return KeyPlaces(roots, config, options.overrides)
 
 
-def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:
+def _locate_fault(problem: Problem, places: KeyPlaces | None) -> Fault:
+    """Planning has said the place; what was no finding of planning is looked for."""
     from autoexp_tui.cockpit.render.faults import Fault
 
-    path, line = _place(problem, places)
+    path, line = "", 0
+    if problem.place:
+        path, _, number = problem.place.rpartition(":")
+        line = int(number)
+    elif places is not None:
+        path, line = places.find(problem) or ("", 0)
     return Fault(
         message=problem.message,
         where=problem.where,
@@ -50,12 +55,3 @@ def _fault(problem: Problem, places: KeyPlaces | None) -> Fault:
         path=path,
         line=line,
     )
-
-
-def _place(problem: Problem, places: KeyPlaces | None) -> tuple[str, int]:
-    """Planning has said it; what was no finding of planning is looked for here."""
-    if problem.place:
-        path, _, line = problem.place.rpartition(":")
-        return path, int(line)
-    found = places.find(problem) if places is not None else None
-    return found or ("", 0)

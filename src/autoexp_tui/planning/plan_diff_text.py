@@ -213,11 +213,8 @@ def diff_to_json(found: PlanDiff) -> dict[str, object]:
 
 
 def _change_json(change: ValueChange) -> dict[str, object]:
-    tree: dict[str, object] = {"key": json_safe(change.key)}
-    for side, value in (("old", change.old), ("new", change.new)):
-        if value is not ABSENT:
-            tree[side] = json_safe(value)
-    return tree
+    sides = change._asdict().items()
+    return {name: json_safe(value) for name, value in sides if value is not ABSENT}
 
 
 def _only_json(group: JobsOnly) -> dict[str, object]:
@@ -229,14 +226,11 @@ def _only_json(group: JobsOnly) -> dict[str, object]:
 
 
 def _job_json(job: JobChange) -> dict[str, object]:
+    texts = ("name", "old_name", "stage")
+    changes = ("parameters", "config", "conditions", "other")
     return {
-        "name": json_safe(job.name),
-        "old_name": json_safe(job.old_name),
-        "stage": json_safe(job.stage),
-        "parameters": list(map(_change_json, job.parameters)),
-        "config": list(map(_change_json, job.config)),
-        "conditions": list(map(_change_json, job.conditions)),
-        "other": list(map(_change_json, job.other)),
+        **{name: json_safe(getattr(job, name)) for name in texts},
+        **{name: list(map(_change_json, getattr(job, name))) for name in changes},
         "edges": [
             {"kind": e.mode, "added": e.added, "job": json_safe(e.job)}
             for e in job.edges
