@@ -4,9 +4,9 @@ from dataclasses import fields, replace
 
 import pytest
 
-from autoexp_tui.events.events import MessageLogged, Recorded
+from autoexp_tui.events.events import Recorded
 from autoexp_tui.model import state
-from autoexp_tui.model.fast_replace import amended, changed, setters
+from autoexp_tui.model.fast_replace import amended, changed
 from tests.model.builders import job, plan, run, started
 
 
@@ -40,12 +40,3 @@ def test_a_record_of_ones_own_is_changed_where_it_is() -> None:
     record = started(plan(job("a"))).jobs["a"]
     assert amended(record, since=9.0) is record
     assert record.since == 9.0
-
-
-def test_setters_come_in_the_order_of_the_fields() -> None:
-    event = MessageLogged(text="x")
-    made = Recorded.__new__(Recorded)
-    values = (1, 2, 3.0, None, None, "e", "", "", event, False, 1)
-    for setter, value in zip(setters(Recorded), values, strict=True):
-        setter(made, value)
-    assert made == Recorded(seq=1, epoch=2, t=3.0, event_id="e", event=event)

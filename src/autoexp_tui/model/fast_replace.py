@@ -52,11 +52,6 @@ def amended(record: T, /, **changes: Any) -> T:
     return record
 
 
-def setters(kind: Any) -> tuple[Setter, ...]:
-    """What sets each field of a bare `kind.__new__(kind)`, in the fields' order."""
-    return tuple(_access(kind)[0].values())
-
-
 @cache
 def _access(kind: Any) -> tuple[dict[str, Setter], Copier]:
     names = [field.name for field in fields(kind)]

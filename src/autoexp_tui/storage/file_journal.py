@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Protocol
 
 from autoexp_tui.engine.ports import Pool
-from autoexp_tui.events.events import EngineStarted, Event, JournalRotated, Recorded
+from autoexp_tui.events.events import JournalRotated, Recorded
 from autoexp_tui.model.errors import JournalDamaged, SessionOwned
 from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.specs import Plan
@@ -42,6 +42,7 @@ from autoexp_tui.storage.journal_parts import (
     Seal,
     find_chain,
     find_seal,
+    seal_of,
 )
 from autoexp_tui.storage.session_dir import SessionDir, packed
 from autoexp_tui.storage.sharing import PRIVATE
@@ -153,11 +154,11 @@ class FileJournal:
         """
         if not records:
             return
-        self._check(records)
+        self._check_records(records)
         lines = [encode_record(record) for record in records]
         try:
-            self._keep_secret(records, lines)
-            self._append(b"".join(lines))
+            self._hide_secret(records, lines)
+            self._write(b"".join(lines))
         except OSError as error:
             self._surplus = True
             with suppress(OSError):  # or else before the next append
@@ -187,14 +188,14 @@ class FileJournal:
         """Release the file; appending ends. Closing twice is one closing."""
         self._closed = True
         self._pool.close()
-        self._let_go()
+        self._close_file()
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
 
-    def _keep_secret(self, records: Sequence[Recorded], lines: Sequence[bytes]) -> None:
+    def _hide_secret(self, records: Sequence[Recorded], lines: Sequence[bytes]) -> None:
         """Close the part to the group before it holds a secret."""
         if self._is_secret or self.session.modes is PRIVATE:
             return
@@ -211,22 +212,22 @@ class FileJournal:
             "with a secret that is planned anew"
         )
 
-    def _append(self, data: bytes) -> None:
+    def _write(self, data: bytes) -> None:
         if self._surplus:
             self._cut_back()
         if self._file < 0:
-            self._create()
+            self._create_part()
         write_all(self._file, data, self._good)
         sync_data(self._file)
         # After the sync, not before: an engine that was stopped in between must not
         # believe bytes that its successor's seal has left out.
-        self._still_ours()
-        self._still_there()
+        self._require_lease()
+        self._require_file()
         if not self._good and self._segment:
             self._pack_former()
         self._good += len(data)
 
-    def _create(self) -> None:
+    def _create_part(self) -> None:
         mode = (PRIVATE if self._is_secret else self.session.modes).file
         file = open_with_mode(self._path, os.O_WRONLY, mode)
         try:
@@ -251,30 +252,30 @@ class FileJournal:
     def _cut_back(self) -> None:
         """Remove what a failed append left, unless a successor may have sealed it."""
         if self._file >= 0:
-            self._still_ours()
+            self._require_lease()
             os.ftruncate(self._file, self._good)
         self._surplus = False
 
-    def _still_ours(self) -> None:
+    def _require_lease(self) -> None:
         if not self._lease.held():
             self._lost = True
             self.close()
-            raise self._deposed()
+            raise self._describe_deposal()
 
-    def _still_there(self) -> None:
+    def _require_file(self) -> None:
         """What is written to a file that was moved or removed counts for nobody."""
         lies, written = os.stat(self._path), os.fstat(self._file)
         if (lies.st_dev, lies.st_ino) != (written.st_dev, written.st_ino):
             raise FileNotFoundError(errno.ENOENT, "another file lies in its place")
 
-    def _check(self, records: Sequence[Recorded]) -> None:
+    def _check_records(self, records: Sequence[Recorded]) -> None:
         if self._lost:
-            raise self._deposed()
+            raise self._describe_deposal()
         if self._closed:
             raise ValueError("the journal is closed")
         seq = self.load().position.seq if self._seq is None else self._seq
         if isinstance(records[0].event, JournalRotated) and self._good:
-            self._turn(records[0].event)
+            self._begin_next_part(records[0].event)
         if self._good == 0:
             self._check_seal(records[0])
         for expected, record in enumerate(records, seq + 1):
@@ -283,26 +284,28 @@ class FileJournal:
                     f"record {record.seq} of epoch {record.epoch} after {expected - 1}"
                 )
 
-    def _turn(self, rotated: JournalRotated) -> None:
+    def _begin_next_part(self, rotated: JournalRotated) -> None:
         """Let the next part be the one that is written; what was, is sealed."""
         seal = Seal(part=self._path.name, bytes=self._good)
-        if _seal_in(rotated) != seal:
+        if seal_of(rotated) != seal:
             raise ValueError(f"the part seals {rotated}, not {seal}")
-        self._let_go()
+        self._close_file()
         self.seal = seal
         self._segment += 1
         self._good = self._written = 0
 
     def _check_seal(self, first: Recorded) -> None:
-        if _seal_in(first.event) != self.seal:
+        if seal_of(first.event) != self.seal:
             raise ValueError(f"the first record seals {first.event}, not {self.seal}")
 
     def _pack_former(self) -> None:
         former = self.session.journal_part(self._lease.epoch, self._segment - 1)
         length = self.seal.bytes
-        self._pool.submit(former.name, lambda: pack(former, length), self._packed)
+        self._pool.submit(
+            former.name, lambda: pack(former, length), self._log_pack_fault
+        )
 
-    def _packed(self, _nothing: object, error: BaseException | None) -> None:
+    def _log_pack_fault(self, _nothing: object, error: BaseException | None) -> None:
         if error is not None:  # the part stays as it is, which is as good
             self._log_fault(f"packing the journal: {error}")
 
@@ -314,18 +317,12 @@ class FileJournal:
         if torn > 0:
             self._notices.add(path, f"dropped {torn} bytes of an unfinished commit")
 
-    def _deposed(self) -> SessionOwned:
+    def _describe_deposal(self) -> SessionOwned:
         return SessionOwned(
             f"another engine has taken session {self.session.id}",
             hint=f"`autoexp-tui --session {self.session.id} --state-dir "
             f"{self.session.state_dir}` watches it.",
         )
-
-
-def _seal_in(event: Event) -> Seal:
-    if isinstance(event, EngineStarted | JournalRotated):
-        return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
-    return Seal()
 
 
 # ------------------------------------------------------------------------- packing

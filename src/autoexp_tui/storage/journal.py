@@ -109,7 +109,7 @@ def read_records(
         record = found[0]
         seq += 1
         if record.seq != seq or record.epoch != epoch:
-            raise _misplaced(record, part, seq, found[1])
+            raise _describe_misplacement(record, part, seq, found[1])
         yield found
 
 
@@ -131,7 +131,7 @@ def fold_chain(
     state = SessionState(plans=StoredPlans(session))
     position = Position()
     newest: deque[Recorded] = deque(maxlen=tail)
-    with _no_search_for_garbage(), unseen(state, ours=True):
+    with _without_gc(), unseen(state, ours=True):
         for part in chain:
             position = _fold_part(state, part, notices, newest, position)
     if state.plan is None:
@@ -166,7 +166,7 @@ def _require_nothing_ran(session: SessionDir) -> None:
 
 
 @contextmanager
-def _no_search_for_garbage() -> Iterator[None]:
+def _without_gc() -> Iterator[None]:
     """Nothing of what is loaded is garbage; looking for it takes twice the time."""
     was = gc.isenabled()
     gc.disable()
@@ -189,14 +189,14 @@ def _fold_part(
         try:
             apply(state, record)
         except DOES_NOT_FOLLOW as error:
-            raise _unfit(record, end, part, error) from error
+            raise _describe_misfit(record, end, part, error) from error
         newest.append(record)
     if not end:
         return position
     return Position(part=part.id, start=start, offset=end, seq=state.seq)
 
 
-def _misplaced(
+def _describe_misplacement(
     record: Recorded, part: Part, expected: int, start: int
 ) -> JournalDamaged:
     return JournalDamaged(
@@ -207,7 +207,9 @@ def _misplaced(
     )
 
 
-def _unfit(record: Recorded, end: int, part: Part, error: Exception) -> JournalDamaged:
+def _describe_misfit(
+    record: Recorded, end: int, part: Part, error: Exception
+) -> JournalDamaged:
     return JournalDamaged(
         f"record {record.seq} ({type(record.event).__name__}) does not follow from "
         f"those before it: {error}",
@@ -244,16 +246,16 @@ class JournalFollower:
             EnvironmentFailed: the journal cannot be read just now.
             JournalDamaged: the chain of parts is broken.
         """
-        rest = self._rest()
+        rest = self._find_rest()
         if rest is None:
             return News(rewound=True)
         found: list[Recorded] = []
         for part in rest:
-            if not self._read(part, found):
+            if not self._read_news(part, found):
                 return News(rewound=True)
         return News(records=tuple(found))
 
-    def _rest(self) -> Sequence[Part] | None:
+    def _find_rest(self) -> Sequence[Part] | None:
         """The parts that may hold something new; None when ours counts no more."""
         own = self._session.journal_part(*self._position.part)
         with explaining(self._session.path, "follow the journal"):
@@ -262,9 +264,9 @@ class JournalFollower:
             if newest == self._position.part:
                 same = newest == NO_PART or own.stat().st_size == self._position.offset
                 return () if same else (Part(id=newest, path=own),)
-        return self._from_ours(find_chain(self._session))
+        return self._cut_before_ours(find_chain(self._session))
 
-    def _from_ours(self, chain: Sequence[Part]) -> Sequence[Part] | None:
+    def _cut_before_ours(self, chain: Sequence[Part]) -> Sequence[Part] | None:
         if self._position.part == NO_PART:
             return chain
         for index, part in enumerate(chain):
@@ -274,14 +276,16 @@ class JournalFollower:
                 return chain[index:] if kept else None
         return None
 
-    def _read(self, part: Part, found: list[Recorded]) -> bool:
+    def _read_news(self, part: Part, found: list[Recorded]) -> bool:
         """Read what is new in `part`; False when it does not follow."""
         if part.id != self._position.part:
             self._position = replace(self._position, part=part.id, start=0, offset=0)
             return self._take(part, 0, found)
-        return self._overlaps(part) and self._take(part, self._position.offset, found)
+        return self._is_same_record(part) and self._take(
+            part, self._position.offset, found
+        )
 
-    def _overlaps(self, part: Part) -> bool:
+    def _is_same_record(self, part: Part) -> bool:
         """Whether the newest record that was read still stands where it stood."""
         if self._last is None:
             return True

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from autoexp_tui.events.events import EngineStarted, JournalRotated, Recorded
+from autoexp_tui.events.events import EngineStarted, Event, JournalRotated, Recorded
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.storage.atomic import explained, explaining
 from autoexp_tui.storage.codec import MORE, parse_record
@@ -103,13 +103,13 @@ def find_chain(
         newest = parts.pop()
         path = session.journal_part(*newest)
         part = Part(id=newest, path=path, length=length, sealed=bool(chain))
-        first = first_record(part)
+        first = read_first_record(part)
         if first is None and not chain:
             continue
         chain.append(part)
-        sealed = _seal_of(first)
+        sealed = seal_of(first.event if first else None)
         length = sealed.bytes
-        parts = _skip_to(parts, sealed, part)
+        parts = _cut_parts(parts, sealed, part)
     if notices is not None:
         _note_void(session, chain, notices)
     return chain[::-1]
@@ -124,7 +124,7 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
         JournalDamaged: its compressed form is damaged.
     """
     try:
-        with _opened(path) as file:
+        with _open_file(path) as file:
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = f"the compressed part does not unpack: {error}"
@@ -134,7 +134,7 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_file(path: Path) -> Iterator[BinaryIO]:
     unpack = False
     try:
         file = open_session_file(path, _MOST_BYTES)
@@ -147,7 +147,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
 
 
-def first_record(part: Part) -> Recorded | None:
+def read_first_record(part: Part) -> Recorded | None:
     """The record that opens a part; None while its first commit is not whole.
 
     Raises:
@@ -163,7 +163,7 @@ def first_record(part: Part) -> Recorded | None:
     try:
         return parse_record(first)
     except Undecodable as error:
-        raise _damage(error, part, 1, 0) from error
+        raise _describe_damage(error, part, 1, 0) from error
 
 
 def find_seal(part: Part) -> Seal:
@@ -177,9 +177,9 @@ def find_seal(part: Part) -> Seal:
     if part.length is not None:
         return Seal(part=part.path.name, bytes=part.length)
     with open_part(part.path) as file:
-        end = _last_line_end(file, file.seek(0, os.SEEK_END))
+        end = _find_line_end(file, file.seek(0, os.SEEK_END))
         while end > 0:
-            start = _last_line_end(file, end - 1)
+            start = _find_line_end(file, end - 1)
             file.seek(start)
             if file.read(len(MORE)) != MORE:
                 break
@@ -187,7 +187,7 @@ def find_seal(part: Part) -> Seal:
     return Seal(part=part.path.name, bytes=end)
 
 
-def _last_line_end(file: BinaryIO, end: int) -> int:
+def _find_line_end(file: BinaryIO, end: int) -> int:
     """The offset behind the last newline before `end`; 0 when there is none."""
     while end > 0:
         start = max(0, end - _TAIL_BLOCK)
@@ -227,7 +227,7 @@ def read_part(
             try:
                 record = parse_record(line)
             except Undecodable as error:
-                raise _damage(error, part, number, offset) from error
+                raise _describe_damage(error, part, number, offset) from error
             found = (record, offset, end)
             offset = end
             if record.more:
@@ -254,13 +254,15 @@ def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
         notices.add(part.path, f"dropped {records} records of an unfinished commit")
 
 
-def _damage(error: Undecodable, part: Part, number: int, offset: int) -> JournalDamaged:
-    hint = error.hint or _remedy(part)
+def _describe_damage(
+    error: Undecodable, part: Part, number: int, offset: int
+) -> JournalDamaged:
+    hint = error.hint or _describe_remedy(part)
     where = f"{part.path}, line {number} (byte {offset})"
     return JournalDamaged(str(error), where, hint, newer=error.newer)
 
 
-def _remedy(part: Part) -> str:
+def _describe_remedy(part: Part) -> str:
     session = part.path.parent
     return (
         f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
@@ -268,13 +270,14 @@ def _remedy(part: Part) -> str:
     )
 
 
-def _seal_of(first: Recorded | None) -> Seal:
-    if first is not None and isinstance(first.event, EngineStarted | JournalRotated):
-        return Seal(part=first.event.sealed_part, bytes=first.event.sealed_bytes)
+def seal_of(event: Event | None) -> Seal:
+    """The seal that the first event of a part gives its predecessor."""
+    if isinstance(event, EngineStarted | JournalRotated):
+        return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
     return Seal()
 
 
-def _skip_to(parts: list[PartId], sealed: Seal, part: Part) -> list[PartId]:
+def _cut_parts(parts: list[PartId], sealed: Seal, part: Part) -> list[PartId]:
     """`parts` up to the one that `part` sealed; none when it sealed nothing."""
     if not sealed.part:
         return []
@@ -293,12 +296,12 @@ def _note_void(session: SessionDir, chain: list[Part], notices: Notices) -> None
     for part in session.journal_parts():
         path = session.journal_part(*part)
         counts = counted.get(part, 0)
-        surplus = 0 if counts is None else _size(path) - counts
+        surplus = 0 if counts is None else _measure_size(path) - counts
         if surplus > 0:
             notices.add(path, f"{surplus} bytes that no later part counts")
 
 
-def _size(path: Path) -> int:
+def _measure_size(path: Path) -> int:
     """How many bytes a part has that was not packed; a packed one has no surplus."""
     try:
         return path.stat().st_size

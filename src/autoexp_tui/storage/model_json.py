@@ -61,7 +61,7 @@ def field_names(model: Any) -> tuple[str, ...]:
     return names
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     """What the JSON encoder asks about anything that JSON has no word for."""
     if type(value) in _FIELD_NAMES or is_dataclass(value):
         return {name: getattr(value, name) for name in field_names(type(value))}
@@ -77,10 +77,10 @@ _COMPACT = json.JSONEncoder(
     allow_nan=False,
     check_circular=False,
     separators=(",", ":"),
-    default=_plain,
+    default=_to_plain,
 )
 LOOSE = json.JSONEncoder(
-    ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_plain
+    ensure_ascii=False, check_circular=False, separators=(",", ":"), default=_to_plain
 )
 """Writes nan and the infinities as Python's JSON spells them."""
 
@@ -106,7 +106,7 @@ def to_json(value: object, check: Callable[[bytes], object]) -> bytes:
     except Unencodable:
         raise
     except (ValueError, TypeError):  # nan, lone surrogates, strange keys
-        data = _COMPACT.encode(mended(value)).encode()
+        data = _COMPACT.encode(replace_unwritable(value)).encode()
     try:
         check(data)
     except (Undecodable, JournalDamaged) as error:
@@ -114,7 +114,7 @@ def to_json(value: object, check: Callable[[bytes], object]) -> bytes:
     return data
 
 
-def mended(value: object) -> object:
+def replace_unwritable(value: object) -> object:
     """`value` as plain JSON data, numbers and characters of no JSON form replaced.
 
     Raises:
@@ -127,12 +127,14 @@ def mended(value: object) -> object:
     if value is None or isinstance(value, int):
         return value
     if isinstance(value, Sequence) and not isinstance(value, bytes):
-        return [mended(part) for part in value]
-    tree = cast("Mapping[object, object]", _plain(value))
-    return {_mended_key(key): mended(part) for key, part in tree.items()}
+        return [replace_unwritable(part) for part in value]
+    tree = cast("Mapping[object, object]", _to_plain(value))
+    return {
+        _replace_in_key(key): replace_unwritable(part) for key, part in tree.items()
+    }
 
 
-def _mended_key(key: object) -> str:
+def _replace_in_key(key: object) -> str:
     if not isinstance(key, str):
         raise Unencodable(f"a key that is not text: {key!r:.80}")
     return _SURROGATES.sub("\ufffd", key)
@@ -182,7 +184,7 @@ def build_validator(
     adapter.rebuild(_types_namespace=collect_model_names())
     schema = adapter.core_schema
     if free:
-        schema = _loosened(schema, free)
+        schema = _loosen(schema, free)
     return SchemaValidator(tag_unions(schema), CoreConfig())
 
 
@@ -203,12 +205,12 @@ def collect_model_names() -> dict[str, Any]:
     return names
 
 
-def _loosened(node: Schema, free: frozenset[FieldOf]) -> Schema:
+def _loosen(node: Schema, free: frozenset[FieldOf]) -> Schema:
     if isinstance(node, list | tuple):
-        return type(node)(_loosened(part, free) for part in node)
+        return type(node)(_loosen(part, free) for part in node)
     if not isinstance(node, dict):
         return node
-    new = {key: _loosened(value, free) for key, value in node.items()}
+    new = {key: _loosen(value, free) for key, value in node.items()}
     if new.get("type") == "dataclass":
         for field in new["schema"]["fields"]:
             if (new["cls"], field["name"]) in free:
@@ -235,26 +237,26 @@ def tag_unions(schema: Schema) -> Schema:
     cost for a large plan; a union that has no `kind` stays as it is.
     """
     definitions = {part["ref"]: part for part in schema.get("definitions", ())}
-    return _rebuild(schema, definitions)
+    return _tag_within(schema, definitions)
 
 
-def _rebuild(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
+def _tag_within(node: Schema, definitions: Mapping[str, Schema]) -> Schema:
     if isinstance(node, list | tuple):
-        return type(node)(_rebuild(part, definitions) for part in node)
+        return type(node)(_tag_within(part, definitions) for part in node)
     if not isinstance(node, dict):
         return node
-    new = {key: _rebuild(value, definitions) for key, value in node.items()}
-    return _tagged(new, definitions) if new.get("type") == "union" else new
+    new = {key: _tag_within(value, definitions) for key, value in node.items()}
+    return _tag_union(new, definitions) if new.get("type") == "union" else new
 
 
-def _tagged(union: Schema, definitions: Mapping[str, Schema]) -> Schema:
-    choices = {_kind(choice, definitions): choice for choice in union["choices"]}
+def _tag_union(union: Schema, definitions: Mapping[str, Schema]) -> Schema:
+    choices = {_find_kind(choice, definitions): choice for choice in union["choices"]}
     if None in choices or len(choices) < len(union["choices"]):
         return union
     return {"type": "tagged-union", "choices": choices, "discriminator": "kind"}
 
 
-def _kind(choice: Schema, definitions: Mapping[str, Schema]) -> str | None:
+def _find_kind(choice: Schema, definitions: Mapping[str, Schema]) -> str | None:
     """The one value that a dataclass's `kind` may have; None when there is no such."""
     if not isinstance(choice, dict):
         return None
