@@ -250,6 +250,7 @@ class JobRevived(OfJob):
     def apply(self, state: SessionState, record: Recorded) -> None:
         """Let the job wait again, with nothing judged."""
         old = state.jobs[self.job]
+        again = old.done_before  # a fold may change the record itself
         if old.done is not None:  # a former life's words say nothing of the run to come
             gone: dict[str, Any] = {"done": None, "metadata": {}, "noted": None}
             update(state, self.job, foreign_files=True, **gone)
@@ -258,7 +259,7 @@ class JobRevived(OfJob):
             record,
             self.job,
             JobState.WAITING,
-            again=old.done_before,
+            again=again,
             cause=None,
             why=None,
             waiting_lived=state.lived,
