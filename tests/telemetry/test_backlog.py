@@ -6,7 +6,13 @@ import random
 
 import pytest
 
-from autoexp_tui.telemetry.metrics import MetricReader, Point
+from autoexp_tui.model.rules import MetricPattern
+from autoexp_tui.telemetry.metrics import (
+    MetricReader,
+    OwnMetrics,
+    Point,
+    compile_metric,
+)
 
 EVERY = 4096
 
@@ -84,3 +90,11 @@ def test_the_points_of_a_log_without_steps_are_counted_whether_read_or_not() -> 
     thinned = MetricReader().feed(data, 0, every=EVERY)
     assert len(thinned) < 400
     assert thinned == [whole[point.offset] for point in thinned]
+
+
+def test_a_line_with_a_metric_of_the_users_is_never_passed_over() -> None:
+    own = compile_metric(MetricPattern(name="ppl", pattern=r"ppl (\S+)"))
+    data = backlog(2000, n1000=b"ppl 7.5", n1500=b"step 1500 loss 2.5 ppl 7.25")
+    read = MetricReader(OwnMetrics([own])).feed(data, 0, every=EVERY)
+    assert len(read) < 400
+    assert [p.values["ppl"] for p in read if "ppl" in p.values] == [7.5, 7.25]

@@ -168,7 +168,7 @@ def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pat
 
 # ---------------------------------------------------------------------- limits
 @dataclass(slots=True)
-class Gathered:
+class GatheredMatches:
     """Matches that are told as one."""
 
     first: int
@@ -186,17 +186,17 @@ class Gathered:
 
 
 @dataclass(slots=True)
-class _Rule:
+class _RuleBudget:
     left: float
     lived: float
-    gathered: Gathered | None = None
+    gathered: GatheredMatches | None = None
 
 
 class MatchLimits:
     """Of the rules over one run's log."""
 
     def __init__(self) -> None:
-        self._rules: dict[str, _Rule] = {}
+        self._rules: dict[str, _RuleBudget] = {}
 
     @property
     def gathers(self) -> bool:
@@ -205,18 +205,18 @@ class MatchLimits:
 
     def gather(self, match: Match, lived: float) -> bool:
         """Whether a match is gathered; else it is an event of its own."""
-        rule = self._rules.setdefault(match.rule, _Rule(MOST_AT_ONCE, lived))
+        rule = self._rules.setdefault(match.rule, _RuleBudget(MOST_AT_ONCE, lived))
         rule.left += (lived - rule.lived) * MOST_A_SECOND
         rule.left, rule.lived = min(rule.left, MOST_AT_ONCE), lived
         if rule.gathered is None and rule.left >= 1.0:
             rule.left -= 1.0
             return False
         if rule.gathered is None:
-            rule.gathered = Gathered(match.offset, lived, match)
+            rule.gathered = GatheredMatches(match.offset, lived, match)
         rule.gathered.add(match)
         return True
 
-    def take_due(self, lived: float) -> Iterator[Gathered]:
+    def take_due(self, lived: float) -> Iterator[GatheredMatches]:
         """What was gathered for long enough; infinity: all of it."""
         for rule in self._rules.values():
             found = rule.gathered
