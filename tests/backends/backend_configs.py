@@ -17,16 +17,14 @@ def slurm(**sbatch: object) -> Mapping[str, object]:
     return {"client": {"class_name": "SlurmClient"}, "sbatch": sbatch}
 
 
-def launched(
-    backend: Mapping[str, object], places: Places | None = None, **config: object
-) -> Launch:
+def launched(backend: object, places: Places | None = None, **config: object) -> Launch:
     """What a backend makes of a config."""
     made = Backends(places or Places("/w", "/w/state"))
     return made.launch({"backend": backend, **config})
 
 
 def refused(
-    backend: Mapping[str, object], places: Places | None = None, **config: object
+    backend: object, places: Places | None = None, **config: object
 ) -> list[Problem]:
     """What is found wrong with it."""
     with pytest.raises(SpecRefused) as caught:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pytest
 
-from autoexp_tui.backends.base import Places
-from autoexp_tui.backends.launch import Backends
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.ports import Launch, SpecRefused
+from autoexp_tui.planning.ports import Launch
+from tests.backends.backend_configs import launched, refused
 
 
 class Mine:
@@ -78,14 +78,20 @@ class Around(Mine):
         return {"A": "1", "B": "2"}
 
 
-def launched(backend: object, **config: object) -> Launch:
-    return Backends(Places("/w")).launch({"backend": backend, **config})
+class Odd(Around):
+    """One that answers what its section says."""
 
+    def problems(self, backend: Any, config: object) -> Any:
+        return backend.get("problems", ())
 
-def refused(backend: object) -> Problem:
-    with pytest.raises(SpecRefused) as caught:
-        launched(backend)
-    return caught.value.problems[0]
+    def command(self, backend: Any, config: object) -> Any:
+        return backend.get("command", ("run",))
+
+    def outside(self, backend: Any, config: object) -> Any:
+        return backend.get("outside", ())
+
+    def environment(self, backend: Any, config: object) -> Any:
+        return backend.get("environment", {})
 
 
 def test_null_runs_true() -> None:
@@ -164,7 +170,7 @@ def test_a_class_of_ones_own_makes_the_command() -> None:
 
 
 def test_a_class_of_ones_own_finds_its_own_problems() -> None:
-    assert refused({"class_name": f"{__name__}:Mine"}).where == "backend.image"
+    assert refused({"class_name": f"{__name__}:Mine"})[0].where == "backend.image"
 
 
 @pytest.mark.parametrize(
@@ -307,7 +313,7 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
 def test_a_bad_backend_says_where_what_and_the_next_step(
     backend: object, where: str, message: str, hint: str
 ) -> None:
-    found = refused(backend)
+    found = refused(backend)[0]
 
     assert (found.where, found.message) == (where, message)
     assert found.hint.startswith(hint)
@@ -326,3 +332,22 @@ def test_a_class_of_ones_own_may_set_variables_and_stand_outside() -> None:
 @pytest.mark.parametrize("name", ["null", "NullBackend", "null_backend", "Null"])
 def test_names_may_be_spelled_as_groups_are(name: str) -> None:
     assert launched({"class_name": name}).command == ("true",)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "wanted"),
+    [
+        ("problems", "x", "a list of Problem"),
+        ("command", (), "a list of words"),
+        ("outside", 3, "a list of words"),
+        ("environment", 3, "a mapping"),
+    ],
+)
+def test_an_answer_that_cannot_be_used_is_told(
+    name: str, answer: object, wanted: str
+) -> None:
+    class_name = f"{__name__}:Odd"
+    (found,) = refused({"class_name": class_name, name: answer})
+
+    message = f"`{class_name}` gave {answer!r} as its {name}, not {wanted}"
+    assert found.message == message

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -67,6 +66,10 @@ def test_directories_of_the_run_are_bound_unless_an_outer_one_is() -> None:
     assert binds == [
         "/scratch:/scratch", "/logs/here", "/state/autoexp", "/home/me/proj",
     ]  # fmt: skip
+
+
+def test_false_is_no_container() -> None:
+    assert launched({**RUN, "container": False}).command == ("./train", "a b")
 
 
 def test_binding_the_run_may_be_left_out() -> None:
@@ -332,38 +335,18 @@ exec "$@"
 """
 
 
-def test_a_container_and_a_venv_run_one_command_together(
-    venv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runtime = tmp_path / "apptainer"
-    runtime.write_text(FAKE)
-    runtime.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    code = "import sys; print(sys.prefix, sys.argv[1]); sys.exit(4)"
-    backend = {
-        "class_name": "Command", "command": ["python", "-c", code, "$HOME; x"],
-        "venv": str(venv), "container": {"image": "/image.sif", "nv": True},
-    }  # fmt: skip
-
-    found = ran(launched(backend, Places(str(tmp_path))).command)
-
-    lines = found.stdout.splitlines()
-    assert lines[-1] == f"{venv} $HOME; x"
-    assert "option --nv" in lines
-    assert found.returncode == 4
-
-
 def test_a_job_in_a_container_and_a_venv_ends_as_its_command_does(
     venv: Path, tmp_path: Path
 ) -> None:
     runtime = tmp_path / "apptainer"
     runtime.write_text(FAKE)
     runtime.chmod(0o755)
-    code = "import os, sys; print(os.getcwd(), os.environ['A']); sys.exit(6)"
+    seen = "sys.prefix, os.getcwd(), os.environ['A'], sys.argv[1]"
+    code = f"import os, sys; print({seen}); sys.exit(6)"
     backend = {
-        "class_name": "Command", "command": ["python", "-c", code], "env": {"A": "x y"},
-        "venv": str(venv),
-        "container": {"image": "/image.sif", "runtime": str(runtime)},
+        "class_name": "Command", "command": ["python", "-c", code, "$HOME; x"],
+        "env": {"A": "x y"}, "venv": str(venv),
+        "container": {"image": "/image.sif", "runtime": str(runtime), "nv": True},
     }  # fmt: skip
     made = launched(backend, Places(str(tmp_path)))
     attempt = Attempt(tmp_path)
@@ -371,4 +354,6 @@ def test_a_job_in_a_container_and_a_venv_ends_as_its_command_does(
     status = attempt.run("", command=made.command, env=made.env, cwd=made.cwd)
 
     assert status == 6
-    assert attempt.log.read_text().splitlines()[-1] == f"{tmp_path} x y"
+    lines = attempt.log.read_text().splitlines()
+    assert lines[-1] == f"{venv} {tmp_path} x y $HOME; x"
+    assert "option --nv" in lines
