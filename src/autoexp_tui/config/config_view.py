@@ -47,10 +47,10 @@ class OmegaView:
                 self._config, path, default=_ABSENT, throw_on_missing=True
             )
             if found is not _ABSENT:
-                return _plain(found)
+                return _to_plain(found)
         except OmegaConfBaseException as error:
             below = self._all_problems(f"{path}.")
-            raise CannotCompose(below or (self._problem(error, path),)) from None
+            raise CannotCompose(below or (self._explain(error, path),)) from None
         raise KeyError(path)
 
     def raw(self, path: str) -> object:
@@ -82,9 +82,9 @@ class OmegaView:
         try:
             holder = OmegaConf.create({_HOLDER: ready})
             holder._set_parent(self._config)
-            return _plain(holder[_HOLDER])
+            return _to_plain(holder[_HOLDER])
         except OmegaConfBaseException as error:
-            problem = self._problem(error, at)
+            problem = self._explain(error, at)
             if problem.where.partition(".")[0].partition("[")[0] == _HOLDER:
                 problem = replace(problem, where=at)
             raise CannotCompose((problem,)) from None
@@ -105,7 +105,7 @@ class OmegaView:
         try:
             return _plain_dict(self._config)
         except OmegaConfBaseException as error:
-            problems = self._all_problems() or (self._problem(error, ""),)
+            problems = self._all_problems() or (self._explain(error, ""),)
             raise CannotCompose(problems) from None
 
     def written_dict(self) -> Mapping[str, object]:
@@ -134,11 +134,8 @@ class OmegaView:
         except KeyError:
             return ""
 
-    def _problem(self, error: Exception, at: str) -> Problem:
+    def _explain(self, error: Exception, at: str) -> Problem:
         return resolve_problem(error, self.leaf_paths(), at)
-
-    def _refused(self, error: Exception, at: str) -> CannotCompose:
-        return CannotCompose((self._problem(error, at),))
 
 
 def by_cause(
@@ -151,13 +148,13 @@ def by_cause(
         if problem.where not in places:
             places.append(problem.where)
     return tuple(
-        Problem(_with_others(message, places), where=places[0], hint=hint)
+        Problem(_add_places(message, places), where=places[0], hint=hint)
         for (message, hint), found in found_by.items()
-        for places in [_cause_first(found, written)]
+        for places in [_order_by_cause(found, written)]
     )
 
 
-def _cause_first(places: list[str], written: Callable[[str], str]) -> list[str]:
+def _order_by_cause(places: list[str], written: Callable[[str], str]) -> list[str]:
     """The key that reads none of the others, and then those; in a ring as they are."""
     for place in places:
         text = written(place)
@@ -174,7 +171,7 @@ def _reads(text: str, key: str) -> bool:
     return re.search(rf"(?:{named})(?![\w-])", text) is not None
 
 
-def _with_others(message: str, places: list[str]) -> str:
+def _add_places(message: str, places: list[str]) -> str:
     return f"{message} (also: {', '.join(places[1:])})" if places[1:] else message
 
 
@@ -183,13 +180,13 @@ def find_node(config: DictConfig, path: str) -> Node | None:
     """The node at a dotted path, following interpolations on the way; None: absent."""
     node: Any = config
     for key in path.split(".") if path else []:
-        node = _child(_followed(node), key)
+        node = _child(_dereference(node), key)
         if node is None:
             return None
     return node if isinstance(node, Node) else None
 
 
-def _followed(node: Any) -> Any:
+def _dereference(node: Any) -> Any:
     """What an interpolated node stands for; itself when that does not resolve."""
     if not isinstance(node, Node) or not node._is_interpolation():
         return node
@@ -231,14 +228,14 @@ def _has_keys(node: DictConfig) -> bool:
     return not special and len(node) > 0
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, DictConfig | ListConfig):
         return OmegaConf.to_container(value, resolve=True, throw_on_missing=True)
     return value
 
 
 def _plain_dict(config: DictConfig) -> dict[str, object]:
-    return _string_keys(_plain(config))
+    return _string_keys(_to_plain(config))
 
 
 def _string_keys(found: object) -> dict[str, object]:
@@ -281,7 +278,7 @@ class Relatives:
         `around`: the containers that hold it within the value, innermost first.
         """
         if isinstance(value, str):
-            return _RELATIVE.sub(lambda m: self._settled(m, at, around), value)
+            return _RELATIVE.sub(lambda m: self._settle(m, at, around), value)
         inner = (value, *around)
         if isinstance(value, Mapping):
             return {k: self.anchored(v, at, inner) for k, v in value.items()}
@@ -289,19 +286,19 @@ class Relatives:
             return [self.anchored(v, at, inner) for v in value]
         return value
 
-    def _settled(self, m: re.Match[str], at: str, around: tuple[object, ...]) -> str:
+    def _settle(self, m: re.Match[str], at: str, around: tuple[object, ...]) -> str:
         up, path = len(m["dots"]), m["path"]
         if up <= len(around):
             held = _inside(around[up - 1], path)
-            return m[0] if held else self._in_aux(path) or m[0]
+            return m[0] if held else self._find_in_aux(path) or m[0]
         above = at.split(".") if at else []
         parent = above[: max(0, len(above) - (up - len(around)))]
         target = ".".join([*parent, path])
         if self.view.has(target):
             return f"${{{target}}}" if self.absolute else m[0]
-        return self._in_aux(path) or (f"${{{target}}}" if self.absolute else m[0])
+        return self._find_in_aux(path) or (f"${{{target}}}" if self.absolute else m[0])
 
-    def _in_aux(self, path: str) -> str | None:
+    def _find_in_aux(self, path: str) -> str | None:
         for candidate in (f"aux.{path}", path if path.startswith("aux.") else ""):
             if candidate and self.view.has(candidate):
                 return f"${{{candidate}}}"

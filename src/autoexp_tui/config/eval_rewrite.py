@@ -38,7 +38,7 @@ def rewrite(text: str) -> str:
     if OPEN not in text:
         return text
     try:
-        return _rewritten(text)
+        return _rewrite_all(text)
     except _Unbalanced:
         return text
 
@@ -67,7 +67,7 @@ def rewrite_override(text: str) -> str:
     if OPEN not in value:
         return text
     try:
-        return key + equals + "".join(_override_parts(value))
+        return key + equals + "".join(_split_override(value))
     except _Unbalanced:
         return text
 
@@ -75,18 +75,18 @@ def rewrite_override(text: str) -> str:
 def unquote(token: str) -> str:
     """The text of a quoted string; the inverse of `quote`."""
     mark, inner = token[0], token[1:-1]
-    halved = _unescaped(inner, mark)
+    halved = _unescape(inner, mark)
     body = halved.rstrip("\\")
     return body + "\\" * ((len(halved) - len(body)) // 2)
 
 
-def _unescaped(text: str, mark: str) -> str:
+def _unescape(text: str, mark: str) -> str:
     """`text` with its escaped quotes bare; the inverse of `escape_marks`."""
     return re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, text)
 
 
 # --------------------------------------------------------------------- scanning
-def _escaped(text: str, at: int) -> bool:
+def _is_escaped(text: str, at: int) -> bool:
     """Whether an odd number of backslashes stands before `at`."""
     before = text[:at]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
@@ -95,17 +95,17 @@ def _escaped(text: str, at: int) -> bool:
 def end_of_interpolation(text: str, start: int) -> int:
     """The index after the `}` that closes the `${` at `start`; -1: it does not."""
     try:
-        return _brace_end(text, start)
+        return _find_brace_end(text, start)
     except _Unbalanced:
         return -1
 
 
-def _brace_end(text: str, start: int) -> int:
+def _find_brace_end(text: str, start: int) -> int:
     depth, at = 0, start
     while at < len(text):
         char = text[at]
         if char in _QUOTES:
-            at = _string_end(text, at)
+            at = _find_string_end(text, at)
             continue
         depth += (char == "{") - (char == "}")
         at += 1
@@ -114,14 +114,14 @@ def _brace_end(text: str, start: int) -> int:
     raise _Unbalanced(text)
 
 
-def _string_end(text: str, start: int) -> int:
+def _find_string_end(text: str, start: int) -> int:
     """The index after the quote that closes the one at `start`."""
     mark, at = text[start], start + 1
     while at < len(text):
         if text[at] == "\\":
             at += 2
         elif text.startswith("${", at):
-            at = _brace_end(text, at)
+            at = _find_brace_end(text, at)
         elif text[at] == mark:
             return at + 1
         else:
@@ -130,37 +130,37 @@ def _string_end(text: str, start: int) -> int:
 
 
 # -------------------------------------------------------------------- rewriting
-def _rewritten(text: str) -> str:
+def _rewrite_all(text: str) -> str:
     parts: list[str] = []
     at = 0
     while (found := text.find(OPEN, at)) >= 0:
         parts.append(text[at:found])
         at = found + len(OPEN)
-        if _escaped(text, found):
+        if _is_escaped(text, found):
             parts.append(OPEN)
             continue
-        end = _brace_end(text, found)
-        parts.append(_typed(text[at : end - 1].strip()))
+        end = _find_brace_end(text, found)
+        parts.append(_type_expression(text[at : end - 1].strip()))
         at = end
     return "".join(parts) + text[at:]
 
 
-def _typed(body: str) -> str:
+def _type_expression(body: str) -> str:
     """One `${oc.eval:body}` in typed form."""
     if not body or body[0] not in _QUOTES:
-        return _assembled(body)
-    end = _string_end(body, 0)
+        return _assemble(body)
+    end = _find_string_end(body, 0)
     rest = body[end:].lstrip()
     if not rest:
-        return _assembled(unquote(body))
+        return _assemble(unquote(body))
     if rest[0] == "," and "${" not in body[:end]:
-        return f"{OPEN}{body[:end]}{_rewritten(rest)}}}"
+        return f"{OPEN}{body[:end]}{_rewrite_all(rest)}}}"
     if rest[0] == "," and _is_by_hand(inner := unquote(body[:end])):
-        return _assembled(inner + rest)
-    return _assembled(body)
+        return _assemble(inner + rest)
+    return _assemble(body)
 
 
-def _assembled(expression: str) -> str:
+def _assemble(expression: str) -> str:
     lifted, operands = _lift(expression)
     return OPEN + ",".join([quote(lifted), *operands]) + "}"
 
@@ -175,19 +175,19 @@ def _lift(expression: str) -> tuple[str, list[str]]:
     operands: list[str] = []
     at = 0
     while at < len(expression):
-        end = _token_end(expression, at)
+        end = _find_token_end(expression, at)
         token = expression[at:end]
         if token == "\\" and expression[end : end + 1] in _ESCAPABLE:
             at = end  # OmegaConf's grammar asks for `\(` outside quotes; we do not
             continue
-        operand = _operand(token)
+        operand = _read_operand(token)
         if operand is None:
             out.append(token)
         else:
             if operand not in operands:
                 operands.append(operand)
             before, after = expression[:at][-1:], expression[end : end + 1]
-            out.append(_spaced(f"{stem}{operands.index(operand)}", before, after))
+            out.append(_space_out(f"{stem}{operands.index(operand)}", before, after))
         at = end
     return "".join(out), operands
 
@@ -198,7 +198,7 @@ def _is_by_hand(expression: str) -> bool:
     at = 0
     while at < len(expression):
         try:
-            end = _token_end(expression, at)
+            end = _find_token_end(expression, at)
         except _Unbalanced:  # for the grammar's own complaint, if it is one
             return False
         own.append(expression[at] if end == at + 1 else " ")
@@ -206,31 +206,31 @@ def _is_by_hand(expression: str) -> bool:
     return _BY_HAND.search("".join(own)) is not None
 
 
-def _token_end(expression: str, at: int) -> int:
-    if expression.startswith("${", at) and not _escaped(expression, at):
-        return _brace_end(expression, at)
+def _find_token_end(expression: str, at: int) -> int:
+    if expression.startswith("${", at) and not _is_escaped(expression, at):
+        return _find_brace_end(expression, at)
     if expression[at] in _QUOTES:
-        return _string_end(expression, at)
+        return _find_string_end(expression, at)
     return at + 1
 
 
-def _operand(token: str) -> str | None:
+def _read_operand(token: str) -> str | None:
     """What a token is as an argument; None: it is part of the expression.
 
     A quoted operand alone gives the operand; text around it makes OmegaConf
     concatenate, and the string as a whole is the argument.
     """
     if token.startswith("${"):
-        return _rewritten(token)
+        return _rewrite_all(token)
     if token[0] not in _QUOTES or "${" not in token:
         return None
     inner = token[1:-1]
-    if inner.startswith("${") and _brace_end(inner, 0) == len(inner):
-        return _rewritten(inner)
-    return _rewritten(token)
+    if inner.startswith("${") and _find_brace_end(inner, 0) == len(inner):
+        return _rewrite_all(inner)
+    return _rewrite_all(token)
 
 
-def _spaced(name: str, before: str, after: str) -> str:
+def _space_out(name: str, before: str, after: str) -> str:
     """`name` kept apart from a neighbour that would melt into it (`2${k}`)."""
     left = " " if _WORD.match(before) else ""
     right = " " if _WORD.match(after) else ""
@@ -238,38 +238,38 @@ def _spaced(name: str, before: str, after: str) -> str:
 
 
 # -------------------------------------------------------------------- overrides
-def _override_parts(value: str) -> list[str]:
+def _split_override(value: str) -> list[str]:
     """The value's text, each primitive that holds an expression rewritten, quoted."""
     parts: list[str] = []
     primitive = ""
     depth: list[str] = []
     at = 0
     while at < len(value):
-        end = _primitive_end(value, at)
+        end = _find_primitive_end(value, at)
         token = value[at:end]
         if _separates(token, depth):
-            parts += [_primitive(primitive), token]
+            parts += [_rewrite_primitive(primitive), token]
             primitive = ""
             _nest(token, depth)
         else:
             primitive += token
         at = end
-    return [*parts, _primitive(primitive)]
+    return [*parts, _rewrite_primitive(primitive)]
 
 
-def _primitive_end(value: str, at: int) -> int:
-    """`_token_end`, where a string ends as in Hydra: at a quote that is not escaped.
+def _find_primitive_end(value: str, at: int) -> int:
+    """`_find_token_end`, where a string ends as in Hydra: at a bare quote.
 
     One that was quoted without a thought of the quotes in its `${...}` is read whole.
     """
     if value[at] not in _QUOTES:
-        return _token_end(value, at)
+        return _find_token_end(value, at)
     mark, end = value[at], value.find(value[at], at + 1)
-    while end >= 0 and _escaped(value, end):
+    while end >= 0 and _is_escaped(value, end):
         end = value.find(mark, end + 1)
     if end >= 0 and value[end + 1 : end + 2] in _AFTER_STRING:
         return end + 1
-    return _string_end(value, at)
+    return _find_string_end(value, at)
 
 
 def _separates(token: str, depth: list[str]) -> bool:
@@ -286,15 +286,15 @@ def _nest(token: str, depth: list[str]) -> None:
         depth.pop()
 
 
-def _primitive(text: str) -> str:
+def _rewrite_primitive(text: str) -> str:
     if OPEN not in text:
         return text
     bare = text.strip()
-    whole = bare[0] in _QUOTES and _primitive_end(bare, 0) == len(bare)
-    return _for_hydra(_rewritten(unquote(bare) if whole else bare))
+    whole = bare[0] in _QUOTES and _find_primitive_end(bare, 0) == len(bare)
+    return _quote_for_hydra(_rewrite_all(unquote(bare) if whole else bare))
 
 
-def _for_hydra(text: str) -> str:
+def _quote_for_hydra(text: str) -> str:
     """`text` quoted for Hydra, so that the quoted text is OmegaConf's grammar too.
 
     Hydra keeps each override as it was given in `hydra.overrides.task`, a text that
@@ -303,13 +303,13 @@ def _for_hydra(text: str) -> str:
     if "'" not in text or '"' not in text:
         return quote(text)
     opening: set[str] = set()
-    alike = _marked(text, opening)
+    alike = _mark_strings(text, opening)
     if opening == {'"'}:
         return quote(text, "'")
     return quote(text if opening == {"'"} else alike, '"')
 
 
-def _marked(text: str, opening: set[str], mark: str = "") -> str:
+def _mark_strings(text: str, opening: set[str], mark: str = "") -> str:
     """`text` with `'` around every string in its `${...}`; `opening`: what they had.
 
     `mark`: the text is what stood in a string of that quote.
@@ -317,33 +317,33 @@ def _marked(text: str, opening: set[str], mark: str = "") -> str:
     parts: list[str] = []
     at = done = 0
     while (at := text.find("${", at)) >= 0:
-        if _escaped(text, at):
+        if _is_escaped(text, at):
             at += 2
             continue
-        end = _brace_end(text, at)
-        inside = _marked_inside(text[at + 2 : end - 1], opening)
-        parts += [_turned(text[done:at], mark), "${", inside, "}"]
+        end = _find_brace_end(text, at)
+        inside = _mark_strings_inside(text[at + 2 : end - 1], opening)
+        parts += [_turn_quotes(text[done:at], mark), "${", inside, "}"]
         at = done = end
-    return "".join(parts) + _turned(text[done:], mark)
+    return "".join(parts) + _turn_quotes(text[done:], mark)
 
 
-def _marked_inside(body: str, opening: set[str]) -> str:
-    """`_marked` for what stands between the braces."""
+def _mark_strings_inside(body: str, opening: set[str]) -> str:
+    """`_mark_strings` for what stands between the braces."""
     parts: list[str] = []
     at = 0
     while at < len(body):
-        end = _token_end(body, at)
+        end = _find_token_end(body, at)
         token = body[at:end]
         if token[0] in _QUOTES:
             opening.add(token[0])
-            token = f"'{_marked(token[1:-1], opening, token[0])}'"
+            token = f"'{_mark_strings(token[1:-1], opening, token[0])}'"
         elif token.startswith("${"):
-            token = _marked(token, opening)
+            token = _mark_strings(token, opening)
         parts.append(token)
         at = end
     return "".join(parts)
 
 
-def _turned(words: str, mark: str) -> str:
+def _turn_quotes(words: str, mark: str) -> str:
     """Words of a string of `mark` as they stand in one of `'`."""
-    return escape_marks(_unescaped(words, mark), "'") if mark == '"' else words
+    return escape_marks(_unescape(words, mark), "'") if mark == '"' else words

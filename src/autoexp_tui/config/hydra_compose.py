@@ -129,7 +129,7 @@ class HydraComposer:
         self._parsed: dict[str, Override] = {}
         ours, rest = split_sweep_overrides(map(rewrite_override, overrides))
         self._sweep_overrides = ours
-        self._overrides = tuple(map(_routed_search_path, rest))
+        self._overrides = tuple(map(_route_search_path, rest))
         self._base: DictConfig | None = None
         self._sweep: Mapping[str, object] | None = None
         self._repository: Any = None
@@ -219,7 +219,7 @@ class HydraComposer:
         """One job's config by Hydra; with `keys` it may become a template."""
         if self._is_stopped:
             raise CannotCompose((_NOT_COMPOSED,))
-        config = self._composed(texts)
+        config = self._compose(texts)
         with read_write(config), open_dict(config):
             _drop_sweep(config)
             _mount(config, mounts)
@@ -244,7 +244,7 @@ class HydraComposer:
         name = key.lstrip("+~").partition("@")[0]
         if not name or name.startswith("/") or ".." in name:
             return None
-        repository = self._files()
+        repository = self._get_repository()
         if not repository.group_exists(name):
             return None
         return tuple(repository.get_group_options(name))
@@ -278,15 +278,15 @@ class HydraComposer:
         if self._base is None:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                config = self._composed(())
-            self._note(said)
+                config = self._compose(())
+            self._keep_warnings(said)
             with read_write(config), open_dict(config):
                 node = _take_sweep(config)
-            self._sweep = self._overridden_sweep(node)
+            self._sweep = self._override_sweep(node)
             self._base = config
         return self._base
 
-    def _composed(self, texts: tuple[str, ...]) -> DictConfig:
+    def _compose(self, texts: tuple[str, ...]) -> DictConfig:
         """The composed config as Hydra makes it: every job passes through here."""
         self._take_over()
         self.composed += 1
@@ -295,20 +295,20 @@ class HydraComposer:
         # No job reads the sweep; every one that sets something of it is told the same.
         needed = not texts or any(map(_is_of_sweep, (*self._overrides, *texts)))
         AutoexpSource.sweepless = "" if needed else self.config_ref
-        return self._composed_of(texts)
+        return self._compose_texts(texts)
 
-    def _composed_of(self, texts: tuple[str, ...]) -> DictConfig:
-        given = self._merged(texts)
+    def _compose_texts(self, texts: tuple[str, ...]) -> DictConfig:
+        given = self._merge_overrides(texts)
         try:
             return hydra.compose(self.config_ref, overrides=list(given))
         except _HYDRAS as error:
             group = unlisted_group(error)
             if group not in _OUR_GROUPS or group in self._unlisted:
-                raise self._refused(error, given) from None
+                raise self._explain_refusal(error, given) from None
             self._unlisted.add(group)
-        return self._composed_of(texts)
+        return self._compose_texts(texts)
 
-    def _merged(self, texts: tuple[str, ...]) -> tuple[str, ...]:
+    def _merge_overrides(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         """The command line's overrides, then the job's.
 
         An added group (`+g=a`) that is chosen again keeps its `+` and takes the later
@@ -330,7 +330,7 @@ class HydraComposer:
             merged.append(f"++{text}" if key in closed_keys() else text)
         return tuple(merged)
 
-    def _overridden_sweep(self, node: object) -> Mapping[str, object] | None:
+    def _override_sweep(self, node: object) -> Mapping[str, object] | None:
         node = AutoexpSource.files.as_written(node)
         if isinstance(node, Mapping):
             sweep = {str(key): value for key, value in node.items()}
@@ -362,7 +362,10 @@ class HydraComposer:
         if find_node(config, "aux") is None:
             return
         relatives = Relatives(OmegaView(config), absolute=False)
-        for key in (*self._value_keys(texts), *(("aux",) if "aux" in mounts else ())):
+        for key in (
+            *self._find_value_keys(texts),
+            *(("aux",) if "aux" in mounts else ()),
+        ):
             node = find_node(config, key)
             if node is None:
                 continue
@@ -371,7 +374,7 @@ class HydraComposer:
             if settled != value:
                 OmegaConf.update(config, key, settled, merge=False, force_add=True)
 
-    def _value_keys(self, texts: tuple[str, ...]) -> Iterable[str]:
+    def _find_value_keys(self, texts: tuple[str, ...]) -> Iterable[str]:
         """The keys on which a job's overrides set a value that may be relative."""
         for text in texts:
             if "${." in text:
@@ -391,54 +394,54 @@ class HydraComposer:
         return self._parsed[text]
 
     # --------------------------------------------------------------- findings
-    def _files(self) -> Any:
+    def _get_repository(self) -> Any:
         """Hydra's view of all config trees, search path entries included."""
         if self._repository is None:
             # The loader has no public question for "is this a group".
             loader: Any = GlobalHydra.instance().config_loader()
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # said once, when the base is composed
-                self._repository = self._opened(loader)
+                self._repository = self._open_repository(loader)
         return self._repository
 
-    def _opened(self, loader: Any) -> Any:
+    def _open_repository(self, loader: Any) -> Any:
         try:
             return loader._parse_overrides_and_create_caching_repo(
                 self.config_ref, list(self._overrides)
             )[1]
         except _HYDRAS as error:
-            raise self._refused(error, known=False) from None
+            raise self._explain_refusal(error, known=False) from None
 
-    def _refused(
+    def _explain_refusal(
         self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True
     ) -> CannotCompose:
         if _is_path(self.config_ref):
-            return CannotCompose((self._outside(),))
+            return CannotCompose((self._explain_path(),))
         primary = find_config(self.config_ref, self.roots)
         if primary is None:
-            return CannotCompose((self._no_primary(),))
+            return CannotCompose((self._explain_missing_primary(),))
         where = show_path(str(primary))
-        keys = self._known_keys() if known else ()
-        groups = self._group_names() if known else ()
+        keys = self._list_keys() if known else ()
+        groups = self._list_groups() if known else ()
         problem = compose_problem(
             error, where=where, overrides=overrides, keys=keys, groups=groups
         )
         return CannotCompose((problem,))
 
-    def _outside(self) -> Problem:
+    def _explain_path(self) -> Problem:
         place, name = os.path.split(self.config_ref)
         message = f"`{self.config_ref}` is a path; --config-ref takes a config's name"
         hint = f"--config-dir {place} --config-ref {name}, if that is the directory"
         return Problem(message, where=show_path(str(self.config_dir)), hint=hint)
 
-    def _no_primary(self) -> Problem:
+    def _explain_missing_primary(self) -> Problem:
         names = list_configs(self.roots)
         slip = slip_of(self.config_ref, names)
         hint = did_you_mean(slip or self.config_ref, names, "configs")
         message = f"there is no config `{self.config_ref}`"
         return Problem(message, where=show_path(str(self.config_dir)), hint=hint)
 
-    def _known_keys(self) -> Sequence[str]:
+    def _list_keys(self) -> Sequence[str]:
         """Every key of the primary config, for near misses."""
         config = self._base
         if config is None:
@@ -450,13 +453,15 @@ class HydraComposer:
         parents = (leaf.rpartition(".")[0] for leaf in leaves)
         return (*leaves, *dict.fromkeys(parent for parent in parents if parent))
 
-    def _group_names(self) -> tuple[str, ...]:
-        found: list[str] = self._files().get_group_options("", ObjectType.GROUP)
+    def _list_groups(self) -> tuple[str, ...]:
+        found: list[str] = self._get_repository().get_group_options(
+            "", ObjectType.GROUP
+        )
         return tuple(name for name in found if name != "hydra")
 
-    def _note(self, said: Iterable[warnings.WarningMessage]) -> None:
+    def _keep_warnings(self, said: Iterable[warnings.WarningMessage]) -> None:
         texts = [str(warning.message) for warning in said]
-        absent = [found for text in texts if (found := _absent_place(text))]
+        absent = [found for text in texts if (found := _find_absent_place(text))]
         if absent:
             raise CannotCompose(tuple(dict.fromkeys(absent)))
         for text in texts:
@@ -472,7 +477,7 @@ def _is_common(view: OmegaView, key: str, job: JobKeys) -> bool:
     return not is_open(view.raw(key))
 
 
-def _absent_place(warning: str) -> Problem | None:
+def _find_absent_place(warning: str) -> Problem | None:
     """A place to search that is not there, as Hydra warns of it; None for the rest."""
     absent = re.match(r"provider=(hydra\.searchpath.*?), path=(.*) is not", warning)
     if absent is None:
@@ -504,7 +509,7 @@ def _mount(config: DictConfig, mounts: Mapping[str, object]) -> None:
         OmegaConf.update(config, key, rewrite_tree(value), merge=True, force_add=True)
 
 
-def _routed_search_path(text: str) -> str:
+def _route_search_path(text: str) -> str:
     """An override of `hydra.searchpath` with its entries sent through our source."""
     key, _, value = text.partition("=")
     if key.lstrip("+") != "hydra.searchpath":

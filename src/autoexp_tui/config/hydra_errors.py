@@ -101,11 +101,11 @@ def compose_problem(
     exists, for near misses.
     """
     if isinstance(error, MissingConfigException):
-        return _missing_choice(error, where, overrides)
+        return _explain_choice(error, where, overrides)
     if isinstance(error, OverrideParseException):
         return unreadable_override(error.override)
     if isinstance(error, RecursionError):
-        return too_deep(_deepest(overrides) or where)
+        return too_deep(_find_deepest(overrides) or where)
     text = str(error)
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and not text.strip():
@@ -113,16 +113,16 @@ def compose_problem(
     merging = _MERGING.match(text)
     if merging and cause is not None:
         override = f"override {merging['text']}"
-        return Problem(_without_key_lines(str(cause)), where=override)
+        return Problem(_drop_key_lines(str(cause)), where=override)
     return (
-        _added_again(text, overrides)
-        or _override_problem(text, tuple(keys), tuple(groups))
-        or _no_choice(text, overrides, tuple(groups))
-        or Problem(_without_key_lines(text) or type(error).__name__, where=where)
+        _explain_added_group(text, overrides)
+        or _explain_override(text, tuple(keys), tuple(groups))
+        or _explain_bad_choice(text, overrides, tuple(groups))
+        or Problem(_drop_key_lines(text) or type(error).__name__, where=where)
     )
 
 
-def _added_again(text: str, overrides: Sequence[str]) -> Problem | None:
+def _explain_added_group(text: str, overrides: Sequence[str]) -> Problem | None:
     """`+group=x` where the defaults list chooses that group."""
     found = _MULTIPLE.search(text)
     added = f"+{found['key'] or found['again']}=" if found else ""
@@ -134,7 +134,7 @@ def _added_again(text: str, overrides: Sequence[str]) -> Problem | None:
     return None
 
 
-def _deepest(overrides: Sequence[str]) -> str:
+def _find_deepest(overrides: Sequence[str]) -> str:
     """The override that is nested most, as a place; empty when there is none."""
     if not overrides:
         return ""
@@ -142,7 +142,7 @@ def _deepest(overrides: Sequence[str]) -> str:
     return f"override {_cut(deepest.partition('=')[0])}"
 
 
-def _no_choice(
+def _explain_bad_choice(
     text: str, overrides: Sequence[str], groups: tuple[str, ...]
 ) -> Problem | None:
     """A group that is chosen by what is no name."""
@@ -186,13 +186,13 @@ def _cut(text: str) -> str:
 def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Problem:
     """What hinders resolving a value; `at` is the key when the error has none."""
     where = str(getattr(error, "full_key", None) or at)
-    message = _without_key_lines(str(error))
+    message = _drop_key_lines(str(error))
     missing = _MISSING.search(message)
     if missing:
-        return _no_value(error, missing["key"], at)
+        return _explain_missing_value(error, missing["key"], at)
     below = _BELOW_A_VALUE.search(message)
     if below:
-        written, node = below["key"], _from_the_top(below["node"], where, keys)
+        written, node = below["key"], _find_full_key(below["node"], where, keys)
         key = node + written.removeprefix(below["node"])
         message = (
             f"${{{written}}} names no key: `{node}` is a value, with none below it"
@@ -200,18 +200,18 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         hint = f"set `{key}`, not `{node}` as a whole"
         return Problem(message, where=where, hint=hint)
     if isinstance(error, InterpolationKeyError):
-        return _missing_key(message, where, keys)
+        return _explain_missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
         near = slip_of(name, (*_OF_OMEGACONF, *names()))
         hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):
-        return _resolver_failed(message, where)
+        return _explain_failed_resolver(message, where)
     return Problem(message, where=where)
 
 
-def _no_value(error: Exception, found: str, at: str) -> Problem:
+def _explain_missing_value(error: Exception, found: str, at: str) -> Problem:
     """`found`: as the error spells the key, from its own subtree or from the top."""
     if isinstance(error, MissingMandatoryValue):
         found = str(error.full_key or f"{at}.{found}".lstrip("."))
@@ -220,7 +220,7 @@ def _no_value(error: Exception, found: str, at: str) -> Problem:
     return Problem("has no value: it is ??? in the config", where=key, hint=hint)
 
 
-def _from_the_top(node: str, where: str, keys: Iterable[str]) -> str:
+def _find_full_key(node: str, where: str, keys: Iterable[str]) -> str:
     """A key that an interpolation at `where` may have spelled relative to itself."""
     known = frozenset(keys)
     parts = where.split(".")
@@ -228,14 +228,14 @@ def _from_the_top(node: str, where: str, keys: Iterable[str]) -> str:
     return next((key for key in (node, *inward) if key in known), node)
 
 
-def _missing_key(message: str, where: str, keys: Iterable[str]) -> Problem:
+def _explain_missing_key(message: str, where: str, keys: Iterable[str]) -> Problem:
     found = re.search(r"'(.*)'", message)
     name = found[1] if found else message
-    hint = _key_hint(name, tuple(keys))
+    hint = _hint_at_key(name, tuple(keys))
     return Problem(f"${{{name}}} names no key of the config", where=where, hint=hint)
 
 
-def _resolver_failed(message: str, where: str) -> Problem:
+def _explain_failed_resolver(message: str, where: str) -> Problem:
     if message.startswith("Recursive interpolation"):
         hint = "follow the ${...} of this key: they come back to it"
         return Problem("refers to itself", where=where, hint=hint)
@@ -250,7 +250,7 @@ def _resolver_failed(message: str, where: str) -> Problem:
     return Problem(found[1].strip() if found else message, where=where)
 
 
-def _without_key_lines(text: str) -> str:
+def _drop_key_lines(text: str) -> str:
     """The message without OmegaConf's trailing `full_key:` and `object_type=`."""
     lines = text.strip().splitlines()
     kept = [
@@ -272,7 +272,7 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
     return same_tail[0] if len(same_tail) == 1 else slip_of(key, known)
 
 
-def _key_hint(name: str, keys: tuple[str, ...]) -> str:
+def _hint_at_key(name: str, keys: tuple[str, ...]) -> str:
     found = nearest_key(name, keys)
     if found:
         return f"did you mean `{found}`?"
@@ -280,7 +280,7 @@ def _key_hint(name: str, keys: tuple[str, ...]) -> str:
 
 
 # ------------------------------------------------------------------ config groups
-def _missing_choice(
+def _explain_choice(
     error: MissingConfigException, where: str, overrides: Sequence[str]
 ) -> Problem:
     options = tuple(error.options or ())
@@ -313,7 +313,7 @@ def _chooses(override: str, group: str, choice: str) -> bool:
 
 
 # --------------------------------------------------------------------- overrides
-def _override_problem(
+def _explain_override(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:
     for shape, explain in _OVERRIDES:
@@ -333,7 +333,7 @@ def _is_unlisted(found: re.Match[str]) -> bool:
     return "No match in the defaults list" in found.string
 
 
-def _not_overridden(
+def _explain_unknown_key(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"]
@@ -342,7 +342,7 @@ def _not_overridden(
         hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
         return Problem("is not in the defaults list", where=where, hint=hint)
     if "/" in key:
-        return _unknown_group(key, where, groups)
+        return _name_unknown_group(key, where, groups)
     near = nearest_key(key, [*keys, *groups])
     hint = f"write `++{key}=...` to add it"
     if near:
@@ -350,7 +350,7 @@ def _not_overridden(
     return Problem("there is no such key", where=where, hint=hint)
 
 
-def _already_there(
+def _explain_addition(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"]
@@ -358,7 +358,7 @@ def _already_there(
     return Problem("`+` adds, but it is there already", f"override +{key}", hint=hint)
 
 
-def _not_deleted(
+def _explain_removal(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"]
@@ -369,25 +369,25 @@ def _not_deleted(
     return Problem("`~` removes, but it is not there", f"override ~{key}", hint=hint)
 
 
-def _no_such_group(
+def _explain_missing_group(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
-    return _unknown_group(found["key"], f"override {found['text']}", groups)
+    return _name_unknown_group(found["key"], f"override {found['text']}", groups)
 
 
-def _unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:
+def _name_unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:
     hint = did_you_mean(key, groups, "groups")
     return Problem(f"there is no config group `{key}`", where=where, hint=hint)
 
 
-def _swept(
+def _explain_sweep(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     message = "is a Hydra sweep, and a config has one value for a key"
     return Problem(message, where=f"override {found['text']}", hint=_LIST_OR_SWEEP)
 
 
-def _chosen_twice(
+def _explain_second_choice(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"] or found["again"]
@@ -395,7 +395,7 @@ def _chosen_twice(
     return Problem("is chosen more than once", where=f"group {key}", hint=hint)
 
 
-def _not_chosen(
+def _explain_missing_choice(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"]
@@ -404,7 +404,7 @@ def _not_chosen(
     return Problem(message, f"group {key}", hint=hint)
 
 
-def _forced_group(
+def _explain_forced_group(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     bare = found["text"].lstrip("+")
@@ -413,14 +413,14 @@ def _forced_group(
 
 
 _OVERRIDES: Final = (
-    (_NOT_OVERRIDDEN, _not_overridden),
-    (_NO_APPEND, _already_there),
-    (_NO_DELETE, _not_deleted),
-    (_NO_GROUP, _no_such_group),
-    (_AMBIGUOUS, _swept),
-    (_SWEPT, _swept),
-    (_MULTIPLE, _chosen_twice),
-    (_MUST_CHOOSE, _not_chosen),
-    (_FORCED_GROUP, _forced_group),
+    (_NOT_OVERRIDDEN, _explain_unknown_key),
+    (_NO_APPEND, _explain_addition),
+    (_NO_DELETE, _explain_removal),
+    (_NO_GROUP, _explain_missing_group),
+    (_AMBIGUOUS, _explain_sweep),
+    (_SWEPT, _explain_sweep),
+    (_MULTIPLE, _explain_second_choice),
+    (_MUST_CHOOSE, _explain_missing_choice),
+    (_FORCED_GROUP, _explain_forced_group),
 )
 """How Hydra refuses an override, and what is said of it."""

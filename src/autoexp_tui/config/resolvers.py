@@ -69,11 +69,13 @@ def register_resolvers(environment: Environment, now: float) -> None:
     OmegaConf.register_new_resolver("oc.eval", evaluate, replace=True)
     OmegaConf.register_new_resolver("now", moment.strftime, replace=True)
     for name, helper in HELPERS.items():
-        OmegaConf.register_new_resolver(name, partial(_helped, helper), replace=True)
+        OmegaConf.register_new_resolver(
+            name, partial(_call_helper, helper), replace=True
+        )
 
 
-def _helped(helper: Helper, *values: object) -> object:
-    return helper(*map(_plain, values))
+def _call_helper(helper: Helper, *values: object) -> object:
+    return helper(*map(_to_plain, values))
 
 
 def evaluate(expression: object, *operands: object) -> object:
@@ -83,7 +85,7 @@ def evaluate(expression: object, *operands: object) -> object:
         ValueError: the expression is refused or fails; it is named with its operands.
     """
     _refuse_mixed(str(expression))
-    names = {f"_{at}": _plain(value) for at, value in enumerate(operands)}
+    names = {f"_{at}": _to_plain(value) for at, value in enumerate(operands)}
     try:
         value = compile_expression(str(expression)).evaluate(names)
     except (ValueError, ArithmeticError, TypeError, LookupError) as error:
@@ -105,7 +107,7 @@ def _refuse_mixed(expression: str) -> None:
         )
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, DictConfig | ListConfig):
         return OmegaConf.to_container(value, resolve=True)
     return value

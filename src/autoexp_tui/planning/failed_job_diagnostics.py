@@ -101,12 +101,12 @@ class UnmadeJobs:
         """Everything that is wrong with a job, as far as that can be told."""
         try:
             self._looked += 1
-            found = self._of_config(at) if self._looked <= MOST_FAILED else ()
-            return (*found, *self._of_conditions(at))
+            found = self._check_config(at) if self._looked <= MOST_FAILED else ()
+            return (*found, *self._check_conditions(at))
         except DroppedJob:
             return ()
 
-    def _of_conditions(self, at: int) -> Sequence[Problem]:
+    def _check_conditions(self, at: int) -> Sequence[Problem]:
         point = self._world.families.points[at]
         values = Values(self._world, at)
         reader = ConditionReader(AsWritten(values), self._parser, values.check_base)
@@ -115,27 +115,27 @@ class UnmadeJobs:
         return reader.problems
 
     # ------------------------------------------------------------------- config
-    def _of_config(self, at: int) -> Sequence[Problem]:
+    def _check_config(self, at: int) -> Sequence[Problem]:
         """What is wrong with the config.
 
         Raises:
             DroppedJob: a filter says no to the job.
         """
         point = self._world.families.points[at]
-        parts = self._parts(at)
-        view = self._composed(point, parts)
+        parts = self._substitute(at)
+        view = self._compose_certain(point, parts)
         if view is None:
             return parts.problems
         self._check_filters(point, view)
-        draft = self._draft(at, point)
+        draft = self._make_draft(at, point)
         return [
             *parts.problems,
-            *_faults_of_name(view, called(point)),
-            *self._faults_of_own(draft, view, parts),
+            *_check_name(view, called(point)),
+            *self._check_own_references(draft, view, parts),
             *self._ending.faults(draft, view, parts.doubtful),
         ]
 
-    def _parts(self, at: int) -> _Parts:
+    def _substitute(self, at: int) -> _Parts:
         parts = _Parts()
         point = self._world.families.points[at]
         before = Before(Values(self._world, at), parts.mount, self._base_is_a_key)
@@ -154,7 +154,7 @@ class UnmadeJobs:
         parts.doubtful |= set(map(plain_key, parts.unfinished))
         return parts
 
-    def _composed(self, point: SweepPoint, parts: _Parts) -> ConfigView | None:
+    def _compose_certain(self, point: SweepPoint, parts: _Parts) -> ConfigView | None:
         """The config, without what is in doubt; None: it does not compose."""
         made = self._writer.write(
             {f"++{MOUNT}.r{at}": literal(one) for at, one in enumerate(parts.mounted)}
@@ -163,14 +163,14 @@ class UnmadeJobs:
         label = called(point)
         parts.problems += (replace(one, job=label) for one in made.errors)
         parts.doubtful |= made.doubtful
-        texts = {**made.texts, **dict(self._missing(parts.doubtful))}
+        texts = {**made.texts, **dict(self._mark_missing(parts.doubtful))}
         try:
             return self._compose(point, texts)
         except FAULTS as error:
             parts.problems += problems_of(error, "", label)
         return None
 
-    def _missing(self, keys: Collection[str]) -> Iterator[tuple[str, str]]:
+    def _mark_missing(self, keys: Collection[str]) -> Iterator[tuple[str, str]]:
         for key in sorted(keys):
             is_ours = key in NOT_OVERRIDES or not is_key(key)
             if not is_ours and not self._writer.selects(key):
@@ -181,7 +181,7 @@ class UnmadeJobs:
         mounts = mounts_of(point.stage, point.index, family, self._base)
         return self._composer.compose(tuple(texts.values()), mounts)
 
-    def _draft(self, at: int, point: SweepPoint) -> Draft:
+    def _make_draft(self, at: int, point: SweepPoint) -> Draft:
         nobody = nobody_yet(point, self._world.families.family(point.index))
         return Draft(at, point, nobody, (), (), {})
 
@@ -193,7 +193,7 @@ class UnmadeJobs:
                 ):
                     raise DroppedJob(mark)
 
-    def _faults_of_own(
+    def _check_own_references(
         self, draft: Draft, view: ConfigView, parts: _Parts
     ) -> Iterator[Problem]:
         """References to the job itself that stand for nothing."""
@@ -209,7 +209,7 @@ class UnmadeJobs:
                         continue
 
 
-def _faults_of_name(view: ConfigView, label: str) -> Iterator[Problem]:
+def _check_name(view: ConfigView, label: str) -> Iterator[Problem]:
     try:
         written_name(view)
     except CannotCompose as error:
