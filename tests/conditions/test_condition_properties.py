@@ -9,7 +9,7 @@ from typing import TypeAlias
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from autoexp_tui.conditions.conditions import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,

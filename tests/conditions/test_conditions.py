@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.conditions import EvalContext, evaluate, needs, wake_at
-from autoexp_tui.conditions.fact_keys import log_key
+from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
@@ -129,7 +128,7 @@ def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(state: JobState) -> N
     assert says(JobStateIs(jobs=("w",), state="COMPLETED"), absent) == held
     assert says(MetadataIs(key="k", job="w", value=1), absent) == held
     log = LogPattern(log_path="/l", pattern="x", writer="w")
-    assert says(log, absent | {log_key(log): LogFound(files=1)}) == held
+    assert says(log, absent | {log.key: LogFound(files=1)}) == held
     metric = MetricIs(name="loss", job="w", value=1.0)
     assert says(metric, absent) == (Result.WAIT, "metric_held")
     assert says(Not(condition=metric), absent) == (Result.WAIT, "metric_held")

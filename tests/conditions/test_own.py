@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.bindings import bind
-from autoexp_tui.conditions.conditions import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make, says
 from autoexp_tui.conditions.kinds import Composite, Not, OwnCondition
 from autoexp_tui.model.facts import FactKey, FactValue, FileText, JobKey, TextKey

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.conditions.conditions import evaluate
-from autoexp_tui.conditions.fact_keys import log_key
+from autoexp_tui.conditions.base import EvalContext, evaluate
 from autoexp_tui.conditions.kinds import FileContent, FileExists, LogPattern
-from autoexp_tui.conditions.verdicts import EvalContext
 from autoexp_tui.model.facts import (
     Fact,
     FactKey,
@@ -150,7 +148,7 @@ def test_a_text_that_was_there_does_not_count(
 
 def found(facts: OutsideFacts, path: Path, skip: tuple[tuple[int, int], ...]) -> int:
     spec = LogPattern(log_path=str(path), pattern="ready", skip=skip)
-    value = facts.observe(log_key(spec)).value
+    value = facts.observe(spec.key).value
     assert isinstance(value, LogFound)
     return value.matched
 

@@ -29,15 +29,15 @@ from autoexp_tui.actions.kinds import (
 )
 from autoexp_tui.actions.orders import order_end, order_finish
 from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
-from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fields
-from autoexp_tui.conditions.conditions import (
+from autoexp_tui.conditions.base import (
     UNTIMED,
     EvalContext,
     evaluate,
     needs,
     wake_at,
 )
-from autoexp_tui.conditions.limits import limits_attempts
+from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fields
+from autoexp_tui.conditions.kinds import limits_attempts
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import Desk

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
+from autoexp_tui.conditions.base import EvalContext, describe, evaluate, needs
 from autoexp_tui.conditions.bindings import RefusedValue, bind
-from autoexp_tui.conditions.conditions import EvalContext, describe, evaluate, needs
 from autoexp_tui.conditions.kinds import (
     Condition,
     FileContent,

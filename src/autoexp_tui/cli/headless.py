@@ -23,13 +23,13 @@ from autoexp_tui.cli.job_reasons import (
     why_of,
 )
 from autoexp_tui.cli.leave import go_dark, place_of
+from autoexp_tui.conditions.unmet import asks, is_doomed, stuck
 from autoexp_tui.engine.joined import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.openness import is_acting
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, JobState
-from autoexp_tui.model.unmet import asks, is_doomed, stuck
 from autoexp_tui.model.verdicts import Why
 from autoexp_tui.model.wording import clock_time, plural, sentence, wakes
 from autoexp_tui.text.sanitize import clean

@@ -6,10 +6,11 @@ import operator
 import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from autoexp_tui.conditions.kinds import Op
 from autoexp_tui.model.scalars import Scalar
+
+Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
 
 _NUMBER: Final = re.compile(
     r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf|infinity)",

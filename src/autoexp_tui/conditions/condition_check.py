@@ -13,10 +13,9 @@ from fnmatch import fnmatch
 from operator import is_
 
 from autoexp_tui.actions.kinds import Restart as RestartAction
+from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
-from autoexp_tui.conditions.conditions import EvalContext, evaluate, needs, wake_at
-from autoexp_tui.conditions.fact_keys import log_key
-from autoexp_tui.conditions.judging_files import is_found
+from autoexp_tui.conditions.files import is_found
 from autoexp_tui.conditions.kinds import (
     Composite,
     Condition,
@@ -79,7 +78,7 @@ class Look:
             return self._judged(bound, facts)
         verdict = self._judged(bound, _Unfound(facts, old, self.desk.now.lived))
         if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
-            return Verdict(Result.WAIT, old[log_key(bound)])
+            return Verdict(Result.WAIT, old[bound.key])
         return verdict
 
     def cancel(self, spec: Condition) -> Verdict:
@@ -96,7 +95,7 @@ class Look:
         if not doubts:
             return verdict
         if isinstance(bound, LogPattern):
-            return Verdict(Result.WAIT, doubts[log_key(bound)])
+            return Verdict(Result.WAIT, doubts[bound.key])
         return self._judged(bound, _Without(self.desk, doubts, self.desk.now))
 
     def latch(self) -> None:
@@ -105,8 +104,8 @@ class Look:
             bound = self._bound(spec)[0]
             old = {} if bound is None else dict(self._old(bound))
             for part in () if bound is None else logs_in(bound):
-                if log_key(part) not in old:
-                    self._latch(log_key(part))
+                if part.key not in old:
+                    self._latch(part.key)
 
     def _latch(self, key: LogKey) -> None:
         fact, name = self.desk.get(key), latch_of(key)
@@ -174,12 +173,12 @@ class Look:
         for part in logs_in(bound):
             reason = _may_not_count(self.desk, part)
             if reason is not None:
-                yield log_key(part), reason
+                yield part.key, reason
 
     def _old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
         """Finds in logs that were there before this session's first run of the job."""
         for part in logs_in(bound):
-            key = log_key(part)
+            key = part.key
             writer = self.desk.state.jobs.get(part.writer)
             if writer is None or key not in self.keys or not _is_to_begin(writer):
                 continue

@@ -15,13 +15,15 @@ engine.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from typing import Final, Protocol, TypeVar, cast, get_args
+from typing import Final, Literal, Protocol, TypeVar, cast, get_args
 
-from autoexp_tui.conditions.kinds import OwnCondition
+from autoexp_tui.conditions.base import ConditionBase, EvalContext, NameJobs, said
 from autoexp_tui.model.facts import Fact, FactKey, Facts, OutsideKey
+from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.verdicts import Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
@@ -93,12 +95,36 @@ def make(class_path: str, fields: Mapping[str, object]) -> OwnClass:
         raise OwnFailed(_words(error)) from error
 
 
-def own_needs(spec: OwnCondition, job: str) -> frozenset[FactKey]:
-    """What it needs; nothing when it cannot say."""
-    try:
-        return _needs(spec, job)
-    except OwnFailed:
-        return frozenset()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCondition(ConditionBase):
+    """A class of the user's, made of `fields`: `pkg.mod:Class`."""
+
+    kind: Literal["own"] = "own"
+    class_path: str
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        try:
+            yield from _needs(self, job)
+        except OwnFailed:
+            return
+
+    def name_object(self) -> str:
+        return self.class_path
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return self.class_path.rpartition(":")[2]
+
+    def sources(self) -> Iterator[str]:
+        yield f"what {self.class_path} asks for"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        return said(own_verdict(self, facts, now.utc, ctx.job))
+
+    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+        at = own_wake(self, facts, now.utc, ctx.job)
+        if at is not None:
+            yield now.lived_of(at)
 
 
 def own_verdict(spec: OwnCondition, facts: Facts, now: float, job: str) -> Verdict:

@@ -1,156 +1,70 @@
-"""What a job may wait for, or be ended by: every condition that a config can ask for.
+"""Every condition that a config can ask for: the one table of them, and their joints.
 
-`kind` tells members of the union apart in the journal and the manifest.
+`kind` tells members of the union apart in the journal and the manifest. A new condition
+is a class in a module of its own, and a line here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, Self, TypeAlias
 
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.conditions.approval import Approval
+from autoexp_tui.conditions.base import (
+    UNKNOWN,
+    ConditionBase,
+    EvalContext,
+    NameJobs,
+    all_moments,
+    all_of,
+    describe,
+    evaluate,
+    first,
+    say_fail,
+    say_pass,
+    say_wait,
+    subject_of,
+)
+from autoexp_tui.conditions.command import CommandPasses
+from autoexp_tui.conditions.comparing import Op
+from autoexp_tui.conditions.custom_conditions import OwnCondition
+from autoexp_tui.conditions.files import (
+    FileCondition,
+    FileContent,
+    FileExists,
+    LogPattern,
+)
+from autoexp_tui.conditions.jobs import JobStateIs, MaxAttempts
+from autoexp_tui.conditions.timing import Cooldown, TimeReached
+from autoexp_tui.conditions.values import MetadataIs, MetricIs
+from autoexp_tui.model.facts import FactKey, Facts
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.verdicts import Result, Verdict
 
-Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
+__all__ = [
+    "Approval",
+    "CommandPasses",
+    "Composite",
+    "Condition",
+    "ConditionBase",
+    "Cooldown",
+    "FileContent",
+    "FileExists",
+    "JobStateIs",
+    "LogPattern",
+    "MaxAttempts",
+    "MetadataIs",
+    "MetricIs",
+    "Not",
+    "Op",
+    "OwnCondition",
+    "TimeReached",
+    "limits_attempts",
+]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionBase:
-    """The fields that every condition has."""
-
-    timeout_seconds: float | None = None
-    """FAIL after this long in WAITING, not counting time without an engine."""
-    blocking: bool = True
-    """False: a FAIL or WAIT of this one does not hold the job back, only shows."""
-    description: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileExists(ConditionBase):
-    """A path, or any match of a glob, exists (and is large enough)."""
-
-    kind: Literal["file_exists"] = "file_exists"
-    path: str
-    glob: bool = False
-    min_size: int = 0
-    """Bytes."""
-    writer: str = ""
-    """The job that writes it, when planning knows: lets a doomed wait be found."""
-    fresh: bool = True
-    """Whether what an earlier attempt left does not count when the writer begins
-    anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileContent(ConditionBase):
-    """A file's text contains, or matches, `pattern`."""
-
-    kind: Literal["file_content"] = "file_content"
-    path: str
-    pattern: str
-    mode: Literal["contains", "regex"] = "contains"
-    writer: str = ""
-    fresh: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataIs(ConditionBase):
-    """A job's logged metadata compares to a value; numbers compare as numbers."""
-
-    kind: Literal["metadata"] = "metadata"
-    key: str
-    """The metadata key (`base.` and `{runtime...}` forms are lowered by planning)."""
-    job: str = ""
-    """Empty: the job that has the condition."""
-    op: Op | Literal["known"] = "=="
-    """`known`: whatever the value is."""
-    value: Scalar = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricIs(ConditionBase):
-    """A job's last observed metric compares to a value, after a step."""
-
-    kind: Literal["metric"] = "metric"
-    name: str
-    job: str = ""
-    op: Op = "<"
-    value: float
-    after_step: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobStateIs(ConditionBase):
-    """Every named job is in a state; FAILs when one ended for good otherwise."""
-
-    kind: Literal["job_state"] = "job_state"
-    jobs: tuple[str, ...]
-    state: str
-    """One of ours, or a raw one of Slurm's that means FAILED with that cause."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPasses(ConditionBase):
-    """A command, run without a shell, exits 0."""
-
-    kind: Literal["command"] = "command"
-    command: tuple[str, ...]
-    timeout: float = 30.0
-    """Seconds for one run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogPattern(ConditionBase):
-    """A regex is found in a log (or all logs of a glob), in new bytes only."""
-
-    kind: Literal["log_pattern"] = "log_pattern"
-    log_path: str
-    pattern: str
-    glob: bool = False
-    check_mode: Literal["any", "all"] = "any"
-    tail_bytes: int = 1 << 20
-    """How much of a file that was there before is read at the first look."""
-    writer: str = ""
-    """The job that writes it, when planning knows: lets a doomed wait be found."""
-    skip: tuple[tuple[int, int], ...] = ()
-    """Set while jobs run: (inode, bytes) of texts that earlier attempts left."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeReached(ConditionBase):
-    """Seconds since WAITING was entered have passed, or a moment is reached."""
-
-    kind: Literal["time"] = "time"
-    after_seconds: float | None = None
-    at: float | None = None
-    """UTC, seconds since the epoch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(ConditionBase):
-    """A person says yes; bound to what will be done."""
-
-    kind: Literal["approval"] = "approval"
-    prompt: str = ""
-    show_files: tuple[str, ...] = ()
-    """Files whose text is shown with the prompt, when they exist."""
-    on_timeout: Literal["hold", "reject"] = "hold"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaxAttempts(ConditionBase):
-    """The job has had fewer attempts than this."""
-
-    kind: Literal["max_attempts"] = "max_attempts"
-    max_attempts: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cooldown(ConditionBase):
-    """So many seconds have passed since this action last fired for this job."""
-
-    kind: Literal["cooldown"] = "cooldown"
-    cooldown_seconds: float
+_NAMED: Final = 4
+"""Parts that a line names before it counts the rest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,6 +75,74 @@ class Composite(ConditionBase):
     mode: Literal["all", "any"] = "all"
     conditions: tuple[Condition, ...]
 
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        for part in self.conditions:
+            yield from part.keys(job, action)
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        joint = " and " if self.mode == "all" else " or "
+        return joint.join(subject_of(part, name_jobs) for part in self.conditions)
+
+    def sources(self) -> Iterator[str]:
+        for part in self.conditions:
+            yield from part.sources()
+
+    def jobs_waited_for(self) -> Iterator[str]:
+        for part in self.conditions:
+            yield from part.jobs_waited_for()
+
+    def with_writers(self, owner: Callable[[str], str]) -> Self:
+        parts = tuple(part.with_writers(owner) for part in self.conditions)
+        return replace(self, conditions=parts)
+
+    def awaited_files(self) -> Iterator[FileCondition]:
+        for part in self.conditions:
+            yield from part.awaited_files()
+
+    def name_object(self) -> str:
+        joint = " and " if self.mode == "all" else " or "
+        return joint.join(describe(part) for part in self.conditions)
+
+    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+        for part in self.conditions:
+            yield from all_moments(part, facts, now, ctx)
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        verdicts = [evaluate(part, facts, now, ctx) for part in self._deciding_parts()]
+        if self.mode == "all":
+            what = _list_parts(self._deciding_parts())
+            holds = say_pass("all_hold", count=len(verdicts), what=what)
+            return all_of(verdicts, holds)
+        return first(verdicts, Result.PASS) or _judge_none_passed(verdicts)
+
+    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        for_good = [
+            part.holds_for_good(facts, now, ctx)
+            for part in self._deciding_parts()
+            if evaluate(part, facts, now, ctx).result is Result.PASS
+        ]
+        return (all if self.mode == "all" else any)(for_good)
+
+    def _deciding_parts(self) -> Sequence[Condition]:
+        """Parts that do not block do not count, unless none does."""
+        blocking = [part for part in self.conditions if part.blocking]
+        return blocking or self.conditions
+
+
+def _list_parts(parts: Sequence[Condition]) -> str | None:
+    """What holds, as far as a line has room for it."""
+    named = [describe(part) for part in parts[:_NAMED]]
+    more = len(parts) - len(named)
+    return ", ".join([*named, *([f"{more} more"] if more else [])]) or None
+
+
+def _judge_none_passed(verdicts: list[Verdict]) -> Verdict:
+    """None passes: an unknown one may yet, then one that waits, else all failed."""
+    waiting = [verdict for verdict in verdicts if verdict.result is Result.WAIT]
+    unknown = [verdict for verdict in waiting if verdict.why.code in UNKNOWN]
+    none = say_fail("none_holds", count=len(verdicts))
+    return next(iter(unknown + waiting + verdicts), none)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Not(ConditionBase):
@@ -169,14 +151,42 @@ class Not(ConditionBase):
     kind: Literal["not"] = "not"
     condition: Condition
 
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield from self.condition.keys(job, action)
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCondition(ConditionBase):
-    """A class of the user's, made of `fields`: `pkg.mod:Class`."""
+    def subject(self, name_jobs: NameJobs) -> str:
+        return f"not {subject_of(self.condition, name_jobs)}"
 
-    kind: Literal["own"] = "own"
-    class_path: str
-    fields: Mapping[str, object] = field(default_factory=dict)
+    def sources(self) -> Iterator[str]:
+        yield from self.condition.sources()
+
+    def jobs_waited_for(self) -> Iterator[str]:
+        yield from self.condition.jobs_waited_for()
+
+    def with_writers(self, owner: Callable[[str], str]) -> Self:
+        return replace(self, condition=self.condition.with_writers(owner))
+
+    def awaited_files(self) -> Iterator[FileCondition]:
+        yield from self.condition.awaited_files()
+
+    def name_object(self) -> str:
+        return f"not {describe(self.condition)}"
+
+    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+        yield from all_moments(self.condition, facts, now, ctx)
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        inner = evaluate(self.condition, facts, now, ctx)
+        if inner.result is Result.WAIT and inner.why.code in UNKNOWN:
+            return inner
+        what = describe(self.condition)
+        if inner.result is Result.PASS:
+            for_good = self.condition.holds_for_good(facts, now, ctx)
+            return (say_fail if for_good else say_wait)("is_so", what=what)
+        return say_pass("not_so", what=what)
+
+    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        return evaluate(self.condition, facts, now, ctx).result is Result.FAIL
 
 
 Condition: TypeAlias = (
@@ -195,3 +205,16 @@ Condition: TypeAlias = (
     | Composite
     | Not
 )
+
+
+def limits_attempts(conditions: Iterable[Condition]) -> bool:
+    """Whether one of the conditions, all of which must pass, counts attempts."""
+    return any(
+        isinstance(one, MaxAttempts)
+        or (
+            isinstance(one, Composite)
+            and one.mode == "all"
+            and limits_attempts(one.conditions)
+        )
+        for one in conditions
+    )

@@ -15,6 +15,7 @@ from typing import assert_never
 
 from autoexp_tui.actions.restarts import avoiding
 from autoexp_tui.conditions.bindings import bind
+from autoexp_tui.conditions.files import FileCondition, awaited_of
 from autoexp_tui.effects.effects import (
     AddJob,
     AppendText,
@@ -58,11 +59,10 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.done import work_of
 from autoexp_tui.model.errors import AutoexpError, os_reason
 from autoexp_tui.model.facts import CommandKey, Fact, FileStat, Matches, OutsideKey
-from autoexp_tui.model.freshness import Awaited, FileIdentity, awaited_of
+from autoexp_tui.model.freshness import FileIdentity
 from autoexp_tui.model.observations import Observation
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
-from autoexp_tui.scheduling.freshness import key_of
 from autoexp_tui.telemetry.metric_files import locate_files
 
 PROBE_SECONDS = 2.0
@@ -116,7 +116,7 @@ class Dispatcher:
     """Submission under way -> the file system that it is prepared on."""
     _crowd: Counter[str] = field(default_factory=Counter)
     """File system -> submissions under way on it."""
-    _awaited: Mapping[str, Sequence[Awaited]] = field(default_factory=dict)
+    _awaited: Mapping[str, Sequence[FileCondition]] = field(default_factory=dict)
     """Job -> what others wait for that it writes."""
     _awaited_for: Plan | None = None
     _looking: dict[str, float] = field(default_factory=dict)
@@ -506,7 +506,7 @@ class Dispatcher:
         found = [
             bind(part, value, state.jobs)[0] for part in self._awaited.get(job, ())
         ]
-        keys: list[OutsideKey] = [key_of(part) for part in found if part is not None]
+        keys: list[OutsideKey] = [part.file_key for part in found if part is not None]
         return list(dict.fromkeys(keys))
 
     def _send_move(self, effect_id: str, move: MoveCheckpoint) -> None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from autoexp_tui.conditions.places import Places
 from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.ids import digest
-from autoexp_tui.model.places import Places
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
 from autoexp_tui.planning.validate import (

@@ -8,25 +8,14 @@ is another file. Identities are compared, never clocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from autoexp_tui.conditions.kinds import (
-    Composite,
-    Condition,
-    FileContent,
-    FileExists,
-    LogPattern,
-    Not,
-)
 from autoexp_tui.model.states import JobState, Outcome
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.specs import JobSpec
     from autoexp_tui.model.state import Attempt, JobRecord
-
-Awaited: TypeAlias = FileExists | FileContent | LogPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,36 +80,3 @@ def logs_are_old(job: JobRecord) -> bool:
     """Whether its log is still that of an attempt which the next does not continue."""
     newest = job.attempt
     return begins_anew(job) or (newest is not None and newest.anew and newest.run < 0)
-
-
-# -------------------------------------------------------------------- followers
-def awaited_of(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[Awaited]]:
-    """Job -> what others wait for that it writes."""
-    found: dict[str, list[Awaited]] = {}
-    for spec in jobs:
-        for part in awaited_by(spec):
-            found.setdefault(part.writer, []).append(part)
-    return found
-
-
-def awaited_by(spec: JobSpec) -> Iterator[Awaited]:
-    """What a job waits for that others write, where it must be of their attempt."""
-    for condition in (*spec.start_conditions, *spec.cancel_conditions):
-        for part in _files_in(condition):
-            if part.writer != spec.name:
-                yield part
-
-
-def _files_in(spec: Condition) -> Iterator[Awaited]:
-    match spec:
-        case FileExists() | FileContent() if spec.writer and spec.fresh:
-            yield spec
-        case LogPattern() if spec.writer:
-            yield spec
-        case Composite():
-            for part in spec.conditions:
-                yield from _files_in(part)
-        case Not():
-            yield from _files_in(spec.condition)
-        case _:
-            pass

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
+from autoexp_tui.conditions.places import Places
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.masking import MaskRules, is_secret_key, mask_rules
-from autoexp_tui.model.places import Places
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import (
     Edge,

@@ -25,8 +25,8 @@ from autoexp_tui.conditions.kinds import (
     MetricIs,
     Not,
     TimeReached,
+    limits_attempts,
 )
-from autoexp_tui.conditions.limits import limits_attempts
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_words
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent

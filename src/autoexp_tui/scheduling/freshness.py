@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autoexp_tui.actions.orders import order_effect
-from autoexp_tui.conditions.kinds import FileContent, LogPattern
 from autoexp_tui.effects.effects import LookAtFiles
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import Desk
-from autoexp_tui.model.facts import GlobKey, StatKey
-from autoexp_tui.model.freshness import Awaited, FileIdentity, SetAside, awaits_look
+from autoexp_tui.model.freshness import FileIdentity, SetAside, awaits_look
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.verdicts import why
 from autoexp_tui.model.wording import spell_float
@@ -27,13 +25,6 @@ def is_to_wait(desk: Desk, job: JobRecord) -> bool:
         reason = why("held_by_files")
         desk.draft.emit(events.WaitExplained(job=job.name, why=reason))
     return True
-
-
-def key_of(part: Awaited) -> StatKey | GlobKey:
-    """What tells which files lie there."""
-    path = part.log_path if isinstance(part, LogPattern) else part.path
-    is_glob = not isinstance(part, FileContent) and part.glob
-    return GlobKey(path) if is_glob else StatKey(path)
 
 
 def looked(desk: Desk, look: LookAtFiles, files: Sequence[FileIdentity]) -> None:

@@ -6,10 +6,10 @@ import pytest
 
 from autoexp_tui.cockpit.render.status_style import FACES, Look, look_of
 from autoexp_tui.conditions.kinds import Approval, FileExists
+from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord
 from autoexp_tui.model.states import JobState
-from autoexp_tui.model.unmet import unmet
 from autoexp_tui.model.verdicts import Result, why
 
 

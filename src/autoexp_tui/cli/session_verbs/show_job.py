@@ -103,7 +103,7 @@ def _format(value: float | str) -> str:
 def _conditions(
     role: str, specs: Sequence[Condition], statuses: Statuses, sight: Sight
 ) -> Iterator[tuple[str, str]]:
-    from autoexp_tui.conditions.describe import describe
+    from autoexp_tui.conditions.base import describe
 
     for index, (spec, status) in enumerate(zip(specs, statuses, strict=False), 1):
         verdict = _describe_status(status, sight.now)
@@ -206,7 +206,7 @@ def job_json(job: JobRecord, sight: Sight) -> dict[str, object]:
 def _conditions_json(
     specs: Sequence[Condition], statuses: Statuses, sight: Sight
 ) -> list[dict[str, object]]:
-    from autoexp_tui.conditions.describe import describe
+    from autoexp_tui.conditions.base import describe
 
     now = sight.now
     return [

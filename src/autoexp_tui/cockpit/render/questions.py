@@ -32,9 +32,8 @@ from autoexp_tui.cockpit.state.kill_cost import (
 )
 from autoexp_tui.cockpit.state.parameters import spell
 from autoexp_tui.cockpit.state.subjects import condition_subject
-from autoexp_tui.conditions.kinds import LogPattern
+from autoexp_tui.conditions.files import awaited_by
 from autoexp_tui.model import resubmission as revival
-from autoexp_tui.model.freshness import awaited_by
 from autoexp_tui.model.states import BEGUN, NOT_STARTED
 from autoexp_tui.model.wording import plural
 from autoexp_tui.model.wording import size as spell_size
@@ -236,10 +235,12 @@ def _followers(
     if found:
         yield (Span("Wait for what it writes, and will read:", "accent"),)
     for follower, part in found:
-        path = part.log_path if isinstance(part, LogPattern) else part.path
         yield line(
             Span(f"  {outside(follower.name)}"),
-            Span(f"  {condition_subject(part, session)}  {outside(path)}", "muted"),
+            Span(
+                f"  {condition_subject(part, session)}  {outside(part.watched_path)}",
+                "muted",
+            ),
         )
 
 

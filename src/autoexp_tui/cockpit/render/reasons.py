@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from autoexp_tui.cockpit.render.numbers import moment
 from autoexp_tui.cockpit.render.spans import outside, shorten_middle
 from autoexp_tui.cockpit.render.status_style import Look, never_came
+from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.states import Cause
-from autoexp_tui.model.unmet import unmet
 from autoexp_tui.model.verdicts import Why
 from autoexp_tui.model.wording import (
     cause_of_end,

@@ -33,8 +33,8 @@ from autoexp_tui.cockpit.state.parameters import (
     varying,
 )
 from autoexp_tui.cockpit.state.time_limit_forecast import NO_CUTS, Cuts, cut_words
+from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.states import Cause
-from autoexp_tui.model.unmet import unmet
 from autoexp_tui.model.wording import plural, short
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from autoexp_tui.cockpit.render.spans import (
 )
 from autoexp_tui.cockpit.render.status_style import FACES, Look, tally
 from autoexp_tui.cockpit.state.parameters import Parameter, described
-from autoexp_tui.model.unmet import unmet
+from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.wording import clock_time, duration, plural
 
 if TYPE_CHECKING:

@@ -5,20 +5,10 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Final
 
-from autoexp_tui.conditions.kinds import (
-    Composite,
-    Condition,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MetadataIs,
-    MetricIs,
-    Not,
-)
+from autoexp_tui.conditions.kinds import Condition
 
 _RUNTIME: Final = re.compile(r"\{runtime\.([^{}]+)\}")
 
@@ -46,34 +36,11 @@ class Places:
 
     def with_writers(self, condition: Condition) -> Condition:
         """The condition with the job that writes its file or log, where known."""
-        match condition:
-            case FileExists() | FileContent():
-                return replace(condition, writer=self.owner(condition.path))
-            case LogPattern():
-                return replace(condition, writer=self.owner(condition.log_path))
-            case Composite():
-                inner = tuple(self.with_writers(c) for c in condition.conditions)
-                return replace(condition, conditions=inner)
-            case Not():
-                return replace(
-                    condition, condition=self.with_writers(condition.condition)
-                )
-        return condition
+        return condition.with_writers(self.owner)
 
     def waited_for(self, condition: Condition) -> Iterator[str]:
         """The jobs whose progress a condition looks at; names may repeat."""
-        match condition:
-            case JobStateIs():
-                yield from condition.jobs
-            case MetadataIs() | MetricIs():
-                yield condition.job
-            case FileExists() | FileContent() | LogPattern():
-                yield condition.writer
-            case Composite():
-                for inner in condition.conditions:
-                    yield from self.waited_for(inner)
-            case Not():
-                yield from self.waited_for(condition.condition)
+        yield from condition.jobs_waited_for()
         for path in _runtime_paths(condition):
             yield self._job_of(path)
 

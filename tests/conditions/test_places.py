@@ -17,7 +17,7 @@ from autoexp_tui.conditions.kinds import (
     MetricIs,
     Not,
 )
-from autoexp_tui.model.places import Places
+from autoexp_tui.conditions.places import Places
 
 PLACES = Places(
     [

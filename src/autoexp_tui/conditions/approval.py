@@ -1,0 +1,66 @@
+"""The condition that a person says yes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from autoexp_tui.conditions.base import (
+    ConditionBase,
+    EvalContext,
+    NameJobs,
+    say_fail,
+    say_pass,
+    say_wait,
+    seen_as,
+)
+from autoexp_tui.model.facts import ApprovalFact, ApprovalKey, FactKey, Facts
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.verdicts import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval(ConditionBase):
+    """A person says yes; bound to what will be done."""
+
+    kind: Literal["approval"] = "approval"
+    prompt: str = ""
+    show_files: tuple[str, ...] = ()
+    """Files whose text is shown with the prompt, when they exist."""
+    on_timeout: Literal["hold", "reject"] = "hold"
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield ApprovalKey(job)
+
+    def name_object(self) -> str:
+        return "an approval"
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return "your approval"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        fact = facts.get(ApprovalKey(ctx.job))
+        if fact is None or (fact.value is None and not fact.error):
+            return say_wait("asks_later", prompt=self.prompt)
+        answer = seen_as(fact, ApprovalFact, f"approval of {ctx.job}")
+        if isinstance(answer, Verdict):
+            return answer
+        if answer.approved is None:
+            return say_wait("asks_you", prompt=self.prompt)
+        if answer.approved:
+            return say_pass("approved", by=answer.by, reason=answer.reason)
+        return say_fail("refused", by=answer.by, reason=answer.reason)
+
+    def deadline(self, ctx: EvalContext) -> float | None:
+        if self.on_timeout == "hold":
+            return None
+        asked = ctx.asked_lived
+        return self._after_timeout(ctx.waiting_lived if asked is None else asked)
+
+    @property
+    def timeout_code(self) -> str:
+        return "approval_timeout"
+
+    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        return True

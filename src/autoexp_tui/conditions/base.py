@@ -1,0 +1,308 @@
+"""What every condition is, and how it is judged.
+
+A condition has its fields, the facts that it reads, its verdict and its words in one
+place. Judging is pure: it reads only the facts of its own keys and never raises. It
+says what is so; whoever asks decides what follows from it: a condition with `blocking`
+False is left out of what holds a job back, and FAIL of a cancel condition means
+"never".
+
+What nobody could look at is *unknown*: WAIT, and neither a timeout, nor `Not`, nor the
+end of a writer turns that into an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
+
+from autoexp_tui.model.facts import Fact, FactKey, Facts, JobFact, JobKey
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.states import TERMINAL, JobState
+from autoexp_tui.model.verdicts import Result, Verdict, Why
+from autoexp_tui.model.wording import short
+from autoexp_tui.text.sanitize import clean
+
+if TYPE_CHECKING:
+    from autoexp_tui.conditions.files import FileCondition
+
+T = TypeVar("T")
+NameJobs: TypeAlias = Callable[[Sequence[str]], str]
+"""How jobs are named together, for example by their stage."""
+
+
+_ARG_LIMIT: Final = 1000
+"""Characters of an argument that are kept."""
+
+
+UNTIMED: Final = frozenset(
+    {"not_looked", "look_failed", "no_answer", "bad_condition", "files_unsure"}
+)
+"""Codes of a WAIT that no timeout ends: nobody knows what there is."""
+
+
+UNKNOWN: Final = UNTIMED | {"own_failed", "no_metric", "metric_held"}
+"""Codes of a WAIT that says nothing about the world; `Not` passes them on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalContext:
+    """For whom a condition is judged."""
+
+    job: str
+    waiting_lived: float | None = None
+    """Start of the waiting clock, in seconds that engines lived; None while the job
+    does not wait: no timeout runs."""
+    action: str = ""
+    """`<rule>/<index>` of the action whose condition it is, for `Cooldown`."""
+    attempts: int | None = None
+    """What `MaxAttempts` counts instead of the job's own attempts."""
+    grace_seconds: float = 60.0
+    """How long after its writer's end a file may still appear."""
+    asked_lived: float | None = None
+    """When the approval was asked: its timeout runs from then on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConditionBase:
+    """The fields that every condition has, and what it is asked."""
+
+    timeout_seconds: float | None = None
+    """FAIL after this long in WAITING, not counting time without an engine."""
+    blocking: bool = True
+    """False: a FAIL or WAIT of this one does not hold the job back, only shows."""
+    description: str = ""
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        """The facts that judging for `job` (and one of its actions) may read."""
+        yield from ()
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        """What it says, its time-out apart."""
+        raise NotImplementedError(type(self).__name__)
+
+    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+        """When (lived) it may say something else, its time-out apart."""
+        yield from ()
+
+    def jobs_waited_for(self) -> Iterator[str]:
+        """The jobs whose progress it looks at; names may repeat or be empty."""
+        yield from ()
+
+    def with_writers(self, owner: Callable[[str], str]) -> Self:
+        """The same with the job that writes its file or log, by the path's owner."""
+        return self
+
+    def awaited_files(self) -> Iterator[FileCondition]:
+        """Its parts that wait for files which must be of their writer's attempt."""
+        yield from ()
+
+    def name_object(self) -> str:
+        """What it waits for, in a few words."""
+        raise NotImplementedError(type(self).__name__)
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        """What it is about, shorter still: `iter_8000/done.txt`; may be empty."""
+        return ""
+
+    def sources(self) -> Iterator[str]:
+        """Where it looks, in full: paths, jobs, commands; not cleaned."""
+        yield from ()
+
+    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        """Whether it cannot cease to hold, once it holds.
+
+        A file may go, a value change, a command say something else; but a line that was
+        logged, an hour that has struck, a word that was given and a job's end stay.
+        """
+        return False
+
+    def deadline(self, ctx: EvalContext) -> float | None:
+        """When (lived) its time-out ends the wait; None: never."""
+        return self._after_timeout(ctx.waiting_lived)
+
+    def _after_timeout(self, start: float | None) -> float | None:
+        if self.timeout_seconds is None or start is None:
+            return None
+        return start + self.timeout_seconds
+
+    @property
+    def timeout_code(self) -> str:
+        """The reason of the FAIL that its time-out makes."""
+        return "start_timeout"
+
+
+# ------------------------------------------------------------------------- questions
+def needs(spec: ConditionBase, job: str, action: str = "") -> frozenset[FactKey]:
+    """Every fact that judging `spec` for `job` (and one of its actions) may read."""
+    return frozenset(spec.keys(job, action))
+
+
+def describe(spec: ConditionBase) -> str:
+    """What a condition waits for, in a few words; its own description if it has one."""
+    return spec.description or spec.name_object()
+
+
+def subject_of(spec: ConditionBase, name_jobs: NameJobs) -> str:
+    """What a condition is about; its own description if it has one."""
+    return spec.description or spec.subject(name_jobs)
+
+
+def evaluate(
+    spec: ConditionBase, facts: Facts, now: Moment, ctx: EvalContext
+) -> Verdict:
+    """What `spec` says, given `facts`, at `now`. Never raises.
+
+    WAIT becomes FAIL `start_timeout` once `timeout_seconds` of waiting have passed
+    (for an approval: `approval_timeout`, counted from when it was asked, and only
+    with `on_timeout: reject`), unless the facts are unknown.
+    """
+    verdict = spec.judge(facts, now, ctx)
+    deadline = spec.deadline(ctx)
+    if verdict.result is not Result.WAIT or verdict.why.code in UNTIMED:
+        return verdict
+    if deadline is None or now.lived < deadline:
+        return verdict
+    return say_fail(
+        spec.timeout_code,
+        seconds=spec.timeout_seconds,
+        what=describe(spec),
+        seen=_last_look(verdict.why),
+    )
+
+
+_TELLING: Final = frozenset(
+    {
+        *("command_failed", "command_error", "own_says", "own_failed", "file_small"),
+        *("metadata_is_not", "metric_is_not", "metric_early", "bad_condition"),
+    }
+)
+"""Reasons to wait that say more than what is waited for."""
+
+
+def _last_look(why: Why) -> str | None:
+    """What the last look told, where it told something."""
+    if why.code not in _TELLING:
+        return None
+    detail = why.arg("detail") or why.arg("problem")
+    return f"{short(why)}: {detail}" if detail else short(why)
+
+
+def wake_at(
+    spec: ConditionBase, facts: Facts, now: Moment, ctx: EvalContext
+) -> float | None:
+    """When (lived) the verdict may next change although no fact does; None: never.
+
+    Always later than `now`; until then `evaluate` says the same of the same facts,
+    while nobody sets the wall clock.
+    """
+    moments = (at for at in all_moments(spec, facts, now, ctx) if at > now.lived)
+    return min(moments, default=None)
+
+
+def all_moments(
+    spec: ConditionBase, facts: Facts, now: Moment, ctx: EvalContext
+) -> Iterator[float]:
+    """When (lived) it may say something else, its time-out included."""
+    deadline = spec.deadline(ctx)
+    if deadline is not None:
+        yield deadline
+    yield from spec.moments(facts, now, ctx)
+
+
+# -------------------------------------------------------------------------- verdicts
+def _why(code: str, **args: str | float | None) -> Why:
+    """A reason without the arguments that are not known."""
+    known = ((k, _arg(v)) for k, v in args.items() if v is not None and v != "")
+    return Why(code, tuple(known))
+
+
+def _arg(value: str | float) -> str | float:
+    """An argument as a journal can hold it: bounded clean text, or a finite number."""
+    if isinstance(value, str):
+        return clean(value, limit=_ARG_LIMIT)
+    return value if math.isfinite(value) else str(value)
+
+
+def said(verdict: Verdict) -> Verdict:
+    """A verdict of a user's class with a reason that a journal can hold."""
+    return Verdict(verdict.result, _why(verdict.why.code, **dict(verdict.why.args)))
+
+
+def say_pass(code: str, **args: str | float | None) -> Verdict:
+    """PASS, with its reason; arguments that are None or empty are left out."""
+    return Verdict(Result.PASS, _why(code, **args))
+
+
+def say_wait(code: str, **args: str | float | None) -> Verdict:
+    """WAIT, with its reason; arguments that are None or empty are left out."""
+    return Verdict(Result.WAIT, _why(code, **args))
+
+
+def say_fail(code: str, **args: str | float | None) -> Verdict:
+    """FAIL, with its reason; arguments that are None or empty are left out."""
+    return Verdict(Result.FAIL, _why(code, **args))
+
+
+def seen_as(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
+    """A fact's value, or the WAIT of one that is unknown."""
+    if fact is None:
+        return say_wait("not_looked", what=what)
+    if fact.silence is not None:
+        silence = fact.silence
+        return say_wait(
+            "no_answer", place=silence.place, since=silence.since, what=what
+        )
+    if fact.error:
+        return say_wait("look_failed", error=fact.error, what=what)
+    if not isinstance(fact.value, kind):
+        return say_wait("look_failed", error="the answer is of another kind", what=what)
+    return fact.value
+
+
+def job_fact(facts: Facts, name: str) -> JobFact | Verdict:
+    """What is known of a job, or the WAIT of one that is unknown."""
+    return seen_as(facts.get(JobKey(name)), JobFact, name)
+
+
+def ended_job(facts: Facts, name: str) -> JobFact | None:
+    """A job that is known to have ended for good."""
+    job = job_fact(facts, name) if name else None
+    return job if isinstance(job, JobFact) and job.state in TERMINAL else None
+
+
+def held_back(
+    facts: Facts, name: str, what: str, code: str = "upstream_held"
+) -> Verdict | None:
+    """WAIT for what only a job can bring that nobody has asked to run."""
+    job = job_fact(facts, name) if name else None
+    if isinstance(job, JobFact) and job.state in _NOT_CHOSEN:
+        return say_wait(code, what=what, job=name)
+    return None
+
+
+_NOT_CHOSEN: Final = frozenset({JobState.PLANNED, JobState.HELD})
+
+
+def grace_ends(job: JobFact, ctx: EvalContext) -> float:
+    """Until when (lived) what an ended job wrote may still appear."""
+    return (job.ended_lived or 0.0) + ctx.grace_seconds
+
+
+def all_of(verdicts: Iterable[Verdict], passed: Verdict) -> Verdict:
+    """One that fails decides; then one that is surely not so; then an unknown one."""
+    verdicts = list(verdicts)
+    waiting = [verdict for verdict in verdicts if verdict.result is Result.WAIT]
+    known = [verdict for verdict in waiting if verdict.why.code not in UNKNOWN]
+    return first(verdicts, Result.FAIL) or next(iter(known + waiting), passed)
+
+
+def first(verdicts: Iterable[Verdict], result: Result) -> Verdict | None:
+    """The first verdict with this result."""
+    return next((verdict for verdict in verdicts if verdict.result is result), None)
+
+
+def end_of(job: JobFact) -> dict[str, str | float | None]:
+    """How a job ended, as the arguments of a reason."""
+    return {"state": job.state, "cause": job.cause, "step": job.step}

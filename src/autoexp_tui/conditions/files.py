@@ -1,0 +1,407 @@
+"""Conditions on files and logs, and when what they wait for can no longer come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from autoexp_tui.conditions.base import (
+    ConditionBase,
+    EvalContext,
+    NameJobs,
+    end_of,
+    ended_job,
+    grace_ends,
+    held_back,
+    job_fact,
+    say_fail,
+    say_pass,
+    say_wait,
+    seen_as,
+)
+from autoexp_tui.model.facts import (
+    Fact,
+    FactKey,
+    Facts,
+    FileStat,
+    FileText,
+    GlobKey,
+    JobFact,
+    JobKey,
+    LogFound,
+    LogKey,
+    Matches,
+    OutsideKey,
+    StatKey,
+    TextKey,
+)
+from autoexp_tui.model.freshness import FileIdentity, SetAside
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.text.patterns import PatternRefused, compile_text_pattern
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.specs import JobSpec
+
+_LOOK_SECONDS: Final = 5.0
+"""Until it is asked again whether a file was looked at."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCondition(ConditionBase):
+    """A condition on a file or log that a job may write."""
+
+    writer: str = ""
+    """The job that writes it, when planning knows: lets a doomed wait be found."""
+
+    @property
+    def key(self) -> OutsideKey:
+        """The look that answers it."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
+    def file_key(self) -> StatKey | GlobKey:
+        """The look that tells which files lie there."""
+        raise NotImplementedError(type(self).__name__)
+
+    @property
+    def watched_path(self) -> str:
+        """The file or log, or the pattern of their paths."""
+        raise NotImplementedError(type(self).__name__)
+
+    def sources(self) -> Iterator[str]:
+        writer = f", written by {self.writer}" if self.writer else ""
+        yield f"{self.watched_path}{writer}"
+
+    def jobs_waited_for(self) -> Iterator[str]:
+        yield self.writer
+
+    def with_writers(self, owner: Callable[[str], str]) -> Self:
+        return replace(self, writer=owner(self.watched_path))
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield self.key
+        if self.writer:
+            yield JobKey(self.writer)
+
+    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+        writer = ended_job(facts, self.writer)
+        if writer is None:
+            return
+        ends = grace_ends(writer, ctx)
+        looked = _is_after_grace(facts.get(self.key), writer, ctx)
+        yield now.lived + _LOOK_SECONDS if now.lived >= ends and not looked else ends
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it must be of the writer's present attempt."""
+        return bool(self.writer)
+
+    def awaited_files(self) -> Iterator[FileCondition]:
+        if self.is_awaited:
+            yield self
+
+    def find_gone_writer(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> JobFact | None:
+        """The writer, when it ended for good and a look after the grace is known."""
+        writer = ended_job(facts, self.writer)
+        if writer is None or now.lived < grace_ends(writer, ctx):
+            return None
+        return writer if _is_after_grace(facts.get(self.key), writer, ctx) else None
+
+
+def _is_after_grace(fact: Fact | None, writer: JobFact, ctx: EvalContext) -> bool:
+    """Whether a look began after the writer's grace: older looks prove nothing."""
+    return fact is not None and fact.observed_at >= grace_ends(writer, ctx)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfFile(FileCondition):
+    """A condition on a file that may have to be new."""
+
+    path: str
+    fresh: bool = True
+    """Whether what an earlier attempt left does not count when the writer begins
+    anew."""
+
+    @property
+    def file_key(self) -> StatKey | GlobKey:
+        """The look that tells which files lie there."""
+        return StatKey(self.path)
+
+    @property
+    def watched_path(self) -> str:
+        """The file, or the pattern of their paths."""
+        return self.path
+
+    def name_object(self) -> str:
+        return self.path
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it must be of the writer's present attempt."""
+        return bool(self.writer) and self.fresh
+
+    def _find_old(
+        self, files: Sequence[FileIdentity | None], facts: Facts, ctx: EvalContext
+    ) -> Mapping[FileIdentity, SetAside] | Verdict:
+        """Those of files that earlier attempts left; WAIT: that is not known yet."""
+        if not self.writer or not self.fresh or self.writer == ctx.job:
+            return {}
+        writer = job_fact(facts, self.writer)
+        if isinstance(writer, Verdict):
+            return {}
+        if writer.aside is None:
+            return say_wait("files_unsure", path=self.path, writer=self.writer)
+        return {
+            file: one
+            for file in files
+            if file is not None
+            and (one := writer.aside.get(file.path)) is not None
+            and one.file == file
+        }
+
+    def _judge_only_old(
+        self,
+        old: Mapping[FileIdentity, SetAside],
+        facts: Facts,
+        now: Moment,
+        ctx: EvalContext,
+    ) -> Verdict:
+        """WAIT for the writer's own file; FAIL, which asks a person, once it ended."""
+        newest = max(old.values(), key=lambda one: one.file.mtime_ns)
+        args = {
+            "path": newest.file.path,
+            "writer": self.writer,
+            "whose": _describe_owner(newest),
+        }
+        writer = self.find_gone_writer(facts, now, ctx)
+        if writer is None:
+            return say_wait("waits_for_new_file", **args)
+        return say_fail("file_of_earlier", **args, **end_of(writer))
+
+    def _judge_doomed(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Verdict | None:
+        """FAIL when the file can never come: looked for after its writer's end."""
+        writer = self.find_gone_writer(facts, now, ctx)
+        if writer is None:
+            return None
+        end = end_of(writer)
+        return say_fail("doomed_file", path=self.path, writer=self.writer, **end)
+
+
+def _describe_owner(old: SetAside) -> str:
+    """`attempt 1, lr=1e-4`."""
+    if not old.attempt:
+        return "an earlier session"
+    return ", ".join(filter(None, (f"attempt {old.attempt}", old.values)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileExists(_OfFile):
+    """A path, or any match of a glob, exists (and is large enough)."""
+
+    kind: Literal["file_exists"] = "file_exists"
+    glob: bool = False
+    min_size: int = 0
+    """Bytes."""
+
+    @property
+    def key(self) -> StatKey | GlobKey:
+        """The look at the file, or at the glob's matches."""
+        return GlobKey(self.path) if self.glob else StatKey(self.path)
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return _end_of(self.path)
+
+    @property
+    def file_key(self) -> StatKey | GlobKey:
+        """The look that tells which files lie there."""
+        return self.key
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        fact = facts.get(self.key)
+        files: tuple[FileIdentity | None, ...]
+        if self.glob:
+            found = seen_as(fact, Matches, self.path)
+            if isinstance(found, Verdict):
+                return found
+            there, size, files = bool(found.paths), found.largest, found.files
+        else:
+            stat = seen_as(fact, FileStat, self.path)
+            if isinstance(stat, Verdict):
+                return stat
+            there, size, files = stat.exists, stat.size, (stat.file,)
+        old = self._find_old(files, facts, ctx) if there else ()
+        if isinstance(old, Verdict):
+            return old
+        if old:
+            new = [file for file in files if file is not None and file not in old]
+            there, size = bool(new), max((file.size for file in new), default=0)
+        if there and size >= self.min_size:
+            return say_pass("file_there", path=self.path, size=size)
+        if old and not there:
+            return self._judge_only_old(old, facts, now, ctx)
+        waits = self._wait_for(size if there else None)
+        held = held_back(facts, self.writer, self.path)
+        return self._judge_doomed(facts, now, ctx) or held or waits
+
+    def _wait_for(self, size: int | None) -> Verdict:
+        args = {"path": self.path, "writer": self.writer}
+        if size is None:
+            return say_wait("file_missing", **args)
+        return say_wait("file_small", **args, size=size, min_size=self.min_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileContent(_OfFile):
+    """A file's text contains, or matches, `pattern`."""
+
+    kind: Literal["file_content"] = "file_content"
+    pattern: str
+    mode: Literal["contains", "regex"] = "contains"
+
+    @property
+    def key(self) -> TextKey:
+        """The look at the file's text."""
+        return TextKey(self.path, self.pattern if self.mode == "regex" else "")
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return f"{self.pattern} in {_end_of(self.path)}"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        if self.mode == "regex" and (problem := _refuse_pattern(self.pattern)):
+            return problem
+        file = seen_as(facts.get(self.key), FileText, self.path)
+        if isinstance(file, Verdict):
+            return file
+        old = self._find_old((file.file,), facts, ctx)
+        if isinstance(old, Verdict):
+            return old
+        if old:
+            return self._judge_only_old(old, facts, now, ctx)
+        by_text = self.mode == "contains" and self.pattern in (file.text or "")
+        if file.text is not None and (file.holds or by_text):
+            return say_pass("text_there", path=self.path, pattern=self.pattern)
+        code = "file_missing" if file.text is None else "text_missing"
+        pattern = "" if file.text is None else self.pattern
+        waits = say_wait(code, path=self.path, writer=self.writer, pattern=pattern)
+        held = held_back(facts, self.writer, self.path)
+        return self._judge_doomed(facts, now, ctx) or held or waits
+
+
+def _refuse_pattern(pattern: str) -> Verdict | None:
+    """A stored condition that this version cannot search with; None: it can."""
+    try:
+        compile_text_pattern(pattern)
+    except PatternRefused as error:
+        problem = f"{pattern!r} {error.problem}; {error.hint}"
+        return say_wait("bad_condition", problem=problem)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogPattern(FileCondition):
+    """A regex is found in a log (or all logs of a glob), in new bytes only."""
+
+    kind: Literal["log_pattern"] = "log_pattern"
+    log_path: str
+    pattern: str
+    glob: bool = False
+    check_mode: Literal["any", "all"] = "any"
+    tail_bytes: int = 1 << 20
+    """How much of a file that was there before is read at the first look."""
+    skip: tuple[tuple[int, int], ...] = ()
+    """Set while jobs run: (inode, bytes) of texts that earlier attempts left."""
+
+    @property
+    def key(self) -> LogKey:
+        """The search in the log."""
+        return LogKey(
+            self.log_path,
+            self.pattern,
+            self.glob,
+            self.check_mode,
+            self.tail_bytes,
+            self.skip,
+        )
+
+    @property
+    def file_key(self) -> StatKey | GlobKey:
+        """The look that tells which files lie there."""
+        return GlobKey(self.log_path) if self.glob else StatKey(self.log_path)
+
+    @property
+    def watched_path(self) -> str:
+        """The log, or the pattern of their paths."""
+        return self.log_path
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return f"{self.pattern} in {_end_of(self.log_path)}"
+
+    def name_object(self) -> str:
+        return f"{self.pattern!r} in {self.log_path}"
+
+    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        return True
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        if problem := _refuse_pattern(self.pattern):
+            return problem
+        found = seen_as(facts.get(self.key), LogFound, self.log_path)
+        if isinstance(found, Verdict):
+            return found
+        if is_found(self.key, found):
+            path = found.path or self.log_path
+            return say_pass("log_matched", line=found.line, path=path)
+        held = held_back(facts, self.writer, self.log_path)
+        return self._judge_doomed(facts, now, ctx) or held or self._wait_for(found)
+
+    def _judge_doomed(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Verdict | None:
+        """FAIL when nobody writes to the log any more."""
+        writer = self.find_gone_writer(facts, now, ctx)
+        if writer is None:
+            return None
+        args = {"path": self.log_path, "writer": self.writer, "pattern": self.pattern}
+        return say_fail("doomed_log", **args, **end_of(writer))
+
+    def _wait_for(self, found: LogFound) -> Verdict:
+        if found.files == 0:
+            return say_wait("log_no_files", path=self.log_path, pattern=self.pattern)
+        several = {"matched": found.matched, "files": found.files} if self.glob else {}
+        return say_wait(
+            "log_no_match", path=self.log_path, pattern=self.pattern, **several
+        )
+
+
+def is_found(key: LogKey, found: LogFound) -> bool:
+    """Whether any, or all, of the files hold what `key` looks for."""
+    wanted = 1 if key.check_mode == "any" else found.files
+    return found.files > 0 and found.matched >= wanted
+
+
+def awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
+    """What a job waits for that others write, where it must be of their attempt."""
+    for condition in (*spec.start_conditions, *spec.cancel_conditions):
+        for part in condition.awaited_files():
+            if part.writer != spec.name:
+                yield part
+
+
+def awaited_of(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileCondition]]:
+    """Job -> what others wait for that it writes."""
+    found: dict[str, list[FileCondition]] = {}
+    for spec in jobs:
+        for part in awaited_by(spec):
+            found.setdefault(part.writer, []).append(part)
+    return found
+
+
+def _end_of(path: str) -> str:
+    """The last two parts of a path."""
+    return "/".join(path.rstrip("/").split("/")[-2:])

@@ -1,0 +1,131 @@
+"""Conditions on other jobs' states, and on a job's own attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from autoexp_tui.conditions.base import (
+    ConditionBase,
+    EvalContext,
+    NameJobs,
+    all_of,
+    held_back,
+    job_fact,
+    say_fail,
+    say_pass,
+    say_wait,
+)
+from autoexp_tui.model.facts import FactKey, Facts, JobFact, JobKey
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.states import TERMINAL, Cause, JobState
+from autoexp_tui.model.verdicts import Verdict
+
+RAW_CAUSES: Final = {
+    "TIMEOUT": Cause.TIMEOUT,
+    "OUT_OF_MEMORY": Cause.OUT_OF_MEMORY,
+    "NODE_FAIL": Cause.NODE_FAIL,
+    "PREEMPTED": Cause.PREEMPTED,
+}
+"""Slurm's words for a failure, each with its cause."""
+
+_FAILED: Final = frozenset({JobState.FAILED, JobState.LOST})
+_PASSING_STATES: Final = frozenset(state.value for state in JobState) - TERMINAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStateIs(ConditionBase):
+    """Every named job is in a state; FAILs when one ended for good otherwise."""
+
+    kind: Literal["job_state"] = "job_state"
+    jobs: tuple[str, ...]
+    state: str
+    """One of ours, or a raw one of Slurm's that means FAILED with that cause."""
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield from (JobKey(name) for name in self.jobs)
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return f"{name_jobs(self.jobs)} {self.state}"
+
+    def sources(self) -> Iterator[str]:
+        yield from (f"the state of {name}" for name in self.jobs)
+
+    def jobs_waited_for(self) -> Iterator[str]:
+        yield from self.jobs
+
+    def name_object(self) -> str:
+        return f"{', '.join(self.jobs)} {self.state}"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        wanted = self.state.strip().upper()
+        if wanted not in RAW_CAUSES and wanted not in JobState.__members__:
+            return say_wait("bad_condition", problem=f"{self.state!r} is no state")
+        verdicts = [_judge_job(name, wanted, facts) for name in self.jobs]
+        return all_of(verdicts, self._agree(wanted))
+
+    def _agree(self, wanted: str) -> Verdict:
+        if not self.jobs:
+            return say_pass("all_hold", count=0)
+        more = len(self.jobs) - 1
+        return say_pass("job_ok", job=self.jobs[0], state=wanted, more=more or None)
+
+    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+        return self.state.strip().upper() not in _PASSING_STATES
+
+
+def _judge_job(name: str, wanted: str, facts: Facts) -> Verdict:
+    job = job_fact(facts, name)
+    if isinstance(job, Verdict):
+        return job
+    args: dict[str, str | float | None] = {
+        "job": name,
+        "state": job.state,
+        "cause": job.cause,
+        "wanted": wanted,
+    }
+    if is_in_state(job, wanted):
+        return say_pass("job_ok", **args)
+    if job.state in TERMINAL:
+        return say_fail("upstream", **args, step=job.step)
+    waits = say_wait("job_waits", job=name, wanted=wanted)
+    return held_back(facts, name, f"{name} to be {wanted}") or waits
+
+
+def is_in_state(job: JobFact, wanted: str) -> bool:
+    """Whether a job is in `wanted`: one of our states, or a raw word for a failure.
+
+    A LOST job counts as FAILED too: it is over and did not complete. Asked for by
+    name, LOST means only LOST.
+    """
+    if wanted in RAW_CAUSES:
+        return job.state in _FAILED and job.cause is RAW_CAUSES[wanted]
+    if wanted == JobState.FAILED:
+        return job.state in _FAILED
+    return job.state == wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxAttempts(ConditionBase):
+    """The job has had fewer attempts than this."""
+
+    kind: Literal["max_attempts"] = "max_attempts"
+    max_attempts: int
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield JobKey(job)
+
+    def name_object(self) -> str:
+        return f"fewer than {self.max_attempts} attempts"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        job = job_fact(facts, ctx.job)
+        if isinstance(job, Verdict):
+            return job
+        attempts = job.attempts if ctx.attempts is None else ctx.attempts
+        args = {"attempts": attempts, "max": self.max_attempts}
+        if attempts < self.max_attempts:
+            return say_pass("attempts_left", **args)
+        spent = "attempts_spent" if ctx.attempts is None else "firings_spent"
+        return say_fail(spent, **args)

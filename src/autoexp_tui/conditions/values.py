@@ -1,0 +1,174 @@
+"""Conditions on values that jobs report: metadata of their logs, and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from autoexp_tui.conditions.base import (
+    ConditionBase,
+    EvalContext,
+    NameJobs,
+    end_of,
+    ended_job,
+    grace_ends,
+    held_back,
+    say_fail,
+    say_pass,
+    say_wait,
+    seen_as,
+)
+from autoexp_tui.conditions.comparing import Op, compare
+from autoexp_tui.model.facts import (
+    FactKey,
+    Facts,
+    JobKey,
+    MetadataKey,
+    MetricFact,
+    MetricKey,
+)
+from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.text.metric_names import canonical_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfValue(ConditionBase):
+    """A condition on a value of a job."""
+
+    job: str = ""
+    """Empty: the job that has the condition."""
+
+    def value_key(self, job: str) -> MetadataKey | MetricKey:
+        """The value; `job` is the one that asks."""
+        raise NotImplementedError(type(self).__name__)
+
+    def keys(self, job: str, action: str) -> Iterator[FactKey]:
+        yield self.value_key(job)
+        if self.job and self.job != job:
+            yield JobKey(self.job)
+
+    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+        owner = self.job or ctx.job
+        job = ended_job(facts, owner) if owner != ctx.job else None
+        if job is not None:
+            yield grace_ends(job, ctx)
+
+    def jobs_waited_for(self) -> Iterator[str]:
+        yield self.job
+
+    def _name_owner(self) -> str:
+        return f" of {self.job}" if self.job else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataIs(_OfValue):
+    """A job's logged metadata compares to a value; numbers compare as numbers."""
+
+    kind: Literal["metadata"] = "metadata"
+    key: str
+    """The metadata key (`base.` and `{runtime...}` forms are lowered by planning)."""
+    op: Op | Literal["known"] = "=="
+    """`known`: whatever the value is."""
+    value: Scalar = None
+
+    def value_key(self, job: str) -> MetadataKey:
+        return MetadataKey(self.job or job, self.key)
+
+    def name_object(self) -> str:
+        if self.op == "known":
+            return f"{self.key}{self._name_owner()} is known"
+        return f"{self.key}{self._name_owner()} {self.op} {self.value}"
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return f"{self.key} {self.op} {self.value}"
+
+    def sources(self) -> Iterator[str]:
+        yield f"{self.key} of {self.job or 'its own log'}"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        job = self.job or ctx.job
+        fact = facts.get(self.value_key(ctx.job))
+        if fact is not None and fact.error:
+            return say_wait(
+                "look_failed", error=fact.error, what=f"{self.key} of {job}"
+            )
+        value = fact.value if fact is not None else None
+        if not isinstance(value, str):
+            waits = say_wait("no_metadata", job=job, key=self.key)
+        elif self.op == "known" or compare(value, self.op, self.value):
+            return say_pass("metadata_ok", job=job, key=self.key, value=value)
+        else:
+            wanted = "" if self.value is None else str(self.value)
+            args = {"job": job, "key": self.key, "value": value, "wanted": wanted}
+            waits = say_wait("metadata_is_not", **args, op=self.op)
+        held = held_back(facts, job if job != ctx.job else "", self.key)
+        return _judge_doomed(job, self.key, facts, now, ctx) or held or waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricIs(_OfValue):
+    """A job's last observed metric compares to a value, after a step."""
+
+    kind: Literal["metric"] = "metric"
+    name: str
+    op: Op = "<"
+    value: float
+    after_step: int = 0
+
+    def value_key(self, job: str) -> MetricKey:
+        return MetricKey(self.job or job, canonical_name(self.name))
+
+    def name_object(self) -> str:
+        return f"{self.name}{self._name_owner()} {self.op} {self.value:g}"
+
+    def subject(self, name_jobs: NameJobs) -> str:
+        return f"{self.name} {self.op} {self.value:g}"
+
+    def sources(self) -> Iterator[str]:
+        yield f"{self.name} of {self.job or 'its own log'}"
+
+    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        job = self.job or ctx.job
+        fact = facts.get(self.value_key(ctx.job))
+        if fact is None or (fact.value is None and not fact.error):
+            waits = say_wait("no_metric", job=job, name=self.name)
+            other = job if job != ctx.job else ""
+            held = held_back(facts, other, self.name, code="metric_held")
+            return _judge_doomed(job, self.name, facts, now, ctx) or held or waits
+        metric = seen_as(fact, MetricFact, f"{self.name} of {job}")
+        if isinstance(metric, Verdict):
+            return metric
+        args: dict[str, str | float | None] = {
+            "job": job,
+            "name": self.name,
+            "value": metric.value,
+            "step": metric.step,
+            "op": self.op,
+            "wanted": self.value,
+        }
+        if metric.step >= self.after_step and compare(
+            metric.value, self.op, self.value
+        ):
+            return say_pass("metric_ok", **args)
+        early = metric.step < self.after_step
+        after = self.after_step if early else None
+        waits = say_wait(
+            "metric_early" if early else "metric_is_not", **args, after_step=after
+        )
+        return _judge_doomed(job, self.name, facts, now, ctx) or waits
+
+
+def _judge_doomed(
+    name: str, key: str, facts: Facts, now: Moment, ctx: EvalContext
+) -> Verdict | None:
+    """FAIL when another job, whose value it is, ended for good without it.
+
+    A job ends once its log is read to the end, so there is nothing left to look at.
+    """
+    job = ended_job(facts, name) if name != ctx.job else None
+    if job is None or now.lived < grace_ends(job, ctx):
+        return None
+    return say_fail("doomed_value", job=name, key=key, **end_of(job))
