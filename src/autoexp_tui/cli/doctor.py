@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import locale
 import os
@@ -18,7 +17,6 @@ from typing import Final, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import common, parse, parser, state_dir_of
-from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import (
@@ -104,7 +102,9 @@ def _python() -> Finding:
 
 
 def _packages() -> Iterator[Finding]:
-    for requirement in importlib.metadata.requires("autoexp-tui") or ():
+    from importlib.metadata import requires
+
+    for requirement in requires("autoexp-tui") or ():
         if "extra ==" in requirement:
             continue
         name = requirement.split("=")[0].split("<")[0].split(">")[0].split("!")[0]
@@ -112,9 +112,11 @@ def _packages() -> Iterator[Finding]:
 
 
 def _package(name: str, requirement: str) -> Finding:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return Finding(name, "ok", importlib.metadata.version(name))
-    except importlib.metadata.PackageNotFoundError:
+        return Finding(name, "ok", version(name))
+    except PackageNotFoundError:
         mend = f"{sys.executable} -m pip install '{requirement}'"
         return Finding(name, "missing", "not installed", mend)
 
@@ -158,6 +160,8 @@ def _disk(state_dir: Path) -> Finding:
 
 
 def _slots_dir() -> Finding:
+    from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
+
     usual, found = usual_slots_dir(), find_slots_dir()
     if found != usual:
         text = f"{found}, because {usual} is not yours alone"
