@@ -165,10 +165,24 @@ def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
 
 # --------------------------------------------------------------------------- figures
 KINDS = {
-    "condition": ("core.condition_kinds",),
-    "action": ("core.action_kinds",),
-    "effect": ("core.effects",),
-    "event": ("core.events",),
+    "condition": (
+        "conditions.approval",
+        "conditions.command",
+        "conditions.files",
+        "conditions.jobs",
+        "conditions.timing",
+        "conditions.values",
+    ),
+    "action": ("actions.kinds",),
+    "effect": ("effects.effects",),
+    "event": (
+        "events.conditions",
+        "events.jobs",
+        "events.rules",
+        "events.runs",
+        "events.session",
+        "events.submissions",
+    ),
 }
 """Modules that hold the classes of each kind."""
 
