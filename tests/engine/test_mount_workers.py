@@ -255,6 +255,16 @@ def test_what_is_under_way_is_not_sent_twice() -> None:
     assert disk.asked == ["/a/1"]
 
 
+def test_what_was_answered_may_be_sent_again_at_once() -> None:
+    pool, disk = InlinePool(), Disk()
+    workers = MountWorkers("facts", pool, place_of, disk, disk.post)
+    for _ in range(3):
+        workers.send(["/home/a"])
+        workers.tend(0.0, 0.0)
+        pool.drain()
+    assert disk.told == ["/home/a"] * 3
+
+
 def test_a_look_that_raises_is_reported_and_the_rest_is_looked_at_again() -> None:
     class Broken(Disk):
         def read(self, items: Sequence[str]) -> Iterator[str]:

@@ -163,6 +163,7 @@ class MountWorkers(Generic[T, A]):
 
     def send(self, items: Iterable[T]) -> None:
         """Look at these as soon as their mount can; those under way are left out."""
+        self._take_ended()  # else what is due again counts as under way still
         for item in items:
             key = self._reader.key(item)
             if key not in self._held:
@@ -173,8 +174,7 @@ class MountWorkers(Generic[T, A]):
 
     def tend(self, now: float, t: float) -> None:
         """Take what ended, notice what is stuck, begin what can begin."""
-        while self._ended:
-            self._end(*self._ended.popleft())
+        self._take_ended()
         last, self._tended_at = self._tended_at, now
         passed = 0.0 if last is None else min(max(now - last, 0.0), _STEP_SECONDS)
         for mount in self._mounts.values():
@@ -182,6 +182,10 @@ class MountWorkers(Generic[T, A]):
                 if batch.note_time(passed):
                     self._give_up(mount, batch, t)
             self._start(mount, t)
+
+    def _take_ended(self) -> None:
+        while self._ended:
+            self._end(*self._ended.popleft())
 
     def _end(self, mount: _Mount[T, A], batch: _Batch[T, A]) -> None:
         mount.batches.remove(batch)
