@@ -254,8 +254,10 @@ class Telemetry:
     def _record_gathered(
         self, desk: Desk, track: Track, name: str, lived: float = math.inf
     ) -> None:
+        if not track.limits.gathers:
+            return
         job = desk.job(name)
-        if not job.ended and track.limits.gathers:
+        if not job.ended:
             scanner = self._rules(track, job).lines
             record_gathered(desk, track, scanner, name, lived)
 

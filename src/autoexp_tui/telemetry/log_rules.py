@@ -189,7 +189,6 @@ class GatheredMatches:
 class _RuleBudget:
     left: float
     lived: float
-    gathered: GatheredMatches | None = None
 
 
 class MatchLimits:
@@ -197,29 +196,31 @@ class MatchLimits:
 
     def __init__(self) -> None:
         self._rules: dict[str, _RuleBudget] = {}
+        self._gathered: dict[str, GatheredMatches] = {}
 
     @property
     def gathers(self) -> bool:
         """Whether there is anything to be told."""
-        return any(rule.gathered for rule in self._rules.values())
+        return bool(self._gathered)
 
     def gather(self, match: Match, lived: float) -> bool:
         """Whether a match is gathered; else it is an event of its own."""
         rule = self._rules.setdefault(match.rule, _RuleBudget(MOST_AT_ONCE, lived))
         rule.left += (lived - rule.lived) * MOST_A_SECOND
         rule.left, rule.lived = min(rule.left, MOST_AT_ONCE), lived
-        if rule.gathered is None and rule.left >= 1.0:
+        gathered = self._gathered.get(match.rule)
+        if gathered is None and rule.left >= 1.0:
             rule.left -= 1.0
             return False
-        if rule.gathered is None:
-            rule.gathered = GatheredMatches(match.offset, lived, match)
-        rule.gathered.add(match)
+        if gathered is None:
+            gathered = GatheredMatches(match.offset, lived, match)
+            self._gathered[match.rule] = gathered
+        gathered.add(match)
         return True
 
     def take_due(self, lived: float) -> Iterator[GatheredMatches]:
         """What was gathered for long enough; infinity: all of it."""
-        for rule in self._rules.values():
-            found = rule.gathered
-            if found is not None and lived - found.since_lived >= GATHER_SECONDS:
-                rule.gathered = None
+        for name, found in list(self._gathered.items()):
+            if lived - found.since_lived >= GATHER_SECONDS:
+                del self._gathered[name]
                 yield found
