@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -121,6 +122,15 @@ class OnTerminal:
         return got
 
     def wait(self, patience: float = 10.0) -> int:
-        """How the process ended."""
+        """How the process ended; what it writes until then is read.
+
+        Nobody leaves while the terminal takes nothing more.
+        """
         assert self.process is not None
-        return self.process.wait(patience)
+        deadline = time.monotonic() + patience
+        while self.process.poll() is None and time.monotonic() < deadline:
+            if self.master < 0:
+                return self.process.wait(patience)
+            with contextlib.suppress(OSError):  # ended: the other end is closed
+                self.read_some(0.05)
+        return self.process.wait(0)
