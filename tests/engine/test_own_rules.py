@@ -9,7 +9,7 @@ from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.events.draft import Draft
-from autoexp_tui.model.decision_context import Desk, Policy, Roster, rules_of
+from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster, rules_of
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
@@ -39,8 +39,8 @@ def session() -> SessionState:
     return state
 
 
-def desk(state: SessionState) -> Desk:
-    return Desk(
+def context(state: SessionState) -> DecisionContext:
+    return DecisionContext(
         draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
         timers=Timers(),
@@ -51,13 +51,13 @@ def desk(state: SessionState) -> Desk:
     )
 
 
-def read(state: SessionState, name: str, data: bytes) -> Desk:
-    made = desk(state)
+def read(state: SessionState, name: str, data: bytes) -> DecisionContext:
+    made = context(state)
     feed(Telemetry(state), made, name, data)
     return made
 
 
-def feed(telemetry: Telemetry, made: Desk, name: str, data: bytes) -> None:
+def feed(telemetry: Telemetry, made: DecisionContext, name: str, data: bytes) -> None:
     cursor = telemetry.cursor(made.job(name), final=False)
     chunk = LogChunk(
         job=name, attempt=1, run=0, offset=cursor.offset, data=data, size=len(data)
@@ -65,7 +65,7 @@ def feed(telemetry: Telemetry, made: Desk, name: str, data: bytes) -> None:
     telemetry.digest(made, chunk)
 
 
-def matched(made: Desk) -> list[str]:
+def matched(made: DecisionContext) -> list[str]:
     found = (record.event for record in made.draft.records)
     return [one.rule for one in found if isinstance(one, events.LogMatched)]
 
@@ -78,7 +78,7 @@ def test_a_log_is_read_by_the_rules_of_its_job() -> None:
 
 def test_jobs_with_different_rules_are_read_by_one_reader_of_logs() -> None:
     state = session()
-    telemetry, made = Telemetry(state), desk(state)
+    telemetry, made = Telemetry(state), context(state)
     for name in ("a", "b", "a", "b"):
         feed(telemetry, made, name, b"shared\n")
     assert matched(made) == ["common", "own", "common", "own"]
@@ -93,7 +93,7 @@ def test_a_nan_ends_only_the_job_whose_rules_say_so() -> None:
 
 def test_progress_counts_in_the_metric_of_the_jobs_own_rules() -> None:
     state = session()
-    telemetry, made = Telemetry(state), desk(state)
+    telemetry, made = Telemetry(state), context(state)
     feed(telemetry, made, "b", b"step: 900 loss: 1.0\n")
     live = telemetry.view("b")
     assert live is not None
@@ -101,7 +101,7 @@ def test_progress_counts_in_the_metric_of_the_jobs_own_rules() -> None:
 
 
 def test_an_end_is_answered_by_the_rules_of_the_job() -> None:
-    made = desk(session())
+    made = context(session())
     for name in ("a", "b"):
         end_attempt(made, ended(name))
     states = {name: made.job(name).state for name in ("a", "b")}

@@ -10,7 +10,7 @@ from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events.draft import Draft
-from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
 from autoexp_tui.model.observations import LogRead
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from tests.model.builders import at, job, plan, run, started
@@ -32,8 +32,8 @@ class Reader:
         self.telemetry = Telemetry(self.state)
 
     @property
-    def desk(self) -> Desk:
-        return Desk(
+    def context(self) -> DecisionContext:
+        return DecisionContext(
             draft=Draft(self.state, at(self.t), epoch=1),
             watch=Watch(),
             timers=Timers(),
@@ -55,11 +55,11 @@ class Reader:
         chunk = self._chunk(data, left, of) if steps else None
         read = LogRead(job="a", attempt=1, run=0, chunk=chunk, source=of)
         if of != LOG:
-            self.telemetry.digest_file(self.desk, read)
+            self.telemetry.digest_file(self.context, read)
             return
-        self.telemetry.looked(self.desk, read)
+        self.telemetry.looked(self.context, read)
         if chunk is not None:
-            self.telemetry.digest(self.desk, chunk)
+            self.telemetry.digest(self.context, chunk)
 
     def _chunk(self, data: bytes, left: int, of: str) -> LogChunk:
         at = self.ends.get(of, 0)
@@ -72,7 +72,7 @@ class Reader:
         """The file of metrics is there."""
         found = (FoundFile(path=ROWS),)
         read = LogRead(job="a", attempt=1, run=0, chunk=None, source="?", found=found)
-        self.telemetry.digest_file(self.desk, read)
+        self.telemetry.digest_file(self.context, read)
 
 
 def test_a_log_that_lay_there_whole_is_no_speed() -> None:

@@ -11,7 +11,7 @@ from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import Event
 from autoexp_tui.model import commands
 from autoexp_tui.model.commands import Command, Order
-from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
 from autoexp_tui.model.sender import Sender
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState
@@ -34,7 +34,7 @@ def obeyed(
     roster = Roster()
     for record in state.jobs.values():
         roster.note(record)
-    desk = Desk(
+    context = DecisionContext(
         draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
         timers=Timers(),
@@ -44,9 +44,9 @@ def obeyed(
         policy=Policy(),
     )
     order = Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
-    obey(desk, order)
-    assert all(record.command_id == command_id for record in desk.draft.records)
-    return [record.event for record in desk.draft.records]
+    obey(context, order)
+    assert all(record.command_id == command_id for record in context.draft.records)
+    return [record.event for record in context.draft.records]
 
 
 def chain() -> SessionState:

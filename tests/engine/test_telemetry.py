@@ -12,7 +12,7 @@ from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, points_of
 from autoexp_tui.events import events
 from autoexp_tui.events.draft import Draft
-from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.rules import (
     Anomalies,
@@ -38,7 +38,7 @@ class Reader:
         self.state = started(plan(job("a"), monitoring=self.monitoring))
         run(self.state, "a")
         self.telemetry = Telemetry(self.state)
-        self.desk = Desk(
+        self.context = DecisionContext(
             draft=Draft(self.state, at(300.0), epoch=1),
             watch=Watch(),
             timers=Timers(),
@@ -50,7 +50,7 @@ class Reader:
 
     def read(self, text: str, *, reset: bool = False, midline: bool = False) -> None:
         data = text.encode()
-        cursor = self.telemetry.cursor(self.desk.job("a"), final=False)
+        cursor = self.telemetry.cursor(self.context.job("a"), final=False)
         offset = 0 if reset else cursor.offset
         chunk = LogChunk(
             job="a",
@@ -62,14 +62,14 @@ class Reader:
             reset=reset,
             midline=midline,
         )
-        self.telemetry.digest(self.desk, chunk)
+        self.telemetry.digest(self.context, chunk)
 
     def fact(self, name: str) -> object:
-        fact = self.desk.get(MetricKey("a", name))
+        fact = self.context.get(MetricKey("a", name))
         return None if fact is None else fact.value
 
     def emitted(self, kind: type) -> list[object]:
-        found = (record.event for record in self.desk.draft.records)
+        found = (record.event for record in self.context.draft.records)
         return [event for event in found if isinstance(event, kind)]
 
 
@@ -91,7 +91,7 @@ def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
     reader = Reader(EPOCHS)
     reader.read("step: 40 loss: 2.0\n")
     assert reader.fact("loss") == MetricFact(2.0, 40)
-    reader.telemetry.close(reader.desk, "a")
+    reader.telemetry.close(reader.context, "a")
     (noted,) = reader.emitted(events.MetricsNoted)
     assert isinstance(noted, events.MetricsNoted)
     assert (noted.step, noted.values) == (40, {"loss": 2.0})
@@ -101,7 +101,7 @@ def test_a_last_value_at_a_step_that_was_noted_is_noted_too() -> None:
     reader = Reader()
     reader.read("step: 40 loss: 2.0\n")
     reader.read("eval_loss: 1.5\n")
-    reader.telemetry.close(reader.desk, "a")
+    reader.telemetry.close(reader.context, "a")
     noted = reader.emitted(events.MetricsNoted)[-1]
     assert isinstance(noted, events.MetricsNoted)
     assert noted.values == {"loss": 2.0, "eval_loss": 1.5}
@@ -111,7 +111,7 @@ def test_the_last_step_of_a_log_with_steps_alone_is_noted() -> None:
     reader = Reader()
     for step in range(1, 4):
         reader.read(f"iteration {step}/10\n")
-    reader.telemetry.close(reader.desk, "a")
+    reader.telemetry.close(reader.context, "a")
     noted = reader.emitted(events.MetricsNoted)[-1]
     assert isinstance(noted, events.MetricsNoted)
     assert (noted.step, noted.total, noted.values) == (3, 10, {})
@@ -120,14 +120,14 @@ def test_the_last_step_of_a_log_with_steps_alone_is_noted() -> None:
 def test_a_log_without_a_word_of_progress_is_not_noted() -> None:
     reader = Reader()
     reader.read("hello\n")
-    reader.telemetry.close(reader.desk, "a")
+    reader.telemetry.close(reader.context, "a")
     assert reader.emitted(events.MetricsNoted) == []
 
 
 def test_what_was_noted_is_not_noted_again() -> None:
     reader = Reader()
     reader.read("step: 40 loss: 2.0\n")
-    reader.telemetry.close(reader.desk, "a")
+    reader.telemetry.close(reader.context, "a")
     assert len(reader.emitted(events.MetricsNoted)) == 1
 
 
@@ -136,9 +136,9 @@ def test_a_log_that_begins_anew_takes_its_worries_back() -> None:
     reader = Reader(Monitoring(anomalies=quick))
     flat = "".join(f"step: {at}/100 loss: 2.0\n" for at in range(1, 9))
     reader.read(flat)
-    assert len(reader.desk.state.warnings) == 1
+    assert len(reader.context.state.warnings) == 1
     reader.read("step: 1 loss: 2.0\n", reset=True)
-    assert reader.desk.state.warnings == {}
+    assert reader.context.state.warnings == {}
 
 
 def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
@@ -167,10 +167,10 @@ def test_what_is_kept_of_a_job_is_bounded() -> None:
     )
     readers = [Reader() for _ in range(4)]
     for reader in readers:  # made once for all jobs alike: not theirs to count
-        reader.telemetry.cursor(reader.desk.job("a"), final=False)
+        reader.telemetry.cursor(reader.context.job("a"), final=False)
     tracemalloc.start()
     for reader in readers:
-        track = reader.telemetry._track(reader.desk.job("a"))
+        track = reader.telemetry._track(reader.context.job("a"))
         track.curve_points = points_of(10_000)
         reader.read(lines)
     views = [reader.telemetry.view("a") for reader in readers]
@@ -211,7 +211,7 @@ def test_each_rule_that_is_off_is_warned_of_once_for_good() -> None:
     reader = Reader(STORED)
     for _ in range(2):
         reader.read("ab\n")
-        reader.telemetry.watch_stalls(reader.desk)
+        reader.telemetry.watch_stalls(reader.context)
     raised = [
         event.why.arg("problem")
         for event in reader.emitted(events.WarningRaised)
@@ -229,7 +229,7 @@ def test_a_log_is_read_in_smaller_pieces_where_its_patterns_are_large() -> None:
     def limit(pattern: str) -> int:
         rule = LogEvent(name="r", pattern=pattern, pattern_type="regex")
         reader = Reader(Monitoring(log_events=(rule,)))
-        return reader.telemetry.cursor(reader.desk.job("a"), final=False).limit
+        return reader.telemetry.cursor(reader.context.job("a"), final=False).limit
 
     assert limit("error") == LOG_CHUNK
     assert MAX_LINE <= limit("[a-z]{0,900}#") < LOG_CHUNK // 2
@@ -249,7 +249,7 @@ def result_of(text: str, *, metric: str = "", mode: str = "last") -> float | Non
     )
     reader = Reader(Monitoring(result=spec))
     reader.read(text)
-    reader.telemetry.close(reader.desk, "a")
+    reader.telemetry.close(reader.context, "a")
     (noted,) = reader.emitted(events.MetricsNoted)
     assert isinstance(noted, events.MetricsNoted)
     live = reader.telemetry.view("a").result
@@ -296,7 +296,7 @@ def test_a_result_that_is_named_and_not_told_is_none() -> None:
 def test_a_flat_loss_is_no_warning_unless_it_is_asked_for() -> None:
     reader = Reader()
     reader.read("".join(f"step: {at}/1000 loss: 2.0\n" for at in range(1, 999)))
-    assert reader.desk.state.warnings == {}
+    assert reader.context.state.warnings == {}
 
 
 def test_the_first_step_of_an_attempt_is_known() -> None:

@@ -36,7 +36,7 @@ from autoexp_tui.effects.effects import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.verdicts import Why, why
 
@@ -49,14 +49,16 @@ OUTSIDE = (AppendToFile, RunCommand, QuarantineCheckpoint, NewJob, RunAutoexp)
 
 
 # ------------------------------------------------------------------------ for people
-def text(desk: Desk, template: str, job: JobRecord, armed: Armed) -> str:
+def text(context: DecisionContext, template: str, job: JobRecord, armed: Armed) -> str:
     """A message with its references replaced; unknown ones stay as written."""
-    return bind_text(template, _own(job, armed), desk.metadata, desk.state.jobs)
+    return bind_text(template, _own(job, armed), context.metadata, context.state.jobs)
 
 
-def notify(desk: Desk, message: str, job: JobRecord, armed: Armed) -> None:
+def notify(
+    context: DecisionContext, message: str, job: JobRecord, armed: Armed
+) -> None:
     """Raise a warning, and run the user's notification command if there is one."""
-    desk.draft.emit(
+    context.draft.emit(
         events.WarningRaised(
             warning_id="n" + ids.digest(job.name, armed.key, armed.trigger),
             why=why("notice", text=message),
@@ -64,20 +66,22 @@ def notify(desk: Desk, message: str, job: JobRecord, armed: Armed) -> None:
             evidence=armed.line,
         )
     )
-    if command := desk.rules_of(job.name).notify_command:
-        order_effect(desk, RunNotifyCommand(command=command, message=message))
+    if command := context.rules_of(job.name).notify_command:
+        order_effect(context, RunNotifyCommand(command=command, message=message))
 
 
 # --------------------------------------------------------------------------- outside
-def missing(desk: Desk, armed: Armed, job: JobRecord) -> tuple[Lacking, ...]:
+def missing(
+    context: DecisionContext, armed: Armed, job: JobRecord
+) -> tuple[Lacking, ...]:
     """The values that an action needs and that nobody knows yet."""
     if not isinstance(armed.action, OUTSIDE):
         return ()
-    return bound(desk, armed, job)[1]
+    return bound(context, armed, job)[1]
 
 
 def bound(
-    desk: Desk, armed: Armed, job: JobRecord
+    context: DecisionContext, armed: Armed, job: JobRecord
 ) -> tuple[Action | None, tuple[Lacking, ...]]:
     """An action with every value put in; None, and what is missing.
 
@@ -86,40 +90,44 @@ def bound(
     own = _own(job, armed)
     action: Action = replace(armed.action, conditions=())
     if isinstance(action, NewJob):
-        return new_jobs.bound(desk, action, own)
-    return bind(action, desk.metadata, desk.state.jobs, own)
+        return new_jobs.bound(context, action, own)
+    return bind(action, context.metadata, context.state.jobs, own)
 
 
-def order(desk: Desk, armed: Armed, job: JobRecord) -> None:
+def order(context: DecisionContext, armed: Armed, job: JobRecord) -> None:
     """Order what an action does outside; nothing of it may be missing."""
-    action, _ = bound(desk, armed, job)
+    action, _ = bound(context, armed, job)
     match action:
         case AppendToFile():
-            order_effect(desk, _appending(desk, action, job), _because(armed))
+            order_effect(context, _appending(context, action, job), _because(armed))
         case RunCommand():
             command = RunActionCommand(
                 job=job.name,
                 command=action.command,
                 timeout=action.timeout,
                 env={**_values(job, armed), **action.env},
-                cwd=_place(desk, job),
+                cwd=_place(context, job),
             )
-            order_effect(desk, command, _because(armed))
+            order_effect(context, command, _because(armed))
         case QuarantineCheckpoint():
-            order_quarantine(desk, job, action, _because(armed))
+            order_quarantine(context, job, action, _because(armed))
         case NewJob():
-            spec = new_jobs.spec_of(desk, action, job, armed.rule)
+            spec = new_jobs.spec_of(context, action, job, armed.rule)
             add = AddJob(job=job.name, action=armed.key, spec=spec, mode=action.mode)
-            order_effect(desk, add, _because(armed))
+            order_effect(context, add, _because(armed))
         case RunAutoexp():
-            order_effect(desk, _planning(desk, armed, action, job), _because(armed))
+            order_effect(
+                context, _planning(context, armed, action, job), _because(armed)
+            )
 
 
-def _appending(desk: Desk, action: AppendToFile, job: JobRecord) -> AppendText:
+def _appending(
+    context: DecisionContext, action: AppendToFile, job: JobRecord
+) -> AppendText:
     """A path that the person wrote from the root is theirs; others stay below."""
     if action.path.startswith(("/", "~/")):
         return AppendText(job=job.name, path=action.path, text=action.text)
-    below = _place(desk, job) or "."
+    below = _place(context, job) or "."
     path = posixpath.join(below, action.path)
     return AppendText(job=job.name, path=path, text=action.text, below=below)
 
@@ -135,23 +143,27 @@ def _values(job: JobRecord, armed: Armed) -> dict[str, str]:
 
 
 def outside_values(
-    desk: Desk, armed: Armed, job: JobRecord, overrides: Sequence[str]
+    context: DecisionContext, armed: Armed, job: JobRecord, overrides: Sequence[str]
 ) -> tuple[str, ...]:
     """What overrides of an action take from logs, plain values left out."""
     own = _own(job, armed)
-    found = bindings.outside_values(overrides, desk.metadata, desk.state.jobs, own)
+    found = bindings.outside_values(
+        overrides, context.metadata, context.state.jobs, own
+    )
     return tuple(value for value in found if not is_plain(value))
 
 
-def _planning(desk: Desk, armed: Armed, action: RunAutoexp, job: JobRecord) -> PlanJobs:
+def _planning(
+    context: DecisionContext, armed: Armed, action: RunAutoexp, job: JobRecord
+) -> PlanJobs:
     path = action.config_path
     return PlanJobs(
         job=job.name,
         action=armed.key,
         config_ref=action.config_ref,
-        config_path=posixpath.join(_place(desk, job), path) if path else "",
+        config_path=posixpath.join(_place(context, job), path) if path else "",
         overrides=action.overrides,
-        log_values=outside_values(desk, armed, job, _written(armed)),
+        log_values=outside_values(context, armed, job, _written(armed)),
         mode=action.mode,
     )
 
@@ -169,7 +181,7 @@ def _own(job: JobRecord, armed: Armed) -> dict[str, str]:
     return own_fields(job.spec, len(job.attempts)) | {_LINE: armed.line}
 
 
-def _place(desk: Desk, job: JobRecord) -> str:
+def _place(context: DecisionContext, job: JobRecord) -> str:
     """Where relative paths of a job's actions start; empty: not known."""
-    plan = desk.state.plan
+    plan = context.state.plan
     return job.spec.cwd or (plan.cwd if plan else "")

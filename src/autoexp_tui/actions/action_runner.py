@@ -40,7 +40,7 @@ from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fie
 from autoexp_tui.conditions.kinds import limits_attempts
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
 from autoexp_tui.model.state import Deferred, JobRecord
 from autoexp_tui.model.states import BEGUN, Cause, JobState, Outcome
@@ -83,7 +83,10 @@ class Judged:
 
 # ------------------------------------------------------------------------- judging
 def judge_action(
-    desk: Desk, armed: Armed, job: JobRecord, since_lived: float | None = None
+    context: DecisionContext,
+    armed: Armed,
+    job: JobRecord,
+    since_lived: float | None = None,
 ) -> Judged:
     """All conditions of an action together, then whether its fields have values.
 
@@ -94,50 +97,50 @@ def judge_action(
         job=job.name,
         waiting_lived=since_lived,
         action=armed.key,
-        attempts=_attempts(desk, armed, job),
+        attempts=_attempts(context, armed, job),
     )
-    if _feeds_itself(desk, armed, job):
+    if _feeds_itself(context, armed, job):
         return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
-    if _joins_too_often(desk, armed, job):
+    if _joins_too_often(context, armed, job):
         reason = why("joins_spent", rule=armed.rule, max=MOST_JOINS)
         return Judged(Verdict(Result.FAIL, reason))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
-        bound, missing = bind(spec, desk.metadata, desk.state.jobs, own_of(job))
+        bound, missing = bind(spec, context.metadata, context.state.jobs, own_of(job))
         if bound is None:
-            return _without(desk, judged, missing)
+            return _without(context, judged, missing)
         judged.keys |= needs(bound, job.name, armed.key)
-        verdict = evaluate(bound, desk, desk.now, ctx)
+        verdict = evaluate(bound, context, context.now, ctx)
         if verdict.result is Result.FAIL:
             return Judged(verdict, judged.keys)
         if verdict.result is Result.WAIT:
-            at = wake_at(bound, desk, desk.now, ctx)
+            at = wake_at(bound, context, context.now, ctx)
             judged.wakes += [] if at is None else [at]
             judged.codes.add(verdict.why.code)
             if judged.verdict.result is Result.PASS:
                 judged.verdict = verdict
     if judged.verdict.result is Result.PASS:
-        missing = deeds.missing(desk, armed, job)
-        return _without(desk, judged, missing) if missing else judged
+        missing = deeds.missing(context, armed, job)
+        return _without(context, judged, missing) if missing else judged
     return judged
 
 
-def _attempts(desk: Desk, armed: Armed, job: JobRecord) -> int | None:
+def _attempts(context: DecisionContext, armed: Armed, job: JobRecord) -> int | None:
     """For actions that make jobs, how often they did; the job's own for the others."""
     if isinstance(armed.action, NewJob | RunAutoexp):
-        return firings(desk.state, job, armed.key)
+        return firings(context.state, job, armed.key)
     return None
 
 
-def _feeds_itself(desk: Desk, armed: Armed, job: JobRecord) -> bool:
+def _feeds_itself(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
     """Whether an action would make jobs for its own jobs, and nothing bounds that."""
     return (
         isinstance(armed.action, NewJob | RunAutoexp)
-        and goes_back_to(desk.state, job, armed.key)
+        and goes_back_to(context.state, job, armed.key)
         and not limits_attempts(armed.action.conditions)
     )
 
 
-def _joins_too_often(desk: Desk, armed: Armed, job: JobRecord) -> bool:
+def _joins_too_often(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
     """Whether an action has let others join so often as nobody can have meant."""
     return (
         isinstance(armed.action, NewJob | RunAutoexp)
@@ -151,7 +154,9 @@ def own_of(job: JobRecord) -> dict[str, str]:
     return own_fields(job.spec, len(job.attempts))
 
 
-def _without(desk: Desk, judged: Judged, lacking: tuple[Lacking, ...]) -> Judged:
+def _without(
+    context: DecisionContext, judged: Judged, lacking: tuple[Lacking, ...]
+) -> Judged:
     """Values are missing: they are waited for, while they may still come.
 
     One that may not stand where it is asked for stands there never.
@@ -162,7 +167,7 @@ def _without(desk: Desk, judged: Judged, lacking: tuple[Lacking, ...]) -> Judged
             return Judged(Verdict(Result.FAIL, reason), judged.keys)
     judged.keys |= {MetadataKey(one.job, one.key) for one in lacking}
     name, key = lacking[0][:2]
-    source = desk.state.jobs.get(name)
+    source = context.state.jobs.get(name)
     if source is not None and source.ended:
         reason = why("value_never_came", job=name, key=key, state=source.state.value)
         return Judged(Verdict(Result.FAIL, reason), judged.keys)
@@ -172,7 +177,7 @@ def _without(desk: Desk, judged: Judged, lacking: tuple[Lacking, ...]) -> Judged
 
 # ------------------------------------------------------------------- carrying out
 def carry_out(
-    desk: Desk,
+    context: DecisionContext,
     armed: Armed,
     name: str,
     ended: events.AttemptEnded | None,
@@ -183,33 +188,35 @@ def carry_out(
     `ended`: the end of an attempt that triggered it. `since_lived`: when it was put
     off.
     """
-    job = desk.job(name)
+    job = context.job(name)
     if isinstance(armed.action, Restart) and _runs_again(job):
-        return _comes_second(desk, armed, name)
-    since = desk.now.lived if since_lived is None else since_lived
-    judged = judge_action(desk, armed, job, since)
+        return _comes_second(context, armed, name)
+    since = context.now.lived if since_lived is None else since_lived
+    judged = judge_action(context, armed, job, since)
     over = ended is not None or job.state is JobState.RETRYING
     restart = isinstance(armed.action, Restart) and over
     match judged.verdict.result:
         case Result.PASS:
-            _fire(desk, armed, job, ended, wait_seconds=0.0)
+            _fire(context, armed, job, ended, wait_seconds=0.0)
         case Result.FAIL:
-            drop(desk, name, armed.key, armed.trigger, judged.verdict.why)
+            drop(context, name, armed.key, armed.trigger, judged.verdict.why)
             if judged.verdict.why.code in _WARNED:
-                _warn_of_drop(desk, armed, name, judged.verdict.why)
+                _warn_of_drop(context, armed, name, judged.verdict.why)
         case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
-            wait_seconds = judged.ready_at - desk.now.lived
-            _fire(desk, armed, job, ended, wait_seconds=wait_seconds)
+            wait_seconds = judged.ready_at - context.now.lived
+            _fire(context, armed, job, ended, wait_seconds=wait_seconds)
         case Result.WAIT:
-            put_off(desk, armed, job, judged.verdict.why, judged.ready_at)
+            put_off(context, armed, job, judged.verdict.why, judged.ready_at)
     return judged
 
 
-def _warn_of_drop(desk: Desk, armed: Armed, job: str, reason: Why) -> None:
+def _warn_of_drop(
+    context: DecisionContext, armed: Armed, job: str, reason: Why
+) -> None:
     """A rule that a log's text has stopped needs a person: it may be meant so."""
     warning_id = "v" + ids.digest(job, armed.key, reason.arg("key"))
-    if warning_id not in desk.state.warnings:
-        desk.draft.emit(
+    if warning_id not in context.state.warnings:
+        context.draft.emit(
             events.WarningRaised(
                 warning_id=warning_id, why=reason, job=job, evidence=armed.line
             )
@@ -222,16 +229,16 @@ def _runs_again(job: JobRecord) -> bool:
     return job.state is JobState.RETRYING and retry is not None and not retry.held
 
 
-def _comes_second(desk: Desk, armed: Armed, name: str) -> Judged:
+def _comes_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
     """Of the restarts after one end the first counts. A further one is not judged:
     put off, it would come back later and end the run that the first has ordered."""
     reason = why("restarted_already")
-    drop(desk, name, armed.key, armed.trigger, reason)
+    drop(context, name, armed.key, armed.trigger, reason)
     return Judged(Verdict(Result.FAIL, reason))
 
 
 def _fire(
-    desk: Desk,
+    context: DecisionContext,
     armed: Armed,
     job: JobRecord,
     ended: events.AttemptEnded | None,
@@ -239,34 +246,36 @@ def _fire(
 ) -> None:
     match armed.action:
         case Restart() as restart:
-            if not _restart(desk, armed, restart, job, ended, wait_seconds):
+            if not _restart(context, armed, restart, job, ended, wait_seconds):
                 return
         case Cancel() as cancel:
-            _end_by_rule(desk, cancel, job, armed)
+            _end_by_rule(context, cancel, job, armed)
         case Finish() as finish:
-            if not _finish(desk, armed, finish, job, ended):
+            if not _finish(context, armed, finish, job, ended):
                 return
         case Log() as log:
-            text = deeds.text(desk, log.message, job, armed)
-            desk.draft.emit(
+            text = deeds.text(context, log.message, job, armed)
+            context.draft.emit(
                 events.MessageLogged(text=text, level=log.level, job=job.name)
             )
         case Notify() as notify:
-            deeds.notify(desk, deeds.text(desk, notify.message, job, armed), job, armed)
+            deeds.notify(
+                context, deeds.text(context, notify.message, job, armed), job, armed
+            )
         case AppendToFile() | RunCommand() | NewJob() | RunAutoexp():
-            deeds.order(desk, armed, job)
+            deeds.order(context, armed, job)
         case QuarantineCheckpoint():
             if ended is None and job.state in BEGUN:
-                put_off(desk, armed, job, why("after_the_run"), None)
+                put_off(context, armed, job, why("after_the_run"), None)
                 return
-            deeds.order(desk, armed, job)
-    desk.draft.emit(
+            deeds.order(context, armed, job)
+    context.draft.emit(
         events.ActionFired(job=job.name, action=armed.key, trigger=armed.trigger)
     )
 
 
 def _restart(
-    desk: Desk,
+    context: DecisionContext,
     armed: Armed,
     restart: Restart,
     job: JobRecord,
@@ -274,40 +283,42 @@ def _restart(
     wait_seconds: float,
 ) -> bool:
     if job.ended:
-        drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+        drop(context, job.name, armed.key, armed.trigger, why("job_is_over"))
         return False
     held = job.state is JobState.RETRYING
     if ended is None and not held:
         reason = why(
             "restart_ordered",
             rule=armed.rule,
-            reason=deeds.text(desk, restart.reason, job, armed),
+            reason=deeds.text(context, restart.reason, job, armed),
             line=armed.line,
         )
-        if order_end(desk, job, reason, Cause.KILL_CRITERION, armed.rule):
-            put_off(desk, armed, job, reason, None)
+        if order_end(context, job, reason, Cause.KILL_CRITERION, armed.rule):
+            put_off(context, armed, job, reason, None)
         elif armed.key not in job.deferred:
-            drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+            drop(context, job.name, armed.key, armed.trigger, why("job_is_over"))
         return False
-    restarts.restart(desk, armed, restart, job, wait_seconds)
-    for key, waiting in restarts.put_off(desk, job.name):
+    restarts.restart(context, armed, restart, job, wait_seconds)
+    for key, waiting in restarts.put_off(context, job.name):
         if key != armed.key:
-            drop(desk, job.name, key, waiting.trigger, why("restarted_already"))
+            drop(context, job.name, key, waiting.trigger, why("restarted_already"))
     return True
 
 
-def _end_by_rule(desk: Desk, cancel: Cancel, job: JobRecord, armed: Armed) -> None:
+def _end_by_rule(
+    context: DecisionContext, cancel: Cancel, job: JobRecord, armed: Armed
+) -> None:
     reason = why(
         "cancelled_by_rule",
         rule=armed.rule,
-        reason=deeds.text(desk, cancel.reason, job, armed),
+        reason=deeds.text(context, cancel.reason, job, armed),
         line=armed.line,
     )
-    order_end(desk, job, reason, Cause(cancel.cause), armed.rule)
+    order_end(context, job, reason, Cause(cancel.cause), armed.rule)
 
 
 def _finish(
-    desk: Desk,
+    context: DecisionContext,
     armed: Armed,
     finish: Finish,
     job: JobRecord,
@@ -317,28 +328,32 @@ def _finish(
     reason = why(
         "finished_by_rule",
         rule=armed.rule,
-        reason=deeds.text(desk, finish.reason, job, armed),
+        reason=deeds.text(context, finish.reason, job, armed),
         line=armed.line,
     )
     if ended is None:
-        done = order_finish(desk, job, reason)
+        done = order_finish(context, job, reason)
     elif done := job.state is not JobState.RETRYING and not job.ended:
-        end_job(desk, job, JobState.COMPLETED, None, reason)
+        end_job(context, job, JobState.COMPLETED, None, reason)
     if not done:
-        drop(desk, job.name, armed.key, armed.trigger, why("job_is_over"))
+        drop(context, job.name, armed.key, armed.trigger, why("job_is_over"))
     return done
 
 
 # ----------------------------------------------------------------------- put off
 def put_off(
-    desk: Desk, armed: Armed, job: JobRecord, reason: Why, until_lived: float | None
+    context: DecisionContext,
+    armed: Armed,
+    job: JobRecord,
+    reason: Why,
+    until_lived: float | None,
 ) -> None:
     """Say that an action waits, once for each reason."""
-    known = desk.job(job.name).deferred.get(armed.key)
+    known = context.job(job.name).deferred.get(armed.key)
     if known and (known.trigger, known.why.code) == (armed.trigger, reason.code):
         return
-    waits = None if until_lived is None else until_lived - desk.now.lived
-    desk.draft.emit(
+    waits = None if until_lived is None else until_lived - context.now.lived
+    context.draft.emit(
         events.ActionDeferred(
             job=job.name,
             action=armed.key,
@@ -350,22 +365,22 @@ def put_off(
     )
 
 
-def judge_deferred(desk: Desk, name: str) -> Judged:
+def judge_deferred(context: DecisionContext, name: str) -> Judged:
     """Look again at actions of a job that were put off; what they read."""
     seen = Judged(Verdict(Result.PASS, why("ok")))
-    for key, waiting in list(desk.job(name).deferred.items()):
-        if desk.job(name).deferred.get(key) is not waiting:
+    for key, waiting in list(context.job(name).deferred.items()):
+        if context.job(name).deferred.get(key) is not waiting:
             continue  # one before it has settled it
-        armed = find_armed(desk, name, key, waiting)
+        armed = find_armed(context, name, key, waiting)
         if armed is None:
-            drop(desk, name, key, waiting.trigger, why("rule_is_gone"))
-        elif _may_fire_now(armed, desk.job(name)):
-            judged = carry_out(desk, armed, name, None, waiting.since_lived)
+            drop(context, name, key, waiting.trigger, why("rule_is_gone"))
+        elif _may_fire_now(armed, context.job(name)):
+            judged = carry_out(context, armed, name, None, waiting.since_lived)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes
-    job = desk.job(name)
+    job = context.job(name)
     if job.state is JobState.RETRYING and job.retry is not None and job.retry.held:
-        _give_up(desk, job)
+        _give_up(context, job)
     return seen
 
 
@@ -384,20 +399,22 @@ def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
 
 
 # ------------------------------------------------------------------ restarts on hold
-def hold_for_restart(desk: Desk, name: str, ended: events.AttemptEnded) -> bool:
+def hold_for_restart(
+    context: DecisionContext, name: str, ended: events.AttemptEnded
+) -> bool:
     """Keep a job whose attempt has ended, while it is not decided if it runs again.
 
     A condition that nobody could look at yet, or that has a time-out, is waited for;
     what is known not to hold, and may take for ever, ends the job now.
     """
     bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
-    for key, waiting in restarts.put_off(desk, name):
-        armed = find_armed(desk, name, key, waiting)
+    for key, waiting in restarts.put_off(context, name):
+        armed = find_armed(context, name, key, waiting)
         meant = bad or waiting.trigger == f"attempt {ended.attempt}"
         if armed is None or not meant or not _is_undecided(waiting):
             continue
         assert isinstance(armed.action, Restart)
-        desk.draft.emit(
+        context.draft.emit(
             events.RetryOrdered(
                 job=name,
                 wait_seconds=0.0,
@@ -415,14 +432,14 @@ def _is_undecided(waiting: Deferred) -> bool:
     return waiting.why.code in UNTIMED or waiting.until_lived is not None
 
 
-def _give_up(desk: Desk, job: JobRecord) -> None:
+def _give_up(context: DecisionContext, job: JobRecord) -> None:
     """End a job that was kept for restarts, once none of them may come any more."""
-    waiting = restarts.put_off(desk, job.name)
+    waiting = restarts.put_off(context, job.name)
     if any(_is_undecided(one) for _, one in waiting):
         return
     for key, one in waiting:
-        drop(desk, job.name, key, one.trigger, one.why)
+        drop(context, job.name, key, one.trigger, one.why)
     attempt = job.attempt
     if attempt is not None and attempt.outcome is not None:
         state = JobState(attempt.outcome.value)
-        end_job(desk, desk.job(job.name), state, attempt.cause, attempt.why)
+        end_job(context, context.job(job.name), state, attempt.cause, attempt.why)

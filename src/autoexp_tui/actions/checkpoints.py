@@ -16,15 +16,15 @@ from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.checkpoints import FoundCheckpoint, SavedCheckpoint
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import Attempt, JobRecord
 from autoexp_tui.model.verdicts import Why, why
 from autoexp_tui.model.wording import plural
 
 
-def order_look(desk: Desk, job: JobRecord, *, after: int) -> None:
+def order_look(context: DecisionContext, job: JobRecord, *, after: int) -> None:
     """Look what the next attempt would go on from; move it at `after` strikes."""
-    where = desk.rules_of(job.name).checkpoints
+    where = context.rules_of(job.name).checkpoints
     if where.glob:
         look = LookForCheckpoint(
             job=job.name,
@@ -34,14 +34,14 @@ def order_look(desk: Desk, job: JobRecord, *, after: int) -> None:
             pointer=where.pointer,
             after=after,
         )
-        order_effect(desk, look)
+        order_effect(context, look)
 
 
 def order_quarantine(
-    desk: Desk, job: JobRecord, action: QuarantineCheckpoint, reason: Why
+    context: DecisionContext, job: JobRecord, action: QuarantineCheckpoint, reason: Why
 ) -> None:
     """Move a checkpoint aside, whatever attempts came of it; values are put in."""
-    where = desk.rules_of(job.name).checkpoints
+    where = context.rules_of(job.name).checkpoints
     path = posixpath.join(job.spec.output_dir, action.path) if action.path else ""
     look = LookForCheckpoint(
         job=job.name,
@@ -52,42 +52,45 @@ def order_quarantine(
         pointer=where.pointer,
         keep=action.keep,
     )
-    order_effect(desk, look, reason)
+    order_effect(context, look, reason)
 
 
-def held_by_looks(desk: Desk) -> frozenset[str]:
+def held_by_looks(context: DecisionContext) -> frozenset[str]:
     """Jobs whose checkpoints are being looked at, or moved: they do not start yet."""
     return frozenset(
         pending.effect.job
-        for pending in desk.state.pending.values()
+        for pending in context.state.pending.values()
         if isinstance(pending.effect, LookForCheckpoint | MoveCheckpoint)
     )
 
 
 # ------------------------------------------------------------------- what came of it
 def looked(
-    desk: Desk, look: LookForCheckpoint, found: FoundCheckpoint | None, problem: str
+    context: DecisionContext,
+    look: LookForCheckpoint,
+    found: FoundCheckpoint | None,
+    problem: str,
 ) -> None:
     """Take what a look has found, and order the move when it is time."""
     if problem:
-        _warn(desk, look.job, look.path, problem)
+        _warn(context, look.job, look.path, problem)
     elif found is None:
-        _nothing_there(desk, look)
+        _nothing_there(context, look)
     elif not look.after:
-        _move(desk, look, found, 0)
+        _move(context, look, found, 0)
     else:
-        strikes = _strikes(desk.job(look.job), look, found)
+        strikes = _strikes(context.job(look.job), look, found)
         saved = SavedCheckpoint(checkpoint=found.newest, strikes=strikes)
-        desk.draft.emit(events.CheckpointSeen(job=look.job, saved=saved))
+        context.draft.emit(events.CheckpointSeen(job=look.job, saved=saved))
         if strikes >= look.after:
-            _move(desk, look, found, strikes)
+            _move(context, look, found, strikes)
 
 
-def _nothing_there(desk: Desk, look: LookForCheckpoint) -> None:
+def _nothing_there(context: DecisionContext, look: LookForCheckpoint) -> None:
     if look.after:
-        desk.draft.emit(events.CheckpointSeen(job=look.job))
+        context.draft.emit(events.CheckpointSeen(job=look.job))
     else:
-        _warn(desk, look.job, look.path, "there is none")
+        _warn(context, look.job, look.path, "there is none")
 
 
 def _strikes(job: JobRecord, look: LookForCheckpoint, found: FoundCheckpoint) -> int:
@@ -108,12 +111,15 @@ def _came_further(attempt: Attempt, saved: SavedCheckpoint) -> bool:
 
 
 def _move(
-    desk: Desk, look: LookForCheckpoint, found: FoundCheckpoint, strikes: int
+    context: DecisionContext,
+    look: LookForCheckpoint,
+    found: FoundCheckpoint,
+    strikes: int,
 ) -> None:
     path = found.newest.path
     if found.others < look.keep:
         left = f"{found.others} would be left, and {look.keep} are to be kept"
-        _warn(desk, look.job, path, left)
+        _warn(context, look.job, path, left)
         return
     order = MoveCheckpoint(
         job=look.job,
@@ -125,16 +131,18 @@ def _move(
         strikes=strikes,
     )
     blamed = why("quarantine", path=path, attempts=plural(strikes, "attempt"))
-    order_effect(desk, order, blamed if strikes else why("quarantine_asked", path=path))
+    order_effect(
+        context, order, blamed if strikes else why("quarantine_asked", path=path)
+    )
 
 
-def moved(desk: Desk, move: MoveCheckpoint, problem: str) -> None:
+def moved(context: DecisionContext, move: MoveCheckpoint, problem: str) -> None:
     """Take what came of a move."""
     path, before = move.checkpoint.path, move.before
     if problem:
-        _warn(desk, move.job, path, problem)
+        _warn(context, move.job, path, problem)
         return
-    desk.draft.emit(
+    context.draft.emit(
         events.CheckpointQuarantined(
             job=move.job,
             checkpoint=move.checkpoint,
@@ -149,13 +157,13 @@ def moved(desk: Desk, move: MoveCheckpoint, problem: str) -> None:
         attempts=plural(move.strikes, "attempt") if move.strikes else "",
         before=posixpath.basename(before.path) if before else "the beginning",
     )
-    _raise(desk, move.job, move.target, reason)
+    _raise(context, move.job, move.target, reason)
 
 
-def _warn(desk: Desk, job: str, path: str, problem: str) -> None:
-    _raise(desk, job, path, why("not_quarantined", path=path, problem=problem))
+def _warn(context: DecisionContext, job: str, path: str, problem: str) -> None:
+    _raise(context, job, path, why("not_quarantined", path=path, problem=problem))
 
 
-def _raise(desk: Desk, job: str, about: str, reason: Why) -> None:
+def _raise(context: DecisionContext, job: str, about: str, reason: Why) -> None:
     warning = "q" + ids.digest(job, about, reason.code)
-    desk.draft.emit(events.WarningRaised(warning_id=warning, why=reason, job=job))
+    context.draft.emit(events.WarningRaised(warning_id=warning, why=reason, job=job))

@@ -6,14 +6,14 @@ from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.actions.triggered_action import outlives_its_job
 from autoexp_tui.effects.effects import NoteDone
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.verdicts import Why, why
 
 
 def end_job(
-    desk: Desk,
+    context: DecisionContext,
     job: JobRecord,
     state: JobState,
     cause: Cause | None,
@@ -25,21 +25,23 @@ def end_job(
     """
     keeps: list[str] = []
     for key, put_off in job.deferred.items():
-        if outlives_its_job(desk, job.name, key, put_off):
+        if outlives_its_job(context, job.name, key, put_off):
             keeps.append(key)
         else:
-            drop(desk, job.name, key, put_off.trigger, why("job_is_over"))
-    desk.draft.emit(
+            drop(context, job.name, key, put_off.trigger, why("job_is_over"))
+    context.draft.emit(
         events.JobEnded(
             job=job.name, state=state, cause=cause, why=reason, keeps=tuple(keeps)
         )
     )
     if state is JobState.COMPLETED and job.spec.fingerprint:
-        order_effect(desk, NoteDone(job=job.name))
+        order_effect(context, NoteDone(job=job.name))
 
 
-def drop(desk: Desk, job: str, action: str, trigger: str, reason: Why) -> None:
+def drop(
+    context: DecisionContext, job: str, action: str, trigger: str, reason: Why
+) -> None:
     """Say that an action will not be carried out for this trigger."""
-    desk.draft.emit(
+    context.draft.emit(
         events.ActionDropped(job=job, action=action, trigger=trigger, why=reason)
     )

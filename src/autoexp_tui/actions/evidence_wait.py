@@ -12,28 +12,30 @@ from autoexp_tui.actions.orders import order_cancel
 from autoexp_tui.actions.triggered_action import find_armed
 from autoexp_tui.effects.effects import CaptureEvidence
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN
 from autoexp_tui.model.verdicts import Why, why
 
 
 def end_look(
-    desk: Desk,
+    context: DecisionContext,
     effect: CaptureEvidence,
     captured: events.EvidenceCaptured,
     reason: Why | None,
 ) -> None:
     """Record what was kept, and end the run that waited for it."""
-    desk.draft.emit(captured)
+    context.draft.emit(captured)
     if effect.ends is None:
         return
-    job = desk.job(effect.job)
+    job = context.job(effect.job)
     if _is_alive(job, effect):
         told = reason or Why(effect.ends.value)
-        order_cancel(desk, job, told.having(evidence=captured.directory), effect.ends)
+        order_cancel(
+            context, job, told.having(evidence=captured.directory), effect.ends
+        )
     elif not job.ended:
-        _forget_restarts(desk, job)
+        _forget_restarts(context, job)
 
 
 def _is_alive(job: JobRecord, effect: CaptureEvidence) -> bool:
@@ -46,10 +48,10 @@ def _is_alive(job: JobRecord, effect: CaptureEvidence) -> bool:
     )
 
 
-def _forget_restarts(desk: Desk, job: JobRecord) -> None:
+def _forget_restarts(context: DecisionContext, job: JobRecord) -> None:
     """Restarts that were to follow on the end of a run that is no more."""
     for key, waiting in list(job.deferred.items()):
-        armed = find_armed(desk, job.name, key, waiting)
+        armed = find_armed(context, job.name, key, waiting)
         follows = waiting.why.code == "restart_ordered"
         if follows and armed is not None and isinstance(armed.action, Restart):
-            drop(desk, job.name, key, waiting.trigger, why("ended_itself"))
+            drop(context, job.name, key, waiting.trigger, why("ended_itself"))

@@ -19,7 +19,7 @@ from autoexp_tui.conditions.bindings import Lacking, Later, bind
 from autoexp_tui.conditions.kinds import Condition
 from autoexp_tui.effects.effects import AddJob
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.state import JobRecord
 
@@ -27,7 +27,7 @@ _ODD: Final = re.compile(r"[^\w.+=@-]+")
 
 
 def bound(
-    desk: Desk, action: NewJob, own: Mapping[str, str]
+    context: DecisionContext, action: NewJob, own: Mapping[str, str]
 ) -> tuple[Action | None, tuple[Lacking, ...]]:
     """The action with its values put in; None, and what is missing.
 
@@ -35,33 +35,35 @@ def bound(
     new job waits for that itself.
     """
     bare = replace(action, start_conditions=(), cancel_conditions=())
-    made, missing = bind(bare, desk.metadata, desk.state.jobs, own)
-    start, lacking = _conditions(desk, action.start_conditions, own)
-    cancel, also = _conditions(desk, action.cancel_conditions, own)
+    made, missing = bind(bare, context.metadata, context.state.jobs, own)
+    start, lacking = _conditions(context, action.start_conditions, own)
+    cancel, also = _conditions(context, action.cancel_conditions, own)
     if made is None or lacking or also:
         return None, (*missing, *lacking, *also)
     return replace(made, start_conditions=start, cancel_conditions=cancel), ()
 
 
 def _conditions(
-    desk: Desk, specs: tuple[Condition, ...], own: Mapping[str, str]
+    context: DecisionContext, specs: tuple[Condition, ...], own: Mapping[str, str]
 ) -> tuple[tuple[Condition, ...], tuple[Lacking, ...]]:
     def known_or_later(job: str, key: str) -> str:
-        return desk.metadata(job, key) or Later(f"{{runtime.{job}.{key}}}")
+        return context.metadata(job, key) or Later(f"{{runtime.{job}.{key}}}")
 
     made: list[Condition] = []
     missing: list[Lacking] = []
     for spec in specs:
-        found, lacking = bind(spec, known_or_later, desk.state.jobs, own)
+        found, lacking = bind(spec, known_or_later, context.state.jobs, own)
         made += [] if found is None else [found]
         missing += lacking
     return tuple(made), tuple(missing)
 
 
-def spec_of(desk: Desk, action: NewJob, trigger: JobRecord, rule: str) -> JobSpec:
+def spec_of(
+    context: DecisionContext, action: NewJob, trigger: JobRecord, rule: str
+) -> JobSpec:
     """The job that an action, every value put in, stands for."""
     like = trigger.spec
-    name = action.name or _free_name(desk, f"{like.name}_{_ODD.sub('_', rule)}")
+    name = action.name or _free_name(context, f"{like.name}_{_ODD.sub('_', rule)}")
     resources = _resources(action, like.resources)
     env = {**like.env, **action.env}
     cwd = posixpath.join(like.cwd, action.cwd) if action.cwd else like.cwd
@@ -83,15 +85,15 @@ def spec_of(desk: Desk, action: NewJob, trigger: JobRecord, rule: str) -> JobSpe
     )
 
 
-def _free_name(desk: Desk, wanted: str) -> str:
+def _free_name(context: DecisionContext, wanted: str) -> str:
     """`wanted`, or the first of `wanted_2`, `wanted_3` ... that nobody has."""
     ordered = {
         pending.effect.spec.name
-        for pending in desk.state.pending.values()
+        for pending in context.state.pending.values()
         if isinstance(pending.effect, AddJob)
     }
     names = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
-    return next(n for n in names if n not in desk.state.jobs and n not in ordered)
+    return next(n for n in names if n not in context.state.jobs and n not in ordered)
 
 
 def _beside(directory: str, name: str, new: str) -> str:

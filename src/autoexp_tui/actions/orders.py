@@ -8,14 +8,14 @@ from typing import Final
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence, Effect
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, Cause
 from autoexp_tui.model.verdicts import Why
 
 
 def order_effect(
-    desk: Desk,
+    context: DecisionContext,
     effect: Effect,
     reason: Why | None = None,
     cause: Cause | None = None,
@@ -23,9 +23,9 @@ def order_effect(
     finish: bool = False,
 ) -> None:
     """Journal an order to the outside."""
-    draft = desk.draft
+    draft = context.draft
     ordered = events.EffectOrdered(
-        effect_id=ids.effect_id(desk.state.session, draft.next_event_id(), 0),
+        effect_id=ids.effect_id(context.state.session, draft.next_event_id(), 0),
         effect=effect,
         why=reason,
         cause=cause,
@@ -35,28 +35,30 @@ def order_effect(
 
 
 def order_cancels(
-    desk: Desk, jobs: Iterable[JobRecord], reason: Why, cause: Cause
+    context: DecisionContext, jobs: Iterable[JobRecord], reason: Why, cause: Cause
 ) -> None:
     """Order the end of several jobs' live attempts, as one order."""
     tasks = tuple((job.name, len(job.attempts)) for job in jobs if _may_cancel(job))
     if tasks:
-        order_effect(desk, CancelTasks(tasks=tasks), reason, cause)
+        order_effect(context, CancelTasks(tasks=tasks), reason, cause)
 
 
-def order_cancel(desk: Desk, job: JobRecord, reason: Why, cause: Cause) -> bool:
+def order_cancel(
+    context: DecisionContext, job: JobRecord, reason: Why, cause: Cause
+) -> bool:
     """Order the end of a job's live attempt; False when it was ordered already."""
     if not _may_cancel(job):
         return False
-    order_cancels(desk, (job,), reason, cause)
+    order_cancels(context, (job,), reason, cause)
     return True
 
 
-def order_finish(desk: Desk, job: JobRecord, reason: Why) -> bool:
+def order_finish(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
     """Order the end of a job's live attempt as done; False when it ends already."""
     if not _may_cancel(job):
         return False
     tasks = ((job.name, len(job.attempts)),)
-    order_effect(desk, CancelTasks(tasks=tasks), reason, finish=True)
+    order_effect(context, CancelTasks(tasks=tasks), reason, finish=True)
     return True
 
 
@@ -64,37 +66,39 @@ _LOOKED_AT: Final = frozenset({Cause.STALL, Cause.KILL_CRITERION})
 """Ends before which it is kept what the run was doing; after a NaN the log tells."""
 
 
-def order_end(desk: Desk, job: JobRecord, reason: Why, cause: Cause, name: str) -> bool:
+def order_end(
+    context: DecisionContext, job: JobRecord, reason: Why, cause: Cause, name: str
+) -> bool:
     """End a job's live run because a rule says so; False when that is under way.
 
     A run that hangs is ended once what can be seen of it has been kept, or after the
     time for that. `name` says for people what it is evidence of.
     """
-    seconds = desk.rules_of(job.name).evidence_seconds
-    if not _may_cancel(job) or is_captured(desk, job):
+    seconds = context.rules_of(job.name).evidence_seconds
+    if not _may_cancel(job) or is_captured(context, job):
         return False
     if cause in _LOOKED_AT and seconds > 0 and job.state in BEGUN:
-        _order_evidence(desk, job, reason, name, seconds, ends=cause)
+        _order_evidence(context, job, reason, name, seconds, ends=cause)
         return True
-    order_cancels(desk, (job,), reason, cause)
+    order_cancels(context, (job,), reason, cause)
     if cause is Cause.NAN and seconds > 0:
-        _order_evidence(desk, job, reason, name, seconds)
+        _order_evidence(context, job, reason, name, seconds)
     return True
 
 
-def is_captured(desk: Desk, job: JobRecord) -> bool:
+def is_captured(context: DecisionContext, job: JobRecord) -> bool:
     """Whether the job's newest run is being looked at before its end."""
     return any(
         isinstance(pending.effect, CaptureEvidence)
         and (pending.effect.job, pending.effect.attempt)
         == (job.name, len(job.attempts))
         and pending.effect.ends is not None
-        for pending in desk.state.pending.values()
+        for pending in context.state.pending.values()
     )
 
 
 def _order_evidence(
-    desk: Desk,
+    context: DecisionContext,
     job: JobRecord,
     reason: Why,
     name: str,
@@ -113,7 +117,7 @@ def _order_evidence(
         ends=ends,
         seconds=seconds,
     )
-    order_effect(desk, effect, reason)
+    order_effect(context, effect, reason)
 
 
 def _may_cancel(job: JobRecord) -> bool:

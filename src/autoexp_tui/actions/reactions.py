@@ -14,7 +14,7 @@ from autoexp_tui.actions.action_runner import carry_out, hold_for_restart
 from autoexp_tui.actions.ending import end_job
 from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, applies_to_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome
@@ -37,39 +37,43 @@ MOST_RERUNS: Final = 3
 
 
 # -------------------------------------------------------------------- attempt ends
-def end_attempt(desk: Desk, ended: events.AttemptEnded) -> None:
+def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt and decide what becomes of the job."""
-    ended = counted(desk, ended)
-    before = desk.job(ended.job)
-    desk.draft.emit(ended)
+    ended = counted(context, ended)
+    before = context.job(ended.job)
+    context.draft.emit(ended)
     if before.ended:
-        _late_success(desk, before, ended)
+        _late_success(context, before, ended)
     else:
-        _become(desk, before, ended)
-    watch_storm(desk, ended)
+        _become(context, before, ended)
+    watch_storm(context, ended)
 
 
-def _become(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
+def _become(
+    context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
+) -> None:
     """What rules make of the end; without any, the job ends as its attempt."""
-    for armed in _armed_by_end(desk, before, ended):
-        carry_out(desk, armed, ended.job, ended)
-    job = desk.job(ended.job)
+    for armed in _armed_by_end(context, before, ended):
+        carry_out(context, armed, ended.job, ended)
+    job = context.job(ended.job)
     if job.state is JobState.RETRYING or job.ended:
         return
-    held = hold_for_restart(desk, ended.job, ended)
-    if not held and not _run_again(desk, job, ended):
+    held = hold_for_restart(context, ended.job, ended)
+    if not held and not _run_again(context, job, ended):
         state = JobState(ended.outcome.value)
-        end_job(desk, job, state, ended.cause, ended.why)
-        desk.draft.untold_move()  # rules over it were carried out just now
+        end_job(context, job, state, ended.cause, ended.why)
+        context.draft.untold_move()  # rules over it were carried out just now
 
 
-def _run_again(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> bool:
+def _run_again(
+    context: DecisionContext, job: JobRecord, ended: events.AttemptEnded
+) -> bool:
     """Whether a further attempt is ordered in the place of an executor's rerun."""
     failures = sum(one.cause is Cause.NODE_FAIL for one in job.attempts)
     if not ended.rerun or failures > MOST_RERUNS:
         return False
     again = why("rerun", attempt=len(job.attempts) + 1)
-    desk.draft.emit(
+    context.draft.emit(
         events.RetryOrdered(
             job=job.name, wait_seconds=0.0, from_checkpoint=True, why=again
         )
@@ -77,7 +81,9 @@ def _run_again(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> bool:
     return True
 
 
-def _late_success(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> None:
+def _late_success(
+    context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
+) -> None:
     newest = before.attempt
     if (
         before.state is JobState.LOST
@@ -86,30 +92,30 @@ def _late_success(desk: Desk, before: JobRecord, ended: events.AttemptEnded) -> 
         and newest.number == ended.attempt
     ):
         reason = why("late_exit_record")
-        end_job(desk, desk.job(ended.job), JobState.COMPLETED, None, reason)
+        end_job(context, context.job(ended.job), JobState.COMPLETED, None, reason)
 
 
 def _armed_by_end(
-    desk: Desk, before: JobRecord, ended: events.AttemptEnded
+    context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
 ) -> Iterator[Armed]:
     trigger = f"attempt {ended.attempt}"
     if ended.outcome in (Outcome.FAILED, Outcome.LOST):
-        yield from _armed_by_the_run(desk, before)
-    for rule in desk.rules_of(before.name).state_events:
+        yield from _armed_by_the_run(context, before)
+    for rule in context.rules_of(before.name).state_events:
         if _rule_applies(rule, before, ended):
             for index, action in enumerate(rule.actions):
                 yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
 
 
-def _armed_by_the_run(desk: Desk, before: JobRecord) -> Iterator[Armed]:
+def _armed_by_the_run(context: DecisionContext, before: JobRecord) -> Iterator[Armed]:
     """What a log line ordered for after the run, while that was still alive.
 
     It is void when the run completed first, or was cancelled for another reason.
     """
     for key, put_off in before.deferred.items():
-        if key not in desk.job(before.name).deferred:
+        if key not in context.job(before.name).deferred:
             continue  # one before it has settled it
-        armed = find_armed(desk, before.name, key, put_off)
+        armed = find_armed(context, before.name, key, put_off)
         if armed is not None and isinstance(armed.action, AFTER_THE_RUN):
             yield armed
 
@@ -137,14 +143,16 @@ def class_of_end(ended: events.AttemptEnded) -> StateClass | None:
 
 
 # ---------------------------------------------------------------------- log lines
-def log_matched(desk: Desk, matched: events.LogMatched, rule: LogEvent) -> None:
+def log_matched(
+    context: DecisionContext, matched: events.LogMatched, rule: LogEvent
+) -> None:
     """Record a match once, and carry out the rule's actions."""
     place = (matched.job, matched.attempt, matched.run, matched.rule)
-    known = desk.state.mark_of(*place)
+    known = context.state.mark_of(*place)
     if known is not None and known[0] == matched.match_id:
         return
-    desk.draft.emit(matched)
+    context.draft.emit(matched)
     for index, action in enumerate(rule.actions):
         armed = Armed(f"{rule.name}/{index}", action, matched.match_id, matched.line)
-        if not desk.job(matched.job).ended:
-            carry_out(desk, armed, matched.job, None)
+        if not context.job(matched.job).ended:
+            carry_out(context, armed, matched.job, None)

@@ -15,17 +15,21 @@ from autoexp_tui.actions.triggered_action import Armed, find_armed
 from autoexp_tui.conditions.bindings import RefusedValue
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.state import Deferred, JobRecord
 from autoexp_tui.model.verdicts import why
 
 
 def restart(
-    desk: Desk, armed: Armed, action: Restart, job: JobRecord, wait_seconds: float
+    context: DecisionContext,
+    armed: Armed,
+    action: Restart,
+    job: JobRecord,
+    wait_seconds: float,
 ) -> None:
     """Order a further attempt of a job whose last one has ended."""
-    told = deeds.text(desk, action.reason, job, armed)
+    told = deeds.text(context, action.reason, job, armed)
     again = why(
         "retry",
         reason=told or armed.rule,
@@ -33,23 +37,23 @@ def restart(
         rule=armed.rule if told else "",
         line=armed.line,
     )
-    _avoid_node(desk, action, job)
+    _avoid_node(context, action, job)
     if action.quarantine_after and action.from_checkpoint:
-        order_look(desk, job, after=action.quarantine_after)
-    overrides = _overrides(desk, armed, action, job)
+        order_look(context, job, after=action.quarantine_after)
+    overrides = _overrides(context, armed, action, job)
     if overrides:
         order_effect(
-            desk,
+            context,
             ComposeJob(
                 job=job.name,
                 overrides=(*job.spec.overrides, *overrides),
                 from_checkpoint=action.from_checkpoint,
-                log_values=deeds.outside_values(desk, armed, job, action.overrides),
+                log_values=deeds.outside_values(context, armed, job, action.overrides),
                 use_files=action.followers == "use",
             ),
             again,
         )
-    desk.draft.emit(
+    context.draft.emit(
         events.RetryOrdered(
             job=job.name,
             wait_seconds=wait_seconds,
@@ -60,22 +64,22 @@ def restart(
     )
 
 
-def put_off(desk: Desk, name: str) -> list[tuple[str, Deferred]]:
+def put_off(context: DecisionContext, name: str) -> list[tuple[str, Deferred]]:
     """The restarts of a job that wait for one of their conditions."""
     found: list[tuple[str, Deferred]] = []
-    for key, waiting in desk.job(name).deferred.items():
-        armed = find_armed(desk, name, key, waiting)
+    for key, waiting in context.job(name).deferred.items():
+        armed = find_armed(context, name, key, waiting)
         if armed is not None and isinstance(armed.action, Restart):
             found.append((key, waiting))
     return found
 
 
-def _avoid_node(desk: Desk, action: Restart, job: JobRecord) -> None:
+def _avoid_node(context: DecisionContext, action: Restart, job: JobRecord) -> None:
     node = job.attempt.node if job.attempt else ""
     if action.exclude_node and node:
         spec = excluding(job.spec, (node,))
         reason = why("other_resources")
-        desk.draft.emit(events.JobReplanned(job=job.name, spec=spec, why=reason))
+        context.draft.emit(events.JobReplanned(job=job.name, spec=spec, why=reason))
 
 
 def excluding(spec: JobSpec, nodes: tuple[str, ...]) -> JobSpec:
@@ -92,10 +96,10 @@ def avoiding(resources: Resources, nodes: tuple[str, ...]) -> Resources:
 
 
 def _overrides(
-    desk: Desk, armed: Armed, action: Restart, job: JobRecord
+    context: DecisionContext, armed: Armed, action: Restart, job: JobRecord
 ) -> tuple[str, ...]:
     """The restart's overrides with what the log has said put in."""
-    bound, missing = deeds.bound(desk, armed, job)
+    bound, missing = deeds.bound(context, armed, job)
     if isinstance(bound, Restart):
         return bound.overrides
     told = ", ".join(
@@ -104,7 +108,7 @@ def _overrides(
         else f"no value for {one.key} yet"
         for one in missing
     )
-    desk.draft.emit(
+    context.draft.emit(
         events.MessageLogged(
             text=f"restarted without its overrides: {told}",
             level="warning",

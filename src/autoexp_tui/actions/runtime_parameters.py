@@ -19,13 +19,13 @@ from autoexp_tui.conditions.bindings import (
 )
 from autoexp_tui.effects.effects import ComposeJob, TaskId
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.verdicts import Why, why
 
 
-def is_composed(desk: Desk, job: JobRecord, lookup: Lookup) -> bool:
+def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> bool:
     """Whether a job that may start holds all values; else its composition is ordered.
 
     `lookup`: metadata; what is read there wakes the job again.
@@ -33,41 +33,41 @@ def is_composed(desk: Desk, job: JobRecord, lookup: Lookup) -> bool:
     spec = job.spec
     if not spec.runtime_overrides:
         return True
-    sources = tuple(_sources(desk, spec))
-    if sources == spec.runtime_sources or is_composing(desk, job.name):
+    sources = tuple(_sources(context, spec))
+    if sources == spec.runtime_sources or is_composing(context, job.name):
         return sources == spec.runtime_sources
     texts = [text for text in spec.runtime_overrides if not _is_set(spec, text)]
-    overrides, lacking = bind_overrides(texts, lookup, desk.state.jobs)
+    overrides, lacking = bind_overrides(texts, lookup, context.state.jobs)
     if lacking:
-        _explain(desk, job, _why_not(lacking[0]))
+        _explain(context, job, _why_not(lacking[0]))
         return False
     order_effect(
-        desk,
+        context,
         ComposeJob(
             job=job.name,
             overrides=(*spec.overrides, *overrides),
             sources=sources,
-            log_values=tuple(_unsafe(desk, texts, lookup)),
+            log_values=tuple(_unsafe(context, texts, lookup)),
         ),
         why("runtime_values"),
     )
-    _explain(desk, job, why("runtime_values"))
+    _explain(context, job, why("runtime_values"))
     return False
 
 
-def is_composing(desk: Desk, name: str) -> bool:
+def is_composing(context: DecisionContext, name: str) -> bool:
     """Whether the job's overrides are being composed: it starts when they are."""
     return any(
         isinstance(pending.effect, ComposeJob) and pending.effect.job == name
-        for pending in desk.state.pending.values()
+        for pending in context.state.pending.values()
     )
 
 
-def _sources(desk: Desk, spec: JobSpec) -> Iterator[TaskId]:
+def _sources(context: DecisionContext, spec: JobSpec) -> Iterator[TaskId]:
     """The attempts whose metadata the parameters would hold now."""
-    asked = runtime_sources(spec.runtime_overrides, desk.state.jobs)
+    asked = runtime_sources(spec.runtime_overrides, context.state.jobs)
     for name in dict.fromkeys(one.job for one in asked):
-        record = desk.state.jobs.get(name)
+        record = context.state.jobs.get(name)
         yield name, len(record.attempts) if record else 0
 
 
@@ -82,9 +82,11 @@ def _key_of(override: str) -> str:
     return override.partition("=")[0].lstrip("+")
 
 
-def _unsafe(desk: Desk, texts: list[str], lookup: Lookup) -> Iterator[str]:
+def _unsafe(
+    context: DecisionContext, texts: list[str], lookup: Lookup
+) -> Iterator[str]:
     """The values that a shell would read as more than a word."""
-    for job, key in runtime_sources(texts, desk.state.jobs):
+    for job, key in runtime_sources(texts, context.state.jobs):
         value = lookup(job, key)
         if value is not None and not is_plain(value):
             yield value
@@ -97,6 +99,6 @@ def _why_not(lacking: Lacking) -> Why:
     return why("no_metadata", job=lacking.job, key=lacking.key)
 
 
-def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:
+def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
     if job.why is None or job.why.code != reason.code:
-        desk.draft.emit(events.WaitExplained(job=job.name, why=reason))
+        context.draft.emit(events.WaitExplained(job=job.name, why=reason))

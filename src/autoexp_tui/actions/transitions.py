@@ -9,30 +9,30 @@ from __future__ import annotations
 from autoexp_tui.actions.action_runner import carry_out
 from autoexp_tui.actions.triggered_action import OF_THE_RUN, Armed
 from autoexp_tui.events.draft import Move
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import StateEvent, applies_to_stage
 
 
-def react_to_moves(desk: Desk) -> None:
+def react_to_moves(context: DecisionContext) -> None:
     """Carry out rules over the moves of jobs that nobody has looked at yet."""
-    while moves := desk.draft.take_moves():
+    while moves := context.draft.take_moves():
         for move in moves:
-            _react(desk, move)
+            _react(context, move)
 
 
-def _react(desk: Desk, move: Move) -> None:
-    for rule in desk.rules_of(move.job).state_events:
-        if not _applies(desk, rule, move):
+def _react(context: DecisionContext, move: Move) -> None:
+    for rule in context.rules_of(move.job).state_events:
+        if not _applies(context, rule, move):
             continue
         for index, action in enumerate(rule.actions):
             armed = Armed(f"{rule.name}/{index}", action, _trigger(move))
-            if not (desk.job(move.job).ended and isinstance(action, OF_THE_RUN)):
-                carry_out(desk, armed, move.job, None)
+            if not (context.job(move.job).ended and isinstance(action, OF_THE_RUN)):
+                carry_out(context, armed, move.job, None)
 
 
-def _applies(desk: Desk, rule: StateEvent, move: Move) -> bool:
+def _applies(context: DecisionContext, rule: StateEvent, move: Move) -> bool:
     if rule.transition is None or not applies_to_stage(
-        rule, desk.job(move.job).spec.stage
+        rule, context.job(move.job).spec.stage
     ):
         return False
     old, new = rule.transition

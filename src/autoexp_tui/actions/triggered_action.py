@@ -15,7 +15,7 @@ from autoexp_tui.actions.kinds import (
     QuarantineCheckpoint,
     Restart,
 )
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import LogEvent, StateEvent
 from autoexp_tui.model.state import Deferred
 
@@ -41,10 +41,12 @@ class Armed:
         return self.key.rpartition("/")[0]
 
 
-def find_armed(desk: Desk, job: str, key: str, put_off: Deferred) -> Armed | None:
+def find_armed(
+    context: DecisionContext, job: str, key: str, put_off: Deferred
+) -> Armed | None:
     """The action that `<rule>/<index>` names for a job; None when rules changed."""
     name, _, index = key.rpartition("/")
-    watched = desk.rules_of(job)
+    watched = context.rules_of(job)
     rules: tuple[LogEvent | StateEvent, ...] = (
         *watched.log_events,
         *watched.state_events,
@@ -56,7 +58,9 @@ def find_armed(desk: Desk, job: str, key: str, put_off: Deferred) -> Armed | Non
     return None
 
 
-def outlives_its_job(desk: Desk, job: str, key: str, put_off: Deferred) -> bool:
+def outlives_its_job(
+    context: DecisionContext, job: str, key: str, put_off: Deferred
+) -> bool:
     """Whether an action that was put off may still fire once the job has ended."""
-    armed = find_armed(desk, job, key, put_off)
+    armed = find_armed(context, job, key, put_off)
     return armed is not None and not isinstance(armed.action, OF_THE_RUN)

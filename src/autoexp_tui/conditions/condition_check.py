@@ -25,7 +25,7 @@ from autoexp_tui.conditions.kinds import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -50,8 +50,8 @@ _NO_VALUE = "\0"
 class Look:
     """One look at one job: collects the keys read and the next moment to look."""
 
-    def __init__(self, desk: Desk, job: JobRecord) -> None:
-        self.desk = desk
+    def __init__(self, context: DecisionContext, job: JobRecord) -> None:
+        self.context = context
         self.job = job
         self.keys: set[FactKey] = set()
         self._cancels: set[FactKey] = set()
@@ -68,15 +68,15 @@ class Look:
         bound, missing = self._bound(spec)
         if bound is None:
             return self._without_value(spec, missing[0])
-        facts: Facts = _Latched(self.desk, self.job)
+        facts: Facts = _Latched(self.context, self.job)
         if assume_approved:
-            facts = _Approved(facts, self.job.name, self.desk.now.lived)
+            facts = _Approved(facts, self.job.name, self.context.now.lived)
         read = needs(bound, self.job.name)
         self.keys |= {key for key in read if not is_latched(key, self.job)}
         old = {key: reason for key, reason in self._old(bound) if key in read}
         if not old:
             return self._judged(bound, facts)
-        verdict = self._judged(bound, _Unfound(facts, old, self.desk.now.lived))
+        verdict = self._judged(bound, _Unfound(facts, old, self.context.now.lived))
         if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
             return Verdict(Result.WAIT, old[bound.key])
         return verdict
@@ -88,7 +88,7 @@ class Look:
             return self._without_value(spec, missing[0])
         self._cancels |= needs(bound, self.job.name)
         self.keys |= self._cancels
-        verdict = self._judged(bound, self.desk)
+        verdict = self._judged(bound, self.context)
         if verdict.result is not Result.PASS:
             return verdict
         doubts = dict(self._doubts(bound))
@@ -96,7 +96,7 @@ class Look:
             return verdict
         if isinstance(bound, LogPattern):
             return Verdict(Result.WAIT, doubts[bound.key])
-        return self._judged(bound, _Without(self.desk, doubts, self.desk.now))
+        return self._judged(bound, _Without(self.context, doubts, self.context.now))
 
     def latch(self) -> None:
         """Keep what was found in logs: the wait goes on, and they may go."""
@@ -108,14 +108,14 @@ class Look:
                     self._latch(part.key)
 
     def _latch(self, key: LogKey) -> None:
-        fact, name = self.desk.get(key), latch_of(key)
+        fact, name = self.context.get(key), latch_of(key)
         found = None if fact is None else fact.value
         if not isinstance(found, LogFound) or not is_found(key, found):
             return
         if key not in self._cancels:
             self.keys.discard(key)
-        if name not in self.desk.job(self.job.name).latched:
-            self.desk.draft.emit(
+        if name not in self.context.job(self.job.name).latched:
+            self.context.draft.emit(
                 events.ConditionLatched(
                     job=self.job.name, key=name, line=found.line, path=found.path
                 )
@@ -124,25 +124,27 @@ class Look:
     # ------------------------------------------------------------------------ judging
     def _judged(self, bound: Condition, facts: Facts) -> Verdict:
         ctx = self._context()
-        self.wake_by(wake_at(bound, facts, self.desk.now, ctx))
-        return evaluate(bound, facts, self.desk.now, ctx)
+        self.wake_by(wake_at(bound, facts, self.context.now, ctx))
+        return evaluate(bound, facts, self.context.now, ctx)
 
     def _context(self) -> EvalContext:
         return EvalContext(
             job=self.job.name,
             waiting_lived=self.job.waiting_lived,
-            grace_seconds=self.desk.rules_of(self.job.name).doomed_grace_seconds,
+            grace_seconds=self.context.rules_of(self.job.name).doomed_grace_seconds,
             asked_lived=self.job.ask.asked_lived if self.job.ask else None,
         )
 
     def _bound(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
-        bound, missing = bind(spec, self.metadata, self.desk.state.jobs)
-        return None if bound is None else _without_old_logs(bound, self.desk), missing
+        bound, missing = bind(spec, self.metadata, self.context.state.jobs)
+        return None if bound is None else _without_old_logs(
+            bound, self.context
+        ), missing
 
     def metadata(self, job: str, key: str) -> str | None:
         """A job's metadata; the look reads it from now on."""
         self.keys.add(MetadataKey(job, key))
-        return self.desk.metadata(job, key)
+        return self.context.metadata(job, key)
 
     def _without_value(self, spec: Condition, missing: Lacking) -> Verdict:
         """A value that a reference needs is waited for like any other.
@@ -163,7 +165,7 @@ class Look:
             description=spec.description,
         )
         self.keys |= needs(stand_in, self.job.name)
-        verdict = self._judged(stand_in, self.desk)
+        verdict = self._judged(stand_in, self.context)
         if verdict.why.code != "metadata_is_not":
             return verdict
         reason = why("no_metadata", job=missing.job, key=missing.key)
@@ -171,7 +173,7 @@ class Look:
 
     def _doubts(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
         for part in logs_in(bound):
-            reason = _may_not_count(self.desk, part)
+            reason = _may_not_count(self.context, part)
             if reason is not None:
                 yield part.key, reason
 
@@ -179,10 +181,10 @@ class Look:
         """Finds in logs that were there before this session's first run of the job."""
         for part in logs_in(bound):
             key = part.key
-            writer = self.desk.state.jobs.get(part.writer)
+            writer = self.context.state.jobs.get(part.writer)
             if writer is None or key not in self.keys or not _is_to_begin(writer):
                 continue
-            fact = self.desk.get(key)
+            fact = self.context.get(key)
             found = None if fact is None else fact.value
             if isinstance(found, LogFound) and is_found(key, found):
                 yield key, why("log_of_earlier_run", job=writer.name)
@@ -203,41 +205,43 @@ def logs_in(spec: Condition) -> Iterator[LogPattern]:
             pass
 
 
-def _may_not_count(desk: Desk, spec: LogPattern) -> Why | None:
+def _may_not_count(context: DecisionContext, spec: LogPattern) -> Why | None:
     """A sibling's log judges us only when that sibling's own fate is settled.
 
     Between runs its current.log is an old run's; and while a restart may still follow,
     what killed this run need not concern the dependants.
     """
-    writer = desk.state.jobs.get(spec.writer)
+    writer = context.state.jobs.get(spec.writer)
     if writer is None or writer.ended:
         return None
     if writer.state not in BEGUN:
         return why("log_of_earlier_run", job=writer.name)
-    if _may_restart(desk, writer):
+    if _may_restart(context, writer):
         return why("log_may_restart", job=writer.name)
     return None
 
 
-def _without_old_logs(spec: Condition, desk: Desk) -> Condition:
+def _without_old_logs(spec: Condition, context: DecisionContext) -> Condition:
     """The condition, its log patterns without what earlier attempts wrote."""
     match spec:
-        case LogPattern() if skip := _old_texts(spec, desk):
+        case LogPattern() if skip := _old_texts(spec, context):
             return replace(spec, skip=skip)
         case Composite():
-            parts = tuple(_without_old_logs(part, desk) for part in spec.conditions)
+            parts = tuple(_without_old_logs(part, context) for part in spec.conditions)
             same = all(map(is_, parts, spec.conditions))
             return spec if same else replace(spec, conditions=parts)
         case Not():
-            inner = _without_old_logs(spec.condition, desk)
+            inner = _without_old_logs(spec.condition, context)
             return spec if inner is spec.condition else replace(spec, condition=inner)
         case _:
             return spec
 
 
-def _old_texts(spec: LogPattern, desk: Desk) -> tuple[tuple[int, int], ...]:
+def _old_texts(
+    spec: LogPattern, context: DecisionContext
+) -> tuple[tuple[int, int], ...]:
     """(inode, bytes) of the logs that a writer's newest attempt does not continue."""
-    writer = desk.state.jobs.get(spec.writer)
+    writer = context.state.jobs.get(spec.writer)
     if writer is None:
         return ()
     aside = files_aside(writer)
@@ -264,10 +268,10 @@ def _is_to_begin(job: JobRecord) -> bool:
     return all(attempt.run < 0 for attempt in job.attempts)
 
 
-def _may_restart(desk: Desk, job: JobRecord) -> bool:
+def _may_restart(context: DecisionContext, job: JobRecord) -> bool:
     return any(
         isinstance(action, RestartAction)
-        for rule in desk.rules_of(job.name).state_events
+        for rule in context.rules_of(job.name).state_events
         if not rule.stages or job.spec.stage in rule.stages
         for action in rule.actions
     )
@@ -289,17 +293,17 @@ def is_latched(key: FactKey, job: JobRecord) -> bool:
 class _Latched:
     """The newest facts, and of logs what was found once."""
 
-    desk: Desk
+    context: DecisionContext
     job: JobRecord
 
     def get(self, key: FactKey) -> Fact | None:
         if not isinstance(key, LogKey) or not self.job.latched:
-            return self.desk.get(key)
+            return self.context.get(key)
         latched = self.job.latched.get(latch_of(key))
         if latched is None:
-            return self.desk.get(key)
+            return self.context.get(key)
         found = LogFound(files=1, matched=1, line=latched.line, path=latched.path)
-        return Fact(found, self.desk.now.lived)
+        return Fact(found, self.context.now.lived)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model import resubmission as revival
 from autoexp_tui.model.commands import Order
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import (
@@ -29,36 +29,36 @@ _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
 _SKIPPABLE = frozenset({JobState.PLANNED, JobState.HELD, JobState.WAITING})
 
 
-def obey(desk: Desk, order: Order) -> None:
+def obey(context: DecisionContext, order: Order) -> None:
     """Carry out one order: every one leaves at least one event with its id."""
-    if order.command_id in desk.state.commands:
+    if order.command_id in context.state.commands:
         return
-    desk.draft.because(command_id=order.command_id)
-    before = len(desk.draft.records)
-    if stale := _stale(desk, order):
-        _refuse(desk, why("stale", jobs=", ".join(stale)), stale)
-    elif unknown := _unknown(desk, order):
-        _refuse(desk, why("no_such_job", jobs=", ".join(unknown)), unknown)
+    context.draft.because(command_id=order.command_id)
+    before = len(context.draft.records)
+    if stale := _stale(context, order):
+        _refuse(context, why("stale", jobs=", ".join(stale)), stale)
+    elif unknown := _unknown(context, order):
+        _refuse(context, why("no_such_job", jobs=", ".join(unknown)), unknown)
     elif barred := _barred(order):
-        _refuse(desk, barred, named_jobs(order))
+        _refuse(context, barred, named_jobs(order))
     else:
-        _carry_out(desk, order)
-        if len(desk.draft.records) == before:
-            _refuse(desk, why("nothing_to_do", command=order.command.kind))
-    desk.draft.because()
+        _carry_out(context, order)
+        if len(context.draft.records) == before:
+            _refuse(context, why("nothing_to_do", command=order.command.kind))
+    context.draft.because()
 
 
-def _stale(desk: Desk, order: Order) -> tuple[str, ...]:
+def _stale(context: DecisionContext, order: Order) -> tuple[str, ...]:
     """Jobs that have had another attempt since the person looked."""
     return tuple(
         name
         for name, attempts in order.expected.items()
-        if name in desk.state.jobs and len(desk.job(name).attempts) != attempts
+        if name in context.state.jobs and len(context.job(name).attempts) != attempts
     )
 
 
-def _unknown(desk: Desk, order: Order) -> tuple[str, ...]:
-    return tuple(name for name in named_jobs(order) if name not in desk.state.jobs)
+def _unknown(context: DecisionContext, order: Order) -> tuple[str, ...]:
+    return tuple(name for name in named_jobs(order) if name not in context.state.jobs)
 
 
 def _barred(order: Order) -> Why | None:
@@ -89,45 +89,45 @@ def named_jobs(order: Order) -> tuple[str, ...]:
             return ()
 
 
-def _refuse(desk: Desk, reason: Why, jobs: tuple[str, ...] = ()) -> None:
-    desk.draft.emit(events.CommandRefused(why=reason, jobs=jobs))
+def _refuse(context: DecisionContext, reason: Why, jobs: tuple[str, ...] = ()) -> None:
+    context.draft.emit(events.CommandRefused(why=reason, jobs=jobs))
 
 
-def _carry_out(desk: Desk, order: Order) -> None:
+def _carry_out(context: DecisionContext, order: Order) -> None:
     match order.command:
         case commands.Submit() as submit:
-            _submit(desk, submit)
+            _submit(context, submit)
         case commands.Kill() as kill:
-            _kill(desk, kill.jobs, _by_person(order, kill.reason))
+            _kill(context, kill.jobs, _by_person(order, kill.reason))
         case commands.Resubmit() as resubmit:
-            _resubmit(desk, resubmit, order)
+            _resubmit(context, resubmit, order)
         case commands.Answer() as answer:
-            _answer(desk, answer, order)
+            _answer(context, answer, order)
         case commands.Skip() as skip:
             for name in skip.jobs:
-                _skip(desk, desk.job(name), _by_person(order, skip.reason))
+                _skip(context, context.job(name), _by_person(order, skip.reason))
         case commands.Waive() as waive:
-            _waive(desk, waive, order)
+            _waive(context, waive, order)
         case commands.Pause():
-            if desk.state.paused is None:
-                reason = why("paused_by", by=order.by, at=desk.now.t)
-                desk.draft.emit(events.SubmissionPaused(why=reason))
+            if context.state.paused is None:
+                reason = why("paused_by", by=order.by, at=context.now.t)
+                context.draft.emit(events.SubmissionPaused(why=reason))
         case commands.Resume():
-            if desk.state.paused is not None:
-                _resume(desk, order)
+            if context.state.paused is not None:
+                _resume(context, order)
         case commands.Acknowledge() as seen:
-            _acknowledge(desk, seen, order)
+            _acknowledge(context, seen, order)
         case commands.StopEngine() as stop:
-            _stop(desk, stop, order)
+            _stop(context, stop, order)
         case _:
             assert_never(order.command)
 
 
-def _resume(desk: Desk, order: Order) -> None:
+def _resume(context: DecisionContext, order: Order) -> None:
     """Submit again; who resumes has seen why it was paused."""
-    desk.draft.emit(events.SubmissionResumed())
-    if WARNING_ID in desk.state.warnings:
-        desk.draft.emit(events.WarningCleared(warning_id=WARNING_ID, by=order.by))
+    context.draft.emit(events.SubmissionResumed())
+    if WARNING_ID in context.state.warnings:
+        context.draft.emit(events.WarningCleared(warning_id=WARNING_ID, by=order.by))
 
 
 def _by_person(order: Order, reason: str) -> Why:
@@ -135,13 +135,13 @@ def _by_person(order: Order, reason: str) -> Why:
 
 
 # -------------------------------------------------------------------------- submit
-def _submit(desk: Desk, submit: commands.Submit) -> None:
+def _submit(context: DecisionContext, submit: commands.Submit) -> None:
     """Let jobs run; what is done already completes, whoever was chosen."""
-    plan = desk.state.plan
+    plan = context.state.plan
     if submit.plan_id and plan is not None and plan.plan_id != submit.plan_id:
-        _refuse(desk, why("other_plan"))
+        _refuse(context, why("other_plan"))
         return
-    everyone = [desk.job(name) for name in desk.state.order]
+    everyone = [context.job(name) for name in context.state.order]
     done = [job for job in everyone if job.done and job.state in _CHOOSABLE]
     chosen = set(submit.jobs) or {job.name for job in everyone}
     chosen |= {job.name for job in done}
@@ -154,46 +154,48 @@ def _submit(desk: Desk, submit: commands.Submit) -> None:
         if job.name not in chosen and job.state is JobState.PLANNED
     ]
     if released:
-        desk.draft.emit(events.JobsReleased(jobs=tuple(released)))
+        context.draft.emit(events.JobsReleased(jobs=tuple(released)))
     if held and released:
-        desk.draft.emit(events.JobsHeld(jobs=tuple(held)))
+        context.draft.emit(events.JobsHeld(jobs=tuple(held)))
     for job in done:
-        _complete(desk, job)
+        _complete(context, job)
 
 
-def _complete(desk: Desk, job: JobRecord) -> None:
+def _complete(context: DecisionContext, job: JobRecord) -> None:
     """End a job whose work an earlier session has done."""
     if job.done is not None:
         reason = why("done_before", session=job.done.session, at=job.done.at)
-        desk.draft.emit(
+        context.draft.emit(
             events.JobEnded(job=job.name, state=JobState.COMPLETED, why=reason)
         )
 
 
 # -------------------------------------------------------------------- kill and skip
-def _kill(desk: Desk, names: Iterable[str], reason: Why) -> None:
-    jobs = [desk.job(name) for name in names]
+def _kill(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
+    jobs = [context.job(name) for name in names]
     order_cancels(
-        desk, [job for job in jobs if job.state in ACTIVE], reason, Cause.USER
+        context, [job for job in jobs if job.state in ACTIVE], reason, Cause.USER
     )
     for job in jobs:
         if job.state not in ACTIVE and not job.ended:
-            _end(desk, job, JobState.CANCELLED, reason)
+            _end(context, job, JobState.CANCELLED, reason)
 
 
-def _skip(desk: Desk, job: JobRecord, reason: Why) -> None:
+def _skip(context: DecisionContext, job: JobRecord, reason: Why) -> None:
     if job.state in _SKIPPABLE:
-        _end(desk, job, JobState.SKIPPED, replace(reason, code="skipped_by"))
+        _end(context, job, JobState.SKIPPED, replace(reason, code="skipped_by"))
 
 
-def _end(desk: Desk, job: JobRecord, state: JobState, reason: Why) -> None:
-    end_job(desk, job, state, Cause.USER, reason)
+def _end(
+    context: DecisionContext, job: JobRecord, state: JobState, reason: Why
+) -> None:
+    end_job(context, job, state, Cause.USER, reason)
 
 
-def _waive(desk: Desk, waive: commands.Waive, order: Order) -> None:
-    job = desk.job(waive.job)
+def _waive(context: DecisionContext, waive: commands.Waive, order: Order) -> None:
+    job = context.job(waive.job)
     if job.state is JobState.WAITING and 0 <= waive.condition < len(job.start):
-        desk.draft.emit(
+        context.draft.emit(
             events.ConditionWaived(
                 job=job.name,
                 index=waive.condition,
@@ -204,12 +206,14 @@ def _waive(desk: Desk, waive: commands.Waive, order: Order) -> None:
 
 
 # ------------------------------------------------------------------------ resubmit
-def _resubmit(desk: Desk, resubmit: commands.Resubmit, order: Order) -> None:
+def _resubmit(
+    context: DecisionContext, resubmit: commands.Resubmit, order: Order
+) -> None:
     for name in resubmit.jobs:
-        job = desk.job(name)
+        job = context.job(name)
         if not revival.may_come_back(job):
             continue
-        _replan(desk, job, resubmit)
+        _replan(context, job, resubmit)
         if resubmit.overrides:
             effect = ComposeJob(
                 job=name,
@@ -217,10 +221,10 @@ def _resubmit(desk: Desk, resubmit: commands.Resubmit, order: Order) -> None:
                 from_checkpoint=resubmit.from_checkpoint,
                 use_files=resubmit.use_files,
             )
-            order_effect(desk, effect, why("resubmitted_by", by=order.by))
+            order_effect(context, effect, why("resubmitted_by", by=order.by))
         else:
             revive(
-                desk,
+                context,
                 name,
                 order.by,
                 from_checkpoint=resubmit.from_checkpoint,
@@ -228,10 +232,12 @@ def _resubmit(desk: Desk, resubmit: commands.Resubmit, order: Order) -> None:
             )
 
 
-def _replan(desk: Desk, job: JobRecord, resubmit: commands.Resubmit) -> None:
+def _replan(
+    context: DecisionContext, job: JobRecord, resubmit: commands.Resubmit
+) -> None:
     spec = with_options(job.spec, resubmit)
     if spec is not job.spec:
-        desk.draft.emit(
+        context.draft.emit(
             events.JobReplanned(job=job.name, spec=spec, why=why("other_resources"))
         )
 
@@ -249,11 +255,16 @@ def with_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
 
 
 def revive(
-    desk: Desk, name: str, by: str, *, from_checkpoint: bool, use_files: bool
+    context: DecisionContext,
+    name: str,
+    by: str,
+    *,
+    from_checkpoint: bool,
+    use_files: bool,
 ) -> None:
     """Bring a job back, and with it whoever ended only because of it."""
     reason = why("revived_by", by=by)
-    desk.draft.emit(
+    context.draft.emit(
         events.JobRevived(
             job=name,
             from_checkpoint=from_checkpoint,
@@ -261,8 +272,8 @@ def revive(
             why=reason,
         )
     )
-    for dependant in ended_because_of(desk, name):
-        desk.draft.emit(
+    for dependant in ended_because_of(context, name):
+        context.draft.emit(
             events.JobRevived(
                 job=dependant,
                 from_checkpoint=False,
@@ -271,22 +282,22 @@ def revive(
         )
 
 
-def ended_because_of(desk: Desk, name: str) -> Iterator[str]:
+def ended_because_of(context: DecisionContext, name: str) -> Iterator[str]:
     """Jobs downstream of `name` that were skipped or cancelled on its account."""
-    jobs = desk.state.jobs
-    below = revival.dependants(desk.job(one) for one in desk.state.order)
+    jobs = context.state.jobs
+    below = revival.dependants(context.job(one) for one in context.state.order)
     return revival.ended_because_of([name], jobs, below)
 
 
 # ------------------------------------------------------------------------- the rest
-def _answer(desk: Desk, answer: commands.Answer, order: Order) -> None:
-    ask = desk.job(answer.job).ask
+def _answer(context: DecisionContext, answer: commands.Answer, order: Order) -> None:
+    ask = context.job(answer.job).ask
     if ask is None or ask.approved is not None:
         return
     if ask.digest != answer.digest:
-        _refuse(desk, why("other_digest", job=answer.job), (answer.job,))
+        _refuse(context, why("other_digest", job=answer.job), (answer.job,))
         return
-    desk.draft.emit(
+    context.draft.emit(
         events.ApprovalAnswered(
             job=answer.job,
             digest=answer.digest,
@@ -298,23 +309,29 @@ def _answer(desk: Desk, answer: commands.Answer, order: Order) -> None:
     )
 
 
-def _acknowledge(desk: Desk, seen: commands.Acknowledge, order: Order) -> None:
+def _acknowledge(
+    context: DecisionContext, seen: commands.Acknowledge, order: Order
+) -> None:
     for warning_id in seen.warnings:
-        if warning_id in desk.state.warnings:
-            desk.draft.emit(events.WarningCleared(warning_id=warning_id, by=order.by))
+        if warning_id in context.state.warnings:
+            context.draft.emit(
+                events.WarningCleared(warning_id=warning_id, by=order.by)
+            )
     for name, number in dict.fromkeys(seen.limits):
-        job = desk.state.jobs.get(name)
+        job = context.state.jobs.get(name)
         attempt = job.attempt if job else None
         if attempt is None or attempt.number != number or attempt.limit_seen:
             continue
-        desk.draft.emit(events.LimitAcknowledged(job=name, attempt=number, by=order.by))
+        context.draft.emit(
+            events.LimitAcknowledged(job=name, attempt=number, by=order.by)
+        )
 
 
-def _stop(desk: Desk, stop: commands.StopEngine, order: Order) -> None:
+def _stop(context: DecisionContext, stop: commands.StopEngine, order: Order) -> None:
     if stop.cancel_jobs:
-        _kill(desk, desk.state.order, _by_person(order, "session stopped"))
-        if desk.roster.active:
+        _kill(context, context.state.order, _by_person(order, "session stopped"))
+        if context.roster.active:
             return  # the engine stays until they have ended
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"
     asked = order.by != commands.LEAVING
-    desk.draft.emit(events.EngineStopped(reason=reason, on_request=asked))
+    context.draft.emit(events.EngineStopped(reason=reason, on_request=asked))

@@ -27,7 +27,7 @@ from autoexp_tui.engine.termination_context import captured, kept_too_late
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model import observations as seen
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
 from autoexp_tui.model.states import JobState
@@ -50,35 +50,35 @@ class EffectAnswers:
 
     settling: Settling
 
-    def composed(self, desk: Desk, got: seen.Composed) -> None:
+    def composed(self, context: DecisionContext, got: seen.Composed) -> None:
         """A job was composed anew: it is run so, or stays as it was."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is None:
             return
-        desk.draft.because(command_id=_command_of(desk.state, pending))
-        self._use(desk, got)
-        desk.draft.because()
+        context.draft.because(command_id=_command_of(context.state, pending))
+        self._use(context, got)
+        context.draft.because()
 
-    def _use(self, desk: Desk, got: seen.Composed) -> None:
+    def _use(self, context: DecisionContext, got: seen.Composed) -> None:
         job = got.effect.job
         if got.spec is None:
-            self.settling.settle(desk, got.effect_id, "failed", got.problem)
-            self._not_composed(desk, got.effect, got.problem)
+            self.settling.settle(context, got.effect_id, "failed", got.problem)
+            self._not_composed(context, got.effect, got.problem)
             return
         if value := unsafe_in_shell(got.spec.command, got.effect.log_values):
-            self.settling.settle(desk, got.effect_id, "failed", _NOT_IN_SCRIPTS)
-            self._hold(desk, job, why("value_in_script", value=value))
+            self.settling.settle(context, got.effect_id, "failed", _NOT_IN_SCRIPTS)
+            self._hold(context, job, why("value_in_script", value=value))
             return
         overrides = " ".join(got.effect.overrides)
-        self.settling.settle(desk, got.effect_id, "ok", overrides)
+        self.settling.settle(context, got.effect_id, "ok", overrides)
         reason = why("other_overrides", overrides=overrides)
-        spec = _as_it_joined(got.spec, desk.job(job).spec)
+        spec = _as_it_joined(got.spec, context.job(job).spec)
         if got.effect.sources:
             spec = replace(spec, runtime_sources=got.effect.sources)
-        desk.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
-        if desk.job(job).ended:
+        context.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
+        if context.job(job).ended:
             revive(
-                desk,
+                context,
                 job,
                 "person",
                 from_checkpoint=got.effect.from_checkpoint,
@@ -86,91 +86,103 @@ class EffectAnswers:
             )
 
     @staticmethod
-    def _hold(desk: Desk, name: str, reason: Why) -> None:
+    def _hold(context: DecisionContext, name: str, reason: Why) -> None:
         """Keep a job from running until a person says how."""
-        if desk.job(name).state in (JobState.RETRYING, JobState.WAITING):
-            desk.draft.emit(events.JobsHeld(jobs=(name,)))
+        if context.job(name).state in (JobState.RETRYING, JobState.WAITING):
+            context.draft.emit(events.JobsHeld(jobs=(name,)))
         warning_id = "v" + ids.digest(name, reason.code)
-        desk.draft.emit(
+        context.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=name)
         )
 
-    def _not_composed(self, desk: Desk, effect: ComposeJob, problem: str) -> None:
+    def _not_composed(
+        self, context: DecisionContext, effect: ComposeJob, problem: str
+    ) -> None:
         """Overrides that do not compose end a retry; an ended job stays as it is.
 
         One that was to start with metadata in its parameters is held.
         """
         name = effect.job
-        job, refused = desk.job(name), why("does_not_compose", problem=problem)
+        job, refused = context.job(name), why("does_not_compose", problem=problem)
         if effect.sources:
-            self._hold(desk, name, refused)
+            self._hold(context, name, refused)
         elif job.state is JobState.RETRYING:
             attempt = job.attempt
             cause = attempt.cause if attempt else None
-            end_job(desk, job, JobState.FAILED, cause, refused)
+            end_job(context, job, JobState.FAILED, cause, refused)
         else:
-            desk.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
+            context.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
 
-    def notified(self, desk: Desk, got: seen.Notified) -> None:
+    def notified(self, context: DecisionContext, got: seen.Notified) -> None:
         """A person was told, or could not be."""
-        if got.effect_id not in desk.state.pending:
+        if got.effect_id not in context.state.pending:
             return
         ok = not got.fact.error and getattr(got.fact.value, "exit_code", None) == 0
         detail = got.fact.error or getattr(got.fact.value, "detail", "")
-        self.settling.settle(desk, got.effect_id, "ok" if ok else "failed", str(detail))
+        self.settling.settle(
+            context, got.effect_id, "ok" if ok else "failed", str(detail)
+        )
 
-    def errand_run(self, desk: Desk, got: seen.ErrandRun) -> None:
+    def errand_run(self, context: DecisionContext, got: seen.ErrandRun) -> None:
         """A command of a rule ended, or a line was added to a file."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is None:
             return
         self.settling.settle(
-            desk, got.effect_id, "ok" if got.ok else "failed", got.detail
+            context, got.effect_id, "ok" if got.ok else "failed", got.detail
         )
         if not got.ok:
-            warn_of_errand(desk, pending, got.detail)
+            warn_of_errand(context, pending, got.detail)
 
-    def done_noted(self, desk: Desk, got: seen.DoneNoted) -> None:
+    def done_noted(self, context: DecisionContext, got: seen.DoneNoted) -> None:
         """It was kept that a job's work is done, or could not be."""
-        if got.effect_id in desk.state.pending:
+        if got.effect_id in context.state.pending:
             outcome = "failed" if got.problem else "ok"
-            self.settling.settle(desk, got.effect_id, outcome, got.problem)
+            self.settling.settle(context, got.effect_id, outcome, got.problem)
 
-    def captured(self, desk: Desk, got: seen.Captured) -> None:
+    def captured(self, context: DecisionContext, got: seen.Captured) -> None:
         """A run that is to end was looked at: now it ends."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, CaptureEvidence):
-            self._end_look(desk, pending, pending.effect, got.kept)
+            self._end_look(context, pending, pending.effect, got.kept)
 
-    def wait_no_longer(self, desk: Desk) -> None:
+    def wait_no_longer(self, context: DecisionContext) -> None:
         """End runs although the looks at them have not come back in time."""
         for pending in self.settling.dispatcher.overdue(
-            desk.state, self.settling.monotonic()
+            context.state, self.settling.monotonic()
         ):
             if isinstance(pending.effect, CaptureEvidence):
                 look = pending.effect
-                task = self.settling.dispatcher.task(desk.job(look.job), look.attempt)
-                self._end_look(desk, pending, look, kept_too_late(task, look))
+                task = self.settling.dispatcher.task(
+                    context.job(look.job), look.attempt
+                )
+                self._end_look(context, pending, look, kept_too_late(task, look))
 
     def _end_look(
-        self, desk: Desk, pending: PendingEffect, look: CaptureEvidence, kept: Kept
+        self,
+        context: DecisionContext,
+        pending: PendingEffect,
+        look: CaptureEvidence,
+        kept: Kept,
     ) -> None:
         outcome = "ok" if kept.directory else "failed"
-        self.settling.settle(desk, pending.effect_id, outcome, kept.summary)
-        end_look(desk, look, captured(look, kept), pending.why)
+        self.settling.settle(context, pending.effect_id, outcome, kept.summary)
+        end_look(context, look, captured(look, kept), pending.why)
 
-    def looked(self, desk: Desk, got: seen.CheckpointLooked) -> None:
+    def looked(self, context: DecisionContext, got: seen.CheckpointLooked) -> None:
         """The checkpoint that is to be moved was found, or there is none."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, LookForCheckpoint):
             outcome = "failed" if got.problem else "ok"
             newest = got.found.newest.path if got.found else "none"
-            self.settling.settle(desk, got.effect_id, outcome, got.problem or newest)
-            checkpoints.looked(desk, pending.effect, got.found, got.problem)
+            self.settling.settle(context, got.effect_id, outcome, got.problem or newest)
+            checkpoints.looked(context, pending.effect, got.found, got.problem)
 
-    def files_looked_at(self, desk: Desk, got: seen.FilesLookedAt) -> None:
+    def files_looked_at(
+        self, context: DecisionContext, got: seen.FilesLookedAt
+    ) -> None:
         """What lies there is set aside; a look that failed is tried again."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is None or not isinstance(pending.effect, LookAtFiles):
             return
         if got.problem:
@@ -178,49 +190,51 @@ class EffectAnswers:
             unseen = why("files_unseen", problem=got.problem)
             job = pending.effect.job
             explained = events.WaitExplained(job=job, why=unseen)
-            if not desk.job(job).ended:
-                desk.draft.emit(explained)
+            if not context.job(job).ended:
+                context.draft.emit(explained)
             return
-        self.settling.settle(desk, got.effect_id, "ok", f"{len(got.files)} files")
-        freshness.looked(desk, pending.effect, got.files)
+        self.settling.settle(context, got.effect_id, "ok", f"{len(got.files)} files")
+        freshness.looked(context, pending.effect, got.files)
 
-    def moved(self, desk: Desk, got: seen.CheckpointMoved) -> None:
+    def moved(self, context: DecisionContext, got: seen.CheckpointMoved) -> None:
         """A checkpoint was moved aside, or could not be."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, MoveCheckpoint):
             outcome = "failed" if got.problem else "ok"
             detail = got.problem or pending.effect.target
-            self.settling.settle(desk, got.effect_id, outcome, detail)
-            checkpoints.moved(desk, pending.effect, got.problem)
+            self.settling.settle(context, got.effect_id, outcome, detail)
+            checkpoints.moved(context, pending.effect, got.problem)
 
-    def further_planned(self, desk: Desk, got: seen.FurtherPlanned) -> None:
+    def further_planned(
+        self, context: DecisionContext, got: seen.FurtherPlanned
+    ) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is None:
             return
         plan, problem, effect = got.plan, got.problem, pending.effect
         assert isinstance(effect, PlanJobs | AddJob)
         if plan is not None:
-            problem = _in_scripts(plan, effect) or join.why_not(desk.state, plan)
-        if (plan is None or problem) and join.others_come_first(desk.state, pending):
+            problem = _in_scripts(plan, effect) or join.why_not(context.state, plan)
+        if (plan is None or problem) and join.others_come_first(context.state, pending):
             self.settling.rest(got.effect_id, JOIN_SECONDS)
             return
         if plan is None or problem:
-            self.settling.settle(desk, got.effect_id, "failed", problem)
-            warn_of_errand(desk, pending, problem)
+            self.settling.settle(context, got.effect_id, "failed", problem)
+            warn_of_errand(context, pending, problem)
             return
-        if join.is_outdated(desk.state, pending, plan):
+        if join.is_outdated(context.state, pending, plan):
             self.settling.rest(got.effect_id, 0.0)
             return
-        desk.state.plans[got.sha] = plan
+        context.state.plans[got.sha] = plan
         names = tuple(job.name for job in plan.jobs)
         added = events.PlanAdded(sha=got.sha, job=effect.job, action=effect.action)
-        desk.draft.emit(added)
+        context.draft.emit(added)
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
-        desk.draft.emit(released)
+        context.draft.emit(released)
         told = ", ".join(names[:MOST_TOLD])
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        self.settling.settle(desk, got.effect_id, "ok", f"joined: {told}{more}")
+        self.settling.settle(context, got.effect_id, "ok", f"joined: {told}{more}")
 
 
 def _command_of(state: SessionState, pending: PendingEffect) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 
 FAULT_SECONDS = 5.0
 """Before an effect whose sending raised is sent again."""
@@ -20,14 +20,16 @@ class Settling:
     dispatcher: Dispatcher
     monotonic: Callable[[], float]
 
-    def settle(self, desk: Desk, effect_id: str, outcome: str, detail: str) -> None:
+    def settle(
+        self, context: DecisionContext, effect_id: str, outcome: str, detail: str
+    ) -> None:
         """The effect is over; `outcome`: `ok`, or else it failed."""
         settled = events.EffectSettled(
             effect_id=effect_id,
             outcome="ok" if outcome == "ok" else "failed",
             detail=detail,
         )
-        desk.draft.emit(settled)
+        context.draft.emit(settled)
         self.dispatcher.forget(effect_id)
 
     def rest(self, effect_id: str, seconds: float) -> float:

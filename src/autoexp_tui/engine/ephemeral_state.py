@@ -15,7 +15,7 @@ from autoexp_tui.model.verdicts import Verdict
 
 
 @dataclass(slots=True)
-class Volatile:
+class EphemeralState:
     """One object for life; its parts are replaced by `restart`."""
 
     watch: Watch = field(default_factory=Watch)

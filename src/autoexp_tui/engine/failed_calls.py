@@ -13,7 +13,7 @@ from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.submission_answers import SubmissionAnswers
 from autoexp_tui.events import events
 from autoexp_tui.model import observations as seen
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 
 TELL_AGAIN_SECONDS = 3600.0
 """Before a look that goes on failing in the same way is told of again."""
@@ -29,23 +29,27 @@ class FailedCalls:
     log_fault: Callable[[str], None]
     """Writes a traceback to the session's log."""
 
-    def call_failed(self, desk: Desk, got: seen.CallFailed) -> None:
+    def call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
         """A call raised where it must not: a fault of ours."""
         if not got.effect_id and self._told_lately(got):
             return
         self.log_fault(got.trace)
-        pending = desk.state.pending.get(got.effect_id)
+        pending = context.state.pending.get(got.effect_id)
         if pending is not None and pending.effect.recovery == "once":
-            leave_in_doubt(desk.draft, pending)
+            leave_in_doubt(context.draft, pending)
             self.settling.dispatcher.forget(got.effect_id)
         elif pending is not None and isinstance(pending.effect, SubmitTasks):
-            self._faulted_submission(desk, pending.effect_id, pending.effect, got)
+            self._faulted_submission(context, pending.effect_id, pending.effect, got)
         elif got.effect_id:
             self.settling.rest(got.effect_id, FAULT_SECONDS)
-        desk.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
+        context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
 
     def _faulted_submission(
-        self, desk: Desk, effect_id: str, effect: SubmitTasks, got: seen.CallFailed
+        self,
+        context: DecisionContext,
+        effect_id: str,
+        effect: SubmitTasks,
+        got: seen.CallFailed,
     ) -> None:
         """Nobody knows how far it came: it is asked for before it is sent again."""
         if effect_id in self.settling.dispatcher.in_doubt:
@@ -53,7 +57,7 @@ class FailedCalls:
         else:
             message = f"a fault of ours: {got.problem}"
             self.submissions.doubt(
-                desk, effect_id, effect.token, Uncertain(message=message)
+                context, effect_id, effect.token, Uncertain(message=message)
             )
 
     def _told_lately(self, got: seen.CallFailed) -> bool:

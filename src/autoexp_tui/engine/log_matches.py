@@ -13,7 +13,7 @@ from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.run_telemetry import Track
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, applies_to_stage
 from autoexp_tui.model.verdicts import why
 from autoexp_tui.telemetry.inactivity import QuietRule, compile_quiet_rule
@@ -76,30 +76,38 @@ class RuleCompiler:
             except ValueError as error:
                 self._refused.append(str(error))
 
-    def warn_of_refused(self, desk: Desk) -> None:
+    def warn_of_refused(self, context: DecisionContext) -> None:
         """Stored rules and metrics that this version cannot search with are off."""
         refused, self._refused = self._refused, []
         for problem in refused:
             warning_id = "r" + ids.digest(problem)
-            if warning_id not in desk.state.warnings:
+            if warning_id not in context.state.warnings:
                 reason = why("rule_off", problem=problem)
-                desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
+                context.draft.emit(
+                    events.WarningRaised(warning_id=warning_id, why=reason)
+                )
 
 
-def scan_chunk(desk: Desk, track: Track, scanner: Scanner, chunk: LogChunk) -> None:
+def scan_chunk(
+    context: DecisionContext, track: Track, scanner: Scanner, chunk: LogChunk
+) -> None:
     """Record the matches in new bytes of a run's log."""
-    lived = desk.now.lived
+    lived = context.now.lived
     for match in scanner.scan(chunk.data, chunk.offset, track.once):
         rule = scanner.rules[match.rule]
-        if _is_known(desk, track, chunk.job, rule, match.offset):
+        if _is_known(context, track, chunk.job, rule, match.offset):
             continue
         if rule.match_once or not track.limits.gather(match, lived):
-            log_matched(desk, _matched(track, chunk.job, rule, match), rule)
-    record_gathered(desk, track, scanner, chunk.job, lived)
+            log_matched(context, _matched(track, chunk.job, rule, match), rule)
+    record_gathered(context, track, scanner, chunk.job, lived)
 
 
 def record_gathered(
-    desk: Desk, track: Track, scanner: Scanner, job: str, lived: float = math.inf
+    context: DecisionContext,
+    track: Track,
+    scanner: Scanner,
+    job: str,
+    lived: float = math.inf,
 ) -> None:
     """Record matches that came too fast, once they were gathered long enough."""
     for gathered in track.limits.take_due(lived):
@@ -110,13 +118,15 @@ def record_gathered(
             count=gathered.count,
             first_offset=gathered.first,
         )
-        _warn_of_many(desk, matched)
-        log_matched(desk, matched, rule)
+        _warn_of_many(context, matched)
+        log_matched(context, matched, rule)
 
 
-def _is_known(desk: Desk, track: Track, job: str, rule: LogEvent, offset: int) -> bool:
+def _is_known(
+    context: DecisionContext, track: Track, job: str, rule: LogEvent, offset: int
+) -> bool:
     """Whether a match was found before, or its rule matches once and has."""
-    known = desk.state.mark_of(job, track.attempt, track.run, rule.name)
+    known = context.state.mark_of(job, track.attempt, track.run, rule.name)
     return known is not None and (rule.match_once or offset <= known[1])
 
 
@@ -135,11 +145,11 @@ def _matched(track: Track, job: str, rule: LogEvent, match: Match) -> events.Log
     )
 
 
-def _warn_of_many(desk: Desk, matched: events.LogMatched) -> None:
+def _warn_of_many(context: DecisionContext, matched: events.LogMatched) -> None:
     """Warn once an attempt of a rule that matches too often."""
     warning_id = "m" + ids.digest(matched.job, matched.attempt, matched.rule)
-    if warning_id not in desk.state.warnings:
+    if warning_id not in context.state.warnings:
         reason = why("matches_gathered", rule=matched.rule, line=matched.line)
-        desk.draft.emit(
+        context.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=matched.job)
         )

@@ -17,7 +17,7 @@ from typing import Final
 
 from autoexp_tui.engine import ended_runs
 from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
-from autoexp_tui.engine.ephemeral_state import Volatile
+from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import (
@@ -70,7 +70,7 @@ class LogPoller:
     def __init__(
         self,
         state: SessionState,
-        volatile: Volatile,
+        volatile: EphemeralState,
         telemetry: Telemetry,
         runs: RunReports,
         attempt_dir: Callable[[str, int], Path],

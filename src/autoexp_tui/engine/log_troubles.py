@@ -11,7 +11,7 @@ from typing import Final
 from autoexp_tui.engine.reading_ports import Stream
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.observations import LogRead
 from autoexp_tui.model.verdicts import why
 
@@ -29,29 +29,32 @@ class LogTroubles:
     _fine: set[Stream] = field(default_factory=set)
     """Files that could be read since this engine began."""
 
-    def note(self, desk: Desk, read: LogRead) -> None:
+    def note(self, context: DecisionContext, read: LogRead) -> None:
         """A file was looked at."""
         if not read.problem:
-            self._note_fine(desk, read.stream)
+            self._note_fine(context, read.stream)
             return
         self._fine.discard(read.stream)
-        since = self._since.setdefault(read.stream, desk.now.lived)
+        since = self._since.setdefault(read.stream, context.now.lived)
         warning_id = _warning_id(read.stream)
-        if desk.now.lived - since < WARN_SECONDS or warning_id in desk.state.warnings:
+        if (
+            context.now.lived - since < WARN_SECONDS
+            or warning_id in context.state.warnings
+        ):
             return
-        at = desk.now.t_of(since)
+        at = context.now.t_of(since)
         reason = why("log_unreadable", job=read.job, error=read.problem, since=at)
-        desk.draft.emit(
+        context.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=read.job)
         )
 
-    def _note_fine(self, desk: Desk, stream: Stream) -> None:
+    def _note_fine(self, context: DecisionContext, stream: Stream) -> None:
         self._since.pop(stream, None)
         if stream in self._fine:
             return
         self._fine.add(stream)
-        if (warning_id := _warning_id(stream)) in desk.state.warnings:
-            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+        if (warning_id := _warning_id(stream)) in context.state.warnings:
+            context.draft.emit(events.WarningCleared(warning_id=warning_id))
 
     def holds(self, stream: Stream) -> bool:
         """Whether a file cannot be read at present: it is not asked for at once."""
@@ -62,11 +65,11 @@ class LogTroubles:
         since = self._since.get(read.stream)
         return since is None or lived - since >= LAST_SECONDS
 
-    def forget(self, desk: Desk, job: str) -> None:
+    def forget(self, context: DecisionContext, job: str) -> None:
         """A run ended: what it left unread is of no use any more."""
         for stream in [one for one in (*self._since, *self._fine) if one[0] == job]:
             self._since.pop(stream, None)
-            self._note_fine(desk, stream)
+            self._note_fine(context, stream)
             self._fine.discard(stream)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from autoexp_tui.engine.command_handlers import obey
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
-from autoexp_tui.engine.ephemeral_state import Volatile
+from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.journal_writer import Writer, Written
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
@@ -33,7 +33,7 @@ from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import Recorded
 from autoexp_tui.model import observations as seen
 from autoexp_tui.model.commands import Order, StopEngine
-from autoexp_tui.model.decision_context import Desk, Policy
+from autoexp_tui.model.decision_context import DecisionContext, Policy
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.observations import Observation
@@ -87,7 +87,7 @@ class Engine:
         self._mailbox = Mailbox()
         self._health = Health()
         self._outside_facts: dict[OutsideKey, Fact] = {}
-        self._volatile = Volatile()
+        self._volatile = EphemeralState()
         self._touched: set[str] = set()
         """Jobs that are no longer what they were, once what is decided is durable."""
         self._telemetry = Telemetry(state)
@@ -271,18 +271,18 @@ class Engine:
         observations: Sequence[Observation],
         touched: set[str],
     ) -> None:
-        desk = self._desk(draft)
+        context = self._desk(draft)
         judged = set(touched)
         for order in orders:
-            obey(desk, order)
+            obey(context, order)
         for observation in observations:
-            judged.update(self._intake.take(desk, observation))
+            judged.update(self._intake.take(context, observation))
             self._poller.note(observation, self._clock.monotonic())
-        self._telemetry.watch_stalls(desk)
-        self._intake.effects.wait_no_longer(desk)
-        self._intake.submissions.settle_cancels(desk)
-        settle(desk, judged)
-        self._volatile.reworded |= desk.reworded
+        self._telemetry.watch_stalls(context)
+        self._intake.effects.wait_no_longer(context)
+        self._intake.submissions.settle_cancels(context)
+        settle(context, judged)
+        self._volatile.reworded |= context.reworded
         self._note_queued(draft)
 
     def _salvage(
@@ -400,8 +400,8 @@ class Engine:
     def _draft(self) -> Draft:
         return Draft(self.state, self._timeline.now(), self._parts.lease.epoch)
 
-    def _desk(self, draft: Draft) -> Desk:
-        return Desk(
+    def _desk(self, draft: Draft) -> DecisionContext:
+        return DecisionContext(
             draft=draft,
             watch=self._volatile.watch,
             timers=self._volatile.timers,

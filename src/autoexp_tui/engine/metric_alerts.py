@@ -15,7 +15,7 @@ from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.run_telemetry import Source, Track
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import applies_to_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
@@ -37,7 +37,7 @@ _PASSING: Final = frozenset({"plateau", "divergence", "stall"})
 
 # ------------------------------------------------------------------------- anomalies
 def judge_loss(
-    desk: Desk, track: Track, job: JobRecord, source: Source, point: Point
+    context: DecisionContext, track: Track, job: JobRecord, source: Source, point: Point
 ) -> bool:
     """Judge a point that was plotted; whether there was anything to report."""
     loss = point.values.get(track.loss)
@@ -48,19 +48,21 @@ def judge_loss(
     if source.is_judged(point):
         return False
     for finding in findings:
-        _react(desk, track, job, finding)
+        _react(context, track, job, finding)
     return bool(findings)
 
 
-def _react(desk: Desk, track: Track, job: JobRecord, finding: Finding) -> None:
+def _react(
+    context: DecisionContext, track: Track, job: JobRecord, finding: Finding
+) -> None:
     warning_id = "a" + ids.digest(job.name, track.attempt, finding.code)
     if finding.cleared:
-        _clear(desk, warning_id)
+        _clear(context, warning_id)
         return
     is_nan = finding.code == "nan"
     reason = Why(finding.code, (("job", job.name), *finding.args))
-    if warning_id not in desk.state.warnings:
-        desk.draft.emit(
+    if warning_id not in context.state.warnings:
+        context.draft.emit(
             events.WarningRaised(
                 warning_id=warning_id,
                 why=reason,
@@ -69,19 +71,19 @@ def _react(desk: Desk, track: Track, job: JobRecord, finding: Finding) -> None:
             )
         )
     if is_nan and track.rules.anomalies.nan == "kill":
-        order_end(desk, job, Why("nan", finding.args), Cause.NAN, "nan")
+        order_end(context, job, Why("nan", finding.args), Cause.NAN, "nan")
 
 
-def _clear(desk: Desk, warning_id: str) -> None:
-    if warning_id in desk.state.warnings:
-        desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+def _clear(context: DecisionContext, warning_id: str) -> None:
+    if warning_id in context.state.warnings:
+        context.draft.emit(events.WarningCleared(warning_id=warning_id))
 
 
-def clear_alerts(desk: Desk, job: str) -> None:
+def clear_alerts(context: DecisionContext, job: str) -> None:
     """Clear the warnings of a job that mean nothing any more."""
-    for warning in list(desk.state.warnings.values()):
+    for warning in list(context.state.warnings.values()):
         if warning.job == job and warning.why.code in _PASSING:
-            desk.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
+            context.draft.emit(events.WarningCleared(warning_id=warning.warning_id))
 
 
 # ----------------------------------------------------------------------- standstills
@@ -96,9 +98,9 @@ class StallDetector:
         """A run began whose rules may wait for less than those before."""
         self._due = 0.0
 
-    def judge(self, desk: Desk, tracks: Mapping[str, Track]) -> None:
+    def judge(self, context: DecisionContext, tracks: Mapping[str, Track]) -> None:
         """Warn of stalls and carry out rules over what does not happen."""
-        lived = desk.now.lived
+        lived = context.now.lived
         last, self._judged_at = self._judged_at, lived
         if last is not None and lived - last > JUMP_SECONDS:
             for track in tracks.values():
@@ -106,12 +108,12 @@ class StallDetector:
         if lived < self._due:
             return
         wait = LOOK_SECONDS
-        for name in sorted(desk.roster.active & tracks.keys()):
-            job, track = desk.job(name), tracks[name]
+        for name in sorted(context.roster.active & tracks.keys()):
+            job, track = context.job(name), tracks[name]
             if job.state is JobState.RUNNING and track.is_of(job):
-                _judge_stall(desk, job, track)
+                _judge_stall(context, job, track)
                 for still in track.watch.find_due():
-                    log_matched(desk, _matched(name, track, still), still.rule)
+                    log_matched(context, _matched(name, track, still), still.rule)
                 wait = min(wait, track.watch.shortest / SHARES)
         self._due = lived + wait
 
@@ -129,19 +131,19 @@ def _matched(name: str, track: Track, still: QuietPeriod) -> events.LogMatched:
     )
 
 
-def _judge_stall(desk: Desk, job: JobRecord, track: Track) -> None:
+def _judge_stall(context: DecisionContext, job: JobRecord, track: Track) -> None:
     warning_id = "a" + ids.digest(job.name, track.attempt, "stall")
     if not track.watch.is_stalled(track.rules.stall_after_seconds):
-        _clear(desk, warning_id)
+        _clear(context, warning_id)
         return
-    if warning_id in desk.state.warnings:
+    if warning_id in context.state.warnings:
         return
     reason = why(
         "stall", job=job.name, step=track.step or 0, seconds=track.watch.still_seconds
     )
-    desk.draft.emit(
+    context.draft.emit(
         events.WarningRaised(warning_id=warning_id, why=reason, job=job.name)
     )
     rules = (one for one in track.rules.state_events if one.state == "stall")
     if any(applies_to_stage(rule, job.spec.stage) for rule in rules):
-        order_end(desk, job, reason, Cause.STALL, "stall")
+        order_end(context, job, reason, Cause.STALL, "stall")

@@ -18,7 +18,7 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model import observations as seen
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.observations import Observation
 from autoexp_tui.model.state import JobRecord
@@ -50,64 +50,64 @@ class Intake:
         self.runs = RunReports(telemetry, health, outside, lost_after_seconds)
         self.failed = FailedCalls(settling, self.submissions, health, log_fault)
 
-    def take(self, desk: Desk, observation: Observation) -> list[str]:
+    def take(self, context: DecisionContext, observation: Observation) -> list[str]:
         """Turn one observation into events; returns further jobs to judge."""
         match observation:
             case seen.Submitted():
-                self.submissions.submitted(desk, observation)
+                self.submissions.submitted(context, observation)
             case seen.Probed():
-                self.submissions.probed(desk, observation)
+                self.submissions.probed(context, observation)
             case seen.Cancelled():
-                self.submissions.cancelled(desk, observation)
+                self.submissions.cancelled(context, observation)
             case seen.Composed():
-                self.effects.composed(desk, observation)
+                self.effects.composed(context, observation)
             case seen.Notified():
-                self.effects.notified(desk, observation)
+                self.effects.notified(context, observation)
             case seen.ErrandRun():
-                self.effects.errand_run(desk, observation)
+                self.effects.errand_run(context, observation)
             case seen.DoneNoted():
-                self.effects.done_noted(desk, observation)
+                self.effects.done_noted(context, observation)
             case seen.Captured():
-                self.effects.captured(desk, observation)
+                self.effects.captured(context, observation)
             case seen.FilesLookedAt():
-                self.effects.files_looked_at(desk, observation)
+                self.effects.files_looked_at(context, observation)
             case seen.CheckpointLooked():
-                self.effects.looked(desk, observation)
+                self.effects.looked(context, observation)
             case seen.CheckpointMoved():
-                self.effects.moved(desk, observation)
+                self.effects.moved(context, observation)
             case seen.FurtherPlanned():
-                self.effects.further_planned(desk, observation)
+                self.effects.further_planned(context, observation)
             case seen.Polled():
-                self.runs.polled(desk, observation)
+                self.runs.polled(context, observation)
             case seen.FactsSeen():
-                return self._facts(desk, observation)
+                return self._facts(context, observation)
             case seen.PlaceHeard():
-                _place_heard(desk, observation)
+                _place_heard(context, observation)
             case seen.LogsRead():
-                return self.runs.logs_read(desk, observation)
+                return self.runs.logs_read(context, observation)
             case seen.OrdersTaken():
                 for order in observation.orders:
-                    obey(desk, order)
+                    obey(context, order)
             case seen.Heartbeat():
                 self.health.deposed = self.health.deposed or not observation.ours
             case seen.CallFailed():
-                self.failed.call_failed(desk, observation)
+                self.failed.call_failed(context, observation)
             case seen.JobsOpened():
                 pass  # decides nothing: `log_poller` reads their logs
             case _:
                 assert_never(observation)
         return []
 
-    def _facts(self, desk: Desk, got: seen.FactsSeen) -> list[str]:
+    def _facts(self, context: DecisionContext, got: seen.FactsSeen) -> list[str]:
         touched: list[str] = []
         for key, fact in got.facts:
-            if not desk.watch.is_read(key):
+            if not context.watch.is_read(key):
                 continue
             old = self.outside.get(key)
             began = self.lived_at(fact.observed_at)
             self.outside[key] = replace(fact, observed_at=began)
             if old is None or old.value != fact.value or old.error != fact.error:
-                touched.extend(desk.watch.jobs(key))
+                touched.extend(context.watch.jobs(key))
         return touched
 
     def forget(self, keys: Iterable[OutsideKey]) -> None:
@@ -125,13 +125,13 @@ _OUTSIDE: Final = frozenset({JobState.QUEUED, *BEGUN})
 """States of jobs that the executor has a word on."""
 
 
-def _place_heard(desk: Desk, got: seen.PlaceHeard) -> None:
+def _place_heard(context: DecisionContext, got: seen.PlaceHeard) -> None:
     """A file system that is silent is a warning until it answers."""
     warning_id = "f" + ids.digest(got.place)
-    stands = warning_id in desk.state.warnings
+    stands = warning_id in context.state.warnings
     if got.silence is None:
         if stands:
-            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+            context.draft.emit(events.WarningCleared(warning_id=warning_id))
     elif not stands:
         reason = why("place_silent", place=got.place, since=got.silence.since)
-        desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
+        context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoexp_tui.engine.dispatcher import Dispatcher
-from autoexp_tui.engine.ephemeral_state import Volatile
+from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
 from autoexp_tui.engine.fact_poller import FactPoller
 from autoexp_tui.engine.log_poller import LogPoller, make_log_workers
@@ -54,7 +54,7 @@ class Poller:
     def __init__(
         self,
         state: SessionState,
-        volatile: Volatile,
+        volatile: EphemeralState,
         sources: Sources,
         dispatcher: Dispatcher,
         telemetry: Telemetry,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autoexp_tui.effects.effects import Effect
 from autoexp_tui.events import events
 from autoexp_tui.events.draft import Draft
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.verdicts import why
 
@@ -26,9 +26,11 @@ def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
     )
 
 
-def warn_of_errand(desk: Desk, pending: PendingEffect, problem: str) -> None:
+def warn_of_errand(
+    context: DecisionContext, pending: PendingEffect, problem: str
+) -> None:
     """Say that what a rule ordered outside did not come about."""
-    desk.draft.emit(
+    context.draft.emit(
         events.WarningRaised(
             warning_id=f"x{pending.effect_id}",
             why=why(

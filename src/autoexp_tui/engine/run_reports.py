@@ -19,7 +19,7 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model import observations as seen
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.model.snapshot import InQueue
 from autoexp_tui.model.state import JobRecord
@@ -58,64 +58,66 @@ class RunReports:
     warned: set[str] = field(default_factory=set)
     """Warnings about attempts that were raised once; who dismissed one knows."""
 
-    def polled(self, desk: Desk, got: seen.Polled) -> None:
+    def polled(self, context: DecisionContext, got: seen.Polled) -> None:
         """One look at the executor: runs begin, wait and end."""
         self.health.calls += got.answer.calls
         self.health.error = got.answer.error
-        if got.answer.age < desk.now.t:
-            self.health.answered_at = desk.now.t - got.answer.age
+        if got.answer.age < context.now.t:
+            self.health.answered_at = context.now.t - got.answer.age
         for report in got.answer.reports:
-            if report.job in desk.state.jobs:
-                self._report(desk, report)
+            if report.job in context.state.jobs:
+                self._report(context, report)
         for report in got.answer.late:
-            if report.job in desk.state.jobs:
-                self._warn(desk, report)
+            if report.job in context.state.jobs:
+                self._warn(context, report)
 
-    def _report(self, desk: Desk, report: TaskReport) -> None:
-        self._warn(desk, report)
-        began = judge.run_began(desk.job(report.job), report)
-        if began is not None and self._may_begin(desk.job(report.job), began):
-            self.telemetry.end_run(desk, report.job)
-            desk.draft.emit(began)
-            self._forget_logs(desk.job(report.job))
-        requeued = judge.requeued(desk.job(report.job), report)
+    def _report(self, context: DecisionContext, report: TaskReport) -> None:
+        self._warn(context, report)
+        began = judge.run_began(context.job(report.job), report)
+        if began is not None and self._may_begin(context.job(report.job), began):
+            self.telemetry.end_run(context, report.job)
+            context.draft.emit(began)
+            self._forget_logs(context.job(report.job))
+        requeued = judge.requeued(context.job(report.job), report)
         if requeued is not None:
-            desk.draft.emit(requeued)
-        stopped = judge.suspended_or_resumed(desk.job(report.job), report)
+            context.draft.emit(requeued)
+        stopped = judge.suspended_or_resumed(context.job(report.job), report)
         if stopped is not None:
-            desk.draft.emit(stopped)
+            context.draft.emit(stopped)
             self.telemetry.blind(report.job)  # its clocks stood still, and begin anew
-        self._note_queue(desk, report)
-        self._note_stuck(desk, report)
-        job = desk.job(report.job)
+        self._note_queue(context, report)
+        self._note_stuck(context, report)
+        job = context.job(report.job)
         if judge.is_forgotten(job, report, self.lost_after_seconds()):
-            self._send_again(desk, job, report)
+            self._send_again(context, job, report)
         elif judge.has_ended(job, report, self.lost_after_seconds()):
-            self._note_end(desk, job, report)
+            self._note_end(context, job, report)
 
-    def _warn(self, desk: Desk, report: TaskReport) -> None:
+    def _warn(self, context: DecisionContext, report: TaskReport) -> None:
         """Raise what a person should know of the attempt's records and its end."""
         if report.tampering and report.exited is not None:
             what = clean(report.tampering, limit=_WORDS)
-            self._raise(desk, report, why("records_changed", what=what))
+            self._raise(context, report, why("records_changed", what=what))
         if report.late_cause is not None:
-            cause, name = CAUSES[report.late_cause], desk.policy.place
+            cause, name = CAUSES[report.late_cause], context.policy.place
             reason = why("late_cause", cause=cause, executor=name)
-            self._raise(desk, report, reason)
+            self._raise(context, report, reason)
 
-    def _raise(self, desk: Desk, report: TaskReport, reason: Why) -> None:
+    def _raise(self, context: DecisionContext, report: TaskReport, reason: Why) -> None:
         warning_id = "r" + ids.digest(report.job, report.attempt, reason.code)
-        if warning_id in self.warned or warning_id in desk.state.warnings:
+        if warning_id in self.warned or warning_id in context.state.warnings:
             return
         self.warned.add(warning_id)
-        desk.draft.emit(
+        context.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=report.job)
         )
 
     @staticmethod
-    def _send_again(desk: Desk, job: JobRecord, report: TaskReport) -> None:
+    def _send_again(
+        context: DecisionContext, job: JobRecord, report: TaskReport
+    ) -> None:
         reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
-        order_again(desk, ((job.name, report.attempt),), reason)
+        order_again(context, ((job.name, report.attempt),), reason)
 
     def _forget_logs(self, job: JobRecord) -> None:
         """What was found in an earlier run's log says nothing of this run."""
@@ -124,75 +126,77 @@ class RunReports:
             if isinstance(key, LogKey) and key.path.startswith(place):
                 del self.outside[key]
 
-    def _note_queue(self, desk: Desk, report: TaskReport) -> None:
+    def _note_queue(self, context: DecisionContext, report: TaskReport) -> None:
         queue = _in_queue(report)
         if queue == self.health.queue.get(report.job):
             return
-        desk.reworded.add(report.job)
+        context.reworded.add(report.job)
         if queue is None:
             self.health.queue.pop(report.job)
         else:
             self.health.queue[report.job] = queue
 
     @staticmethod
-    def _note_stuck(desk: Desk, report: TaskReport) -> None:
+    def _note_stuck(context: DecisionContext, report: TaskReport) -> None:
         """Warn of what will not start unless a person acts, for as long as that is."""
         warning_id = "q" + ids.digest(report.job, report.attempt, "stuck")
-        stands = warning_id in desk.state.warnings
+        stands = warning_id in context.state.warnings
         if report.stuck and not stands:
             reason = why("stuck_in_queue", reason=report.reason)
             raised = events.WarningRaised(
                 warning_id=warning_id, why=reason, job=report.job, severity="error"
             )
-            desk.draft.emit(raised)
+            context.draft.emit(raised)
         elif stands and not report.stuck:
-            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+            context.draft.emit(events.WarningCleared(warning_id=warning_id))
 
     @staticmethod
     def _may_begin(job: JobRecord, began: events.RunBegan) -> bool:
         newest = job.attempt
         return newest is not None and newest.number == began.attempt
 
-    def _note_end(self, desk: Desk, job: JobRecord, report: TaskReport) -> None:
+    def _note_end(
+        self, context: DecisionContext, job: JobRecord, report: TaskReport
+    ) -> None:
         """End the attempt now, or once the rest of its log has been read."""
         attempt = judge.attempt_of(job, report.attempt)
         if attempt is not None and attempt.log_path and not job.ended:
             self.ending[report.job, report.attempt] = report
         else:
-            end_attempt(desk, judge.attempt_ended(job, report, desk.now.utc))
+            end_attempt(context, judge.attempt_ended(job, report, context.now.utc))
 
-    def logs_read(self, desk: Desk, got: seen.LogsRead) -> list[str]:
+    def logs_read(self, context: DecisionContext, got: seen.LogsRead) -> list[str]:
         """New bytes of logs, or their ends; returns jobs to judge."""
         touched: list[str] = []
         for read in got.reads:
-            if read.job not in desk.state.jobs:
+            if read.job not in context.state.jobs:
                 continue
-            touched += self._log_read(desk, read)
+            touched += self._log_read(context, read)
             last = read.final and read.chunk is None
-            if last and self.troubles.is_last_word(read, desk.now.lived):
-                self._drained(desk, read)
+            if last and self.troubles.is_last_word(read, context.now.lived):
+                self._drained(context, read)
         return touched
 
-    def _log_read(self, desk: Desk, read: seen.LogRead) -> list[str]:
-        self.troubles.note(desk, read)
+    def _log_read(self, context: DecisionContext, read: seen.LogRead) -> list[str]:
+        self.troubles.note(context, read)
         if read.source:
-            return self.telemetry.digest_file(desk, read)
-        self.telemetry.looked(desk, read)
+            return self.telemetry.digest_file(context, read)
+        self.telemetry.looked(context, read)
         if read.chunk is None:
             return []
-        touched = self.telemetry.digest(desk, read.chunk)
+        touched = self.telemetry.digest(context, read.chunk)
         if read.final:
-            tail = self._bytes_left(desk, read)
-            self.telemetry.skip_to_tail(desk, read.chunk, tail)
+            tail = self._bytes_left(context, read)
+            self.telemetry.skip_to_tail(context, read.chunk, tail)
         return touched
 
-    def _bytes_left(self, desk: Desk, read: seen.LogRead) -> float:
+    def _bytes_left(self, context: DecisionContext, read: seen.LogRead) -> float:
         """How many bytes of a log an end still waits for.
 
         Who ordered the end waits for its tail alone, and not long for that.
         """
-        task, lived = (read.job, read.attempt), desk.now.lived
-        attempt = judge.attempt_of(desk.job(read.job), read.attempt)
+        task, lived = (read.job, read.attempt), context.now.lived
+        attempt = judge.attempt_of(context.job(read.job), read.attempt)
         if task not in self.ending or attempt is None:
             return math.inf
         waited = lived - self.draining.setdefault(task, lived)
@@ -211,28 +215,28 @@ class RunReports:
                 if source not in drained and not self.troubles.holds((name, source)):
                     yield name, source
 
-    def _drained(self, desk: Desk, read: seen.LogRead) -> None:
+    def _drained(self, context: DecisionContext, read: seen.LogRead) -> None:
         """A source was read to its end; the last one of an ended run settles it."""
         task = (read.job, read.attempt)
         if task not in self.ending:
             return
         drained = self.drained.setdefault(task, {})
         drained[read.source] = read
-        if drained.keys() >= {*self.telemetry.sources(desk.job(read.job))}:
-            self._finish(desk, self.drained.pop(task)[LOG])
+        if drained.keys() >= {*self.telemetry.sources(context.job(read.job))}:
+            self._finish(context, self.drained.pop(task)[LOG])
 
-    def _finish(self, desk: Desk, read: seen.LogRead) -> None:
+    def _finish(self, context: DecisionContext, read: seen.LogRead) -> None:
         """All that an ended run wrote has been read to its end: judge the attempt."""
         report = self.ending.pop((read.job, read.attempt))
         self.draining.pop((read.job, read.attempt), None)
-        self.troubles.forget(desk, read.job)
-        self.telemetry.close(desk, read.job)
-        job = desk.job(read.job)
+        self.troubles.forget(context, read.job)
+        self.telemetry.close(context, read.job)
+        job = context.job(read.job)
         evidence = _evidence(job, read)
-        utc = desk.now.utc
+        utc = context.now.utc
         ended = judge.attempt_ended(job, report, utc, evidence, read.tail)
         reached = self.telemetry.reached(read.job, read.attempt)
-        end_attempt(desk, replace(ended, reached=reached))
+        end_attempt(context, replace(ended, reached=reached))
 
 
 def _in_queue(report: TaskReport) -> InQueue | None:

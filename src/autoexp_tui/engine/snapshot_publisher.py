@@ -19,7 +19,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState, Warned
 
 if TYPE_CHECKING:  # a viewer has snapshots, and no engine to load
-    from autoexp_tui.engine.ephemeral_state import Volatile
+    from autoexp_tui.engine.ephemeral_state import EphemeralState
     from autoexp_tui.engine.health import Health
     from autoexp_tui.engine.telemetry import Telemetry
 
@@ -137,7 +137,7 @@ class SnapshotPublisher:
     def __init__(
         self,
         state: SessionState,
-        volatile: Volatile,
+        volatile: EphemeralState,
         telemetry: Telemetry,
         health: Health,
         live_sink: LiveSink,

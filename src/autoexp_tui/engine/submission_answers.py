@@ -23,7 +23,7 @@ from autoexp_tui.engine.health import Health
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model import observations as seen
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.states import Cause, Outcome
 from autoexp_tui.model.verdicts import Why, why
 
@@ -45,26 +45,28 @@ class SubmissionAnswers:
     refused: Counter[str] = field(default_factory=Counter)
     """How often in a row a submission that is pending came to nothing, by effect."""
 
-    def submitted(self, desk: Desk, got: seen.Submitted) -> None:
+    def submitted(self, context: DecisionContext, got: seen.Submitted) -> None:
         """The executor took a submission, refused it, or nobody knows."""
-        if got.effect_id not in desk.state.pending:
+        if got.effect_id not in context.state.pending:
             return
         if not _is_refused_again(got.answer):
             self.refused.pop(got.effect_id, None)
         match got.answer:
             case Accepted() as answer:
-                self._accepted(desk, got, answer)
+                self._accepted(context, got, answer)
             case Rejected() as answer:
-                self._rejected(desk, got, answer)
+                self._rejected(context, got, answer)
             case Busy() as answer:
-                self._busy(desk, got, answer)
+                self._busy(context, got, answer)
             case Unexplained() as answer:
-                self._unexplained(desk, got, answer)
+                self._unexplained(context, got, answer)
             case Uncertain() as answer:
-                self.doubt(desk, got.effect_id, got.token, answer)
+                self.doubt(context, got.effect_id, got.token, answer)
 
-    def _accepted(self, desk: Desk, got: seen.Submitted, answer: Accepted) -> None:
-        desk.draft.emit(
+    def _accepted(
+        self, context: DecisionContext, got: seen.Submitted, answer: Accepted
+    ) -> None:
+        context.draft.emit(
             events.SubmissionAccepted(
                 token=got.token,
                 executor_ids=answer.executor_ids,
@@ -72,30 +74,34 @@ class SubmissionAnswers:
             )
         )
         self.settling.settle(
-            desk, got.effect_id, "ok", in_words(answer.sent, answer.said)
+            context, got.effect_id, "ok", in_words(answer.sent, answer.said)
         )
-        for job, _ in desk.state.tokens[got.token]:
-            if _refusal_id(job) in desk.state.warnings:
-                desk.draft.emit(events.WarningCleared(warning_id=_refusal_id(job)))
+        for job, _ in context.state.tokens[got.token]:
+            if _refusal_id(job) in context.state.warnings:
+                context.draft.emit(events.WarningCleared(warning_id=_refusal_id(job)))
 
-    def _busy(self, desk: Desk, got: seen.Submitted, answer: Busy) -> None:
+    def _busy(
+        self, context: DecisionContext, got: seen.Submitted, answer: Busy
+    ) -> None:
         """Send it again later; what is too large for a limit, in two parts."""
         if answer.unreachable:
-            self._unreachable(desk, got, answer)
+            self._unreachable(context, got, answer)
             return
         rest = self.settling.rest(got.effect_id, BUSY_SECONDS)
         code = "disk_refuses" if answer.disk else "busy"
         reason = why(code, message=answer.message, sent=answer.sent)
-        self._explain(desk, got.token, reason)
-        tasks = desk.state.tokens[got.token]
+        self._explain(context, got.token, reason)
+        tasks = context.state.tokens[got.token]
         if answer.fewer and len(tasks) > 1:
             detail = in_words(answer.sent, answer.message)
-            self.settling.settle(desk, got.effect_id, "failed", detail)
-            self._send_apart(desk, tasks, reason, most=(len(tasks) + 1) // 2)
+            self.settling.settle(context, got.effect_id, "failed", detail)
+            self._send_apart(context, tasks, reason, most=(len(tasks) + 1) // 2)
         if not answer.disk:
-            self.settling.dispatcher.rest_alike(desk.state, tasks[0][0], rest)
+            self.settling.dispatcher.rest_alike(context.state, tasks[0][0], rest)
 
-    def _unreachable(self, desk: Desk, got: seen.Submitted, answer: Busy) -> None:
+    def _unreachable(
+        self, context: DecisionContext, got: seen.Submitted, answer: Busy
+    ) -> None:
         """Nobody was there: send it again soon, then ever later."""
         first, most = AWAY_SECONDS
         seconds = min(first * 2 ** self.refused[got.effect_id], most)
@@ -104,15 +110,15 @@ class SubmissionAnswers:
         reason = why(
             "unreachable", message=answer.message, seconds=seconds, sent=answer.sent
         )
-        self._explain(desk, got.token, reason)
+        self._explain(context, got.token, reason)
 
     def _unexplained(
-        self, desk: Desk, got: seen.Submitted, answer: Unexplained
+        self, context: DecisionContext, got: seen.Submitted, answer: Unexplained
     ) -> None:
         """Send it again twice, then hold it until a person has looked."""
         tries = self.refused[got.effect_id] + 1
         if tries > len(UNEXPLAINED_SECONDS):
-            self._hold(desk, got, answer, tries)
+            self._hold(context, got, answer, tries)
             return
         self.refused[got.effect_id] = tries
         seconds = UNEXPLAINED_SECONDS[tries - 1]
@@ -126,69 +132,80 @@ class SubmissionAnswers:
             seconds=seconds,
             sent=answer.sent,
         )
-        self._explain(desk, got.token, reason)
+        self._explain(context, got.token, reason)
 
     def _hold(
-        self, desk: Desk, got: seen.Submitted, answer: Unexplained, tries: int
+        self,
+        context: DecisionContext,
+        got: seen.Submitted,
+        answer: Unexplained,
+        tries: int,
     ) -> None:
         """What nobody understands goes to a person; nothing of it was started."""
         del self.refused[got.effect_id]
         detail = in_words(answer.sent, answer.message)
-        self.settling.settle(desk, got.effect_id, "failed", detail)
+        self.settling.settle(context, got.effect_id, "failed", detail)
         reason = why(
             "held_by_refusal",
             tries=tries,
             seconds=sum(UNEXPLAINED_SECONDS),
             message=answer.message,
         )
-        tasks = desk.state.tokens[got.token]
-        self._end_unwanted(desk, tasks)
-        open_ = [task for task in tasks if _is_open(desk, task)]
+        tasks = context.state.tokens[got.token]
+        self._end_unwanted(context, tasks)
+        open_ = [task for task in tasks if _is_open(context, task)]
         for job, number in open_:
             ended = events.AttemptEnded(
                 job=job,
                 attempt=number,
                 outcome=Outcome.FAILED,
                 cause=Cause.REJECTED,
-                ended_at=desk.now.utc,
+                ended_at=context.now.utc,
                 why=reason,
             )
-            desk.draft.emit(ended)
+            context.draft.emit(ended)
         if not open_:
             return
-        desk.draft.emit(
+        context.draft.emit(
             events.JobsHeld(jobs=tuple(job for job, _ in open_), why=reason)
         )
         first, _ = open_[0]
         raised = events.WarningRaised(
             warning_id=_refusal_id(first), why=reason, job=first, severity="error"
         )
-        desk.draft.emit(raised)
+        context.draft.emit(raised)
 
-    def _rejected(self, desk: Desk, got: seen.Submitted, answer: Rejected) -> None:
+    def _rejected(
+        self, context: DecisionContext, got: seen.Submitted, answer: Rejected
+    ) -> None:
         detail = in_words(answer.sent, answer.message)
-        self.settling.settle(desk, got.effect_id, "failed", detail)
-        tasks = desk.state.tokens[got.token]
+        self.settling.settle(context, got.effect_id, "failed", detail)
+        tasks = context.state.tokens[got.token]
         if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
             apart = why("sent_apart", message=answer.message)
-            self._send_apart(desk, tasks, apart, most=1)
+            self._send_apart(context, tasks, apart, most=1)
             return
         reason = why(answer.cause.value, message=answer.message)
         for job, number in tasks:
-            self._end_unborn(desk, job, number, Outcome.FAILED, answer.cause, reason)
+            self._end_unborn(context, job, number, Outcome.FAILED, answer.cause, reason)
 
     def _send_apart(
-        self, desk: Desk, tasks: tuple[TaskId, ...], reason: Why, *, most: int
+        self,
+        context: DecisionContext,
+        tasks: tuple[TaskId, ...],
+        reason: Why,
+        *,
+        most: int,
     ) -> None:
         """Send in parts of at `most` so many what could not be sent together."""
-        self._end_unwanted(desk, tasks)
-        open_ = tuple(task for task in tasks if _is_open(desk, task))
+        self._end_unwanted(context, tasks)
+        open_ = tuple(task for task in tasks if _is_open(context, task))
         for first in range(0, len(open_), most):
-            order_again(desk, open_[first : first + most], reason)
+            order_again(context, open_[first : first + most], reason)
 
     def _end_unborn(
         self,
-        desk: Desk,
+        context: DecisionContext,
         job: str,
         number: int,
         outcome: Outcome,
@@ -196,7 +213,7 @@ class SubmissionAnswers:
         reason: Why | None,
     ) -> None:
         """End an attempt that the executor does not have."""
-        attempt = judge.attempt_of(desk.job(job), number)
+        attempt = judge.attempt_of(context.job(job), number)
         if attempt is None or attempt.outcome is not None:
             return
         ended = events.AttemptEnded(
@@ -204,37 +221,39 @@ class SubmissionAnswers:
             attempt=number,
             outcome=outcome,
             cause=cause,
-            ended_at=desk.now.utc,
+            ended_at=context.now.utc,
             why=reason,
         )
-        end_attempt(desk, ended)
+        end_attempt(context, ended)
 
-    def doubt(self, desk: Desk, effect_id: str, token: str, answer: Uncertain) -> None:
+    def doubt(
+        self, context: DecisionContext, effect_id: str, token: str, answer: Uncertain
+    ) -> None:
         """It may have been taken: it is asked for before it is sent again."""
         self.settling.dispatcher.in_doubt.add(effect_id)
         self.settling.rest(effect_id, PROBE_SECONDS)
         reason = why(
             "in_doubt",
             message=answer.message,
-            at=desk.now.t,
-            place=desk.policy.place,
+            at=context.now.t,
+            place=context.policy.place,
             sent=answer.sent,
         )
-        desk.draft.emit(events.SubmissionUncertain(token=token, why=reason))
+        context.draft.emit(events.SubmissionUncertain(token=token, why=reason))
 
-    def _explain(self, desk: Desk, token: str, reason: Why) -> None:
-        for name, _ in desk.state.tokens[token]:
-            job = desk.job(name)
+    def _explain(self, context: DecisionContext, token: str, reason: Why) -> None:
+        for name, _ in context.state.tokens[token]:
+            job = context.job(name)
             if job.why is None or job.why.code != reason.code:
-                desk.draft.emit(events.WaitExplained(job=name, why=reason))
+                context.draft.emit(events.WaitExplained(job=name, why=reason))
 
-    def probed(self, desk: Desk, got: seen.Probed) -> None:
+    def probed(self, context: DecisionContext, got: seen.Probed) -> None:
         """A submission in doubt was looked for."""
-        if got.effect_id not in desk.state.pending:
+        if got.effect_id not in context.state.pending:
             return
         for found in got.answer.found:
             if found.token == got.token:
-                desk.draft.emit(
+                context.draft.emit(
                     events.SubmissionAccepted(
                         token=got.token,
                         executor_ids=found.executor_ids,
@@ -242,32 +261,34 @@ class SubmissionAnswers:
                         adopted=True,
                     )
                 )
-                self.settling.settle(desk, got.effect_id, "ok", "found by its name")
+                self.settling.settle(context, got.effect_id, "ok", "found by its name")
                 return
         if got.token in got.answer.absent:
-            self._absent(desk, got)
+            self._absent(context, got)
         else:
             self.settling.rest(got.effect_id, PROBE_SECONDS)
 
-    def _absent(self, desk: Desk, got: seen.Probed) -> None:
-        tasks = desk.state.tokens[got.token]
-        attempts = [judge.attempt_of(desk.job(job), number) for job, number in tasks]
-        desk.draft.emit(events.SubmissionAbsent(token=got.token))
+    def _absent(self, context: DecisionContext, got: seen.Probed) -> None:
+        tasks = context.state.tokens[got.token]
+        attempts = [judge.attempt_of(context.job(job), number) for job, number in tasks]
+        context.draft.emit(events.SubmissionAbsent(token=got.token))
         if all(a is None or a.outcome or a.told_to_end for a in attempts):
             self.settling.settle(
-                desk, got.effect_id, "ok", "never taken, no longer wanted"
+                context, got.effect_id, "ok", "never taken, no longer wanted"
             )
-            self._end_unwanted(desk, tasks)
+            self._end_unwanted(context, tasks)
             return
         self.settling.dispatcher.in_doubt.discard(got.effect_id)
         self.settling.dispatcher.landed(got.effect_id)
 
-    def _end_unwanted(self, desk: Desk, tasks: tuple[TaskId, ...]) -> None:
+    def _end_unwanted(
+        self, context: DecisionContext, tasks: tuple[TaskId, ...]
+    ) -> None:
         for job, number in tasks:
-            attempt = judge.attempt_of(desk.job(job), number)
+            attempt = judge.attempt_of(context.job(job), number)
             if attempt is not None and attempt.cancel_cause is not None:
                 self._end_unborn(
-                    desk,
+                    context,
                     job,
                     number,
                     Outcome.CANCELLED,
@@ -275,45 +296,51 @@ class SubmissionAnswers:
                     attempt.cancel_why,
                 )
 
-    def cancelled(self, desk: Desk, got: seen.Cancelled) -> None:
+    def cancelled(self, context: DecisionContext, got: seen.Cancelled) -> None:
         """The order to end tasks was given, or has to be given again."""
-        if got.effect_id not in desk.state.pending:
+        if got.effect_id not in context.state.pending:
             return
         if got.answer.ok:
             words = in_words(got.answer.sent, got.answer.said)
-            self._cancel_settled(desk, got.effect_id, words)
+            self._cancel_settled(context, got.effect_id, words)
         else:
             self.settling.rest(got.effect_id, FAULT_SECONDS)
             self.health.error = got.answer.said
-            self._warn_unconfirmed(desk, got.effect_id, got.answer.said)
+            self._warn_unconfirmed(context, got.effect_id, got.answer.said)
 
-    def settle_cancels(self, desk: Desk) -> None:
+    def settle_cancels(self, context: DecisionContext) -> None:
         """A cancel that nobody confirmed is over with the attempts that it is for."""
-        for pending in list(desk.state.pending.values()):
+        for pending in list(context.state.pending.values()):
             effect, effect_id = pending.effect, pending.effect_id
             if not isinstance(effect, CancelTasks):
                 continue
-            unconfirmed = _unconfirmed_id(effect_id) in desk.state.warnings
-            if unconfirmed and not any(_may_live(desk, task) for task in effect.tasks):
-                self._cancel_settled(desk, effect_id, "what it was for has ended")
+            unconfirmed = _unconfirmed_id(effect_id) in context.state.warnings
+            if unconfirmed and not any(
+                _may_live(context, task) for task in effect.tasks
+            ):
+                self._cancel_settled(context, effect_id, "what it was for has ended")
 
-    def _cancel_settled(self, desk: Desk, effect_id: str, words: str) -> None:
-        self.settling.settle(desk, effect_id, "ok", words)
+    def _cancel_settled(
+        self, context: DecisionContext, effect_id: str, words: str
+    ) -> None:
+        self.settling.settle(context, effect_id, "ok", words)
         warning_id = _unconfirmed_id(effect_id)
-        if warning_id in desk.state.warnings:
-            desk.draft.emit(events.WarningCleared(warning_id=warning_id))
+        if warning_id in context.state.warnings:
+            context.draft.emit(events.WarningCleared(warning_id=warning_id))
 
     @staticmethod
-    def _warn_unconfirmed(desk: Desk, effect_id: str, message: str) -> None:
+    def _warn_unconfirmed(
+        context: DecisionContext, effect_id: str, message: str
+    ) -> None:
         """Say that the end of tasks was ordered and that nobody has confirmed it."""
-        effect = desk.state.pending[effect_id].effect
+        effect = context.state.pending[effect_id].effect
         warning_id = _unconfirmed_id(effect_id)
-        if warning_id in desk.state.warnings or not isinstance(effect, CancelTasks):
+        if warning_id in context.state.warnings or not isinstance(effect, CancelTasks):
             return
         reason = why("cancel_unconfirmed", message=message, count=len(effect.tasks))
         job, _ = effect.tasks[0]
         raised = events.WarningRaised(warning_id=warning_id, why=reason, job=job)
-        desk.draft.emit(raised)
+        context.draft.emit(raised)
 
 
 def _is_refused_again(answer: SubmitAnswer) -> bool:
@@ -332,21 +359,23 @@ def _unconfirmed_id(effect_id: str) -> str:
     return "c" + ids.digest(effect_id)
 
 
-def _may_live(desk: Desk, task: TaskId) -> bool:
+def _may_live(context: DecisionContext, task: TaskId) -> bool:
     """Whether the attempt may still run: it has not ended, or nobody saw it end."""
     job, number = task
-    attempt = judge.attempt_of(desk.job(job), number)
+    attempt = judge.attempt_of(context.job(job), number)
     return attempt is not None and attempt.outcome in (None, Outcome.LOST)
 
 
-def _is_open(desk: Desk, task: TaskId) -> bool:
+def _is_open(context: DecisionContext, task: TaskId) -> bool:
     """Whether the attempt has not ended."""
     job, number = task
-    attempt = judge.attempt_of(desk.job(job), number)
+    attempt = judge.attempt_of(context.job(job), number)
     return attempt is not None and attempt.outcome is None
 
 
-def order_again(desk: Desk, tasks: tuple[TaskId, ...], reason: Why) -> None:
+def order_again(
+    context: DecisionContext, tasks: tuple[TaskId, ...], reason: Why
+) -> None:
     """Order attempts that there are already to be sent once more."""
-    token = ids.submission_token(desk.state.session, tasks)
-    order_effect(desk, SubmitTasks(token=token, tasks=tasks), reason)
+    token = ids.submission_token(context.state.session, tasks)
+    order_effect(context, SubmitTasks(token=token, tasks=tasks), reason)

@@ -40,7 +40,7 @@ from autoexp_tui.engine.run_telemetry import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk, rules_of
+from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.freshness import logs_are_old
 from autoexp_tui.model.moment import Moment
@@ -210,39 +210,41 @@ class Telemetry:
         track.pace = Pace()
 
     # --------------------------------------------------------------------- chunks
-    def digest(self, desk: Desk, chunk: LogChunk) -> list[str]:
+    def digest(self, context: DecisionContext, chunk: LogChunk) -> list[str]:
         """Turn new bytes into events; returns jobs whose conditions read a metric."""
-        job = desk.job(chunk.job)
+        job = context.job(chunk.job)
         track = self._track(job)
         if (chunk.attempt, chunk.run) != (track.attempt, track.run):
             return []
         if chunk.reset:
-            self._begin_anew(desk, track, job)
+            self._begin_anew(context, track, job)
         elif chunk.offset - chunk.hole != track.log.offset:
             return []
         if track.restarted:
             track.restarted = False
-            clear_alerts(desk, job.name)
+            clear_alerts(context, job.name)
         track.log.offset = chunk.offset + len(chunk.data)
-        track.output_at = desk.now.t
+        track.output_at = context.now.t
         self._changed.add(job.name)
         if track.skipped:  # the first line was begun before
             track.skipped, chunk = False, replace(chunk, midline=True)
         whole = whole_lines(chunk)
         if not _is_over(job):
-            track.watch.read_lines(whole.data, whole.offset, desk.now.lived)
-            scan_chunk(desk, track, self._rules(track, job).lines, whole)
-        return self._take(desk, track, job, track.log, chunk, track.points_in(whole))
+            track.watch.read_lines(whole.data, whole.offset, context.now.lived)
+            scan_chunk(context, track, self._rules(track, job).lines, whole)
+        return self._take(context, track, job, track.log, chunk, track.points_in(whole))
 
-    def _begin_anew(self, desk: Desk, track: Track, job: JobRecord) -> None:
+    def _begin_anew(
+        self, context: DecisionContext, track: Track, job: JobRecord
+    ) -> None:
         """The log of a run was replaced: what follows is another text."""
-        self._record_gathered(desk, track, job.name)
+        self._record_gathered(context, track, job.name)
         self._rewind(track, job)
-        track.watch.note_look(desk.now.lived)
+        track.watch.note_look(context.now.lived)
         track.restarted = True
         track.replaced += 1
         if not job.ended:
-            desk.draft.emit(
+            context.draft.emit(
                 events.LogReplaced(
                     job=job.name,
                     attempt=track.attempt,
@@ -252,19 +254,19 @@ class Telemetry:
             )
 
     def _record_gathered(
-        self, desk: Desk, track: Track, name: str, lived: float = math.inf
+        self, context: DecisionContext, track: Track, name: str, lived: float = math.inf
     ) -> None:
         if not track.limits.gathers:
             return
-        job = desk.job(name)
+        job = context.job(name)
         if not job.ended:
             scanner = self._rules(track, job).lines
-            record_gathered(desk, track, scanner, name, lived)
+            record_gathered(context, track, scanner, name, lived)
 
     # -------------------------------------------------------------------- metrics
     def _take(
         self,
-        desk: Desk,
+        context: DecisionContext,
         track: Track,
         job: JobRecord,
         source: Source,
@@ -274,31 +276,33 @@ class Telemetry:
         """Plot and judge new points; returns jobs whose conditions read a metric."""
         is_over, before, told = _is_over(job), track.step, False
         for point in points:
-            track.plot(source, point, desk.now.lived)
+            track.plot(source, point, context.now.lived)
             if not is_over:
-                told |= judge_loss(desk, track, desk.job(job.name), source, point)
+                told |= judge_loss(context, track, context.job(job.name), source, point)
         if is_over:  # for its curves: nothing follows
             return []
-        track.keep_pace(source, chunk, before, desk.now.lived)
+        track.keep_pace(source, chunk, before, context.now.lived)
         if not points:
             return []
-        if told or desk.now.lived - track.noted_lived >= NOTE_SECONDS:
-            _note(desk, track, job.name, told=told)
-        return self._publish(desk, track, job.name)
+        if told or context.now.lived - track.noted_lived >= NOTE_SECONDS:
+            _note(context, track, job.name, told=told)
+        return self._publish(context, track, job.name)
 
-    def _publish(self, desk: Desk, track: Track, job: str) -> list[str]:
+    def _publish(self, context: DecisionContext, track: Track, job: str) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
         facts = self.metrics[job] = NewestFacts(track)
-        if not desk.watch.is_measured(job):
+        if not context.watch.is_measured(job):
             return []
         return [
-            reader for name in facts for reader in desk.watch.jobs(MetricKey(job, name))
+            reader
+            for name in facts
+            for reader in context.watch.jobs(MetricKey(job, name))
         ]
 
     # ---------------------------------------------------------------------- files
-    def digest_file(self, desk: Desk, read: LogRead) -> list[str]:
+    def digest_file(self, context: DecisionContext, read: LogRead) -> list[str]:
         """Take a look at something else than the log; as `digest`."""
-        job = desk.job(read.job)
+        job = context.job(read.job)
         track = self._track(job)
         if (read.attempt, read.run) != (track.attempt, track.run):
             return []
@@ -309,11 +313,16 @@ class Telemetry:
             return []
         self._changed.add(job.name)
         if read.source == GPU:
-            return self._read_load(desk, track, read.chunk)
-        return self._read_file(desk, job, track, read.source, read.chunk)
+            return self._read_load(context, track, read.chunk)
+        return self._read_file(context, job, track, read.source, read.chunk)
 
     def _read_file(
-        self, desk: Desk, job: JobRecord, track: Track, path: str, chunk: LogChunk
+        self,
+        context: DecisionContext,
+        job: JobRecord,
+        track: Track,
+        path: str,
+        chunk: LogChunk,
     ) -> list[str]:
         file = track.files.get(path)
         if file is None or not (
@@ -325,16 +334,18 @@ class Telemetry:
         file.offset = chunk.offset + len(chunk.data)
         whole = whole_lines(chunk)
         points = file.feed(whole.data, whole.offset)
-        touched = self._take(desk, track, job, file, chunk, points)
+        touched = self._take(context, track, job, file, chunk, points)
         if track.left_out and not track.told_left_out and not job.ended:
             track.told_left_out = True
             text = f"{job.name}: only its first {MOST_METRICS} metrics are kept"
-            desk.draft.emit(
+            context.draft.emit(
                 events.MessageLogged(text=text, level="warning", job=job.name)
             )
         return touched
 
-    def _read_load(self, desk: Desk, track: Track, chunk: LogChunk) -> list[str]:
+    def _read_load(
+        self, context: DecisionContext, track: Track, chunk: LogChunk
+    ) -> list[str]:
         """New samples of the GPUs."""
         if chunk.reset:
             track.gpu = GpuTrack()
@@ -343,15 +354,15 @@ class Telemetry:
         track.gpu_offset = chunk.offset + len(chunk.data)
         if not track.gpu.feed(chunk.data):
             return []
-        track.gpu_at = desk.now.t
-        return self._publish(desk, track, chunk.job)
+        track.gpu_at = context.now.t
+        return self._publish(context, track, chunk.job)
 
     # --------------------------------------------------------------------- stalls
-    def looked(self, desk: Desk, read: LogRead) -> None:
+    def looked(self, context: DecisionContext, read: LogRead) -> None:
         """A run's log was looked at; only such time counts as silence."""
-        track = self._track(desk.job(read.job))
+        track = self._track(context.job(read.job))
         if not read.problem and (read.attempt, read.run) == (track.attempt, track.run):
-            track.watch.note_look(desk.now.lived)
+            track.watch.note_look(context.now.lived)
             _note_end(track.log, read)
 
     def blind(self, job: str | None = None) -> None:
@@ -363,26 +374,28 @@ class Telemetry:
     def _held(self, job: str) -> Sequence[Track]:
         return [self._tracks[job]] if job in self._tracks else []
 
-    def watch_stalls(self, desk: Desk) -> None:
+    def watch_stalls(self, context: DecisionContext) -> None:
         """React to runs that stand still or fell silent."""
-        self._now = desk.now
+        self._now = context.now
         for name, track in self._tracks.items():
-            self._record_gathered(desk, track, name, desk.now.lived)
-        self._compiler.warn_of_refused(desk)
-        self._stalls.judge(desk, self._tracks)
+            self._record_gathered(context, track, name, context.now.lived)
+        self._compiler.warn_of_refused(context)
+        self._stalls.judge(context, self._tracks)
 
     # ----------------------------------------------------------------------- ends
-    def end_run(self, desk: Desk, job: str) -> None:
+    def end_run(self, context: DecisionContext, job: str) -> None:
         """A run is over, or another one begins: what was gathered of it is told."""
         for track in self._held(job):
-            self._record_gathered(desk, track, job)
+            self._record_gathered(context, track, job)
 
-    def skip_to_tail(self, desk: Desk, chunk: LogChunk, tail: float) -> None:
+    def skip_to_tail(
+        self, context: DecisionContext, chunk: LogChunk, tail: float
+    ) -> None:
         """Of the log of a run that ended only the last `tail` bytes are read any more.
 
         An infinite `tail`: all of it is.
         """
-        track = self._track(desk.job(chunk.job))
+        track = self._track(context.job(chunk.job))
         left = chunk.size - track.log.offset
         if left <= tail:
             return
@@ -391,20 +404,20 @@ class Telemetry:
         track.unread += left - int(tail)
         warning_id = "u" + ids.digest(chunk.job, chunk.attempt, chunk.run)
         reason = why("log_unread", job=chunk.job, bytes=track.unread, tail=int(tail))
-        desk.draft.emit(
+        context.draft.emit(
             events.WarningRaised(warning_id=warning_id, why=reason, job=chunk.job)
         )
 
-    def close(self, desk: Desk, job: str) -> None:
+    def close(self, context: DecisionContext, job: str) -> None:
         """A run's log was read to its end: journal its last metrics.
 
         What was only a worry while it ran is none any more.
         """
-        clear_alerts(desk, job)
-        self.end_run(desk, job)
+        clear_alerts(context, job)
+        self.end_run(context, job)
         for track in self._held(job):
             if track.newest or track.reached is not None:
-                _note(desk, track, job)
+                _note(context, track, job)
 
     def reached(self, job: str, attempt: int) -> int | None:
         """The last step that an attempt's newest run reported; None: none."""
@@ -470,14 +483,16 @@ def _note_end(source: Source | None, read: LogRead) -> None:
         source.caught_up = True
 
 
-def _note(desk: Desk, track: Track, job: str, *, told: bool = False) -> None:
+def _note(
+    context: DecisionContext, track: Track, job: str, *, told: bool = False
+) -> None:
     """Journal the newest values; `told`: and that anomalies were noted."""
     now = (track.at, dict(track.newest))
     if now == track.noted and not told:
         return
-    track.noted_lived, track.noted = desk.now.lived, now
+    track.noted_lived, track.noted = context.now.lived, now
     sources = {LOG: track.log, **track.files}
-    desk.draft.emit(
+    context.draft.emit(
         events.MetricsNoted(
             job=job,
             attempt=track.attempt,

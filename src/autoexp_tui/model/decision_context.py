@@ -81,7 +81,7 @@ _MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})
 
 
 @dataclass(slots=True)
-class Desk:
+class DecisionContext:
     """One commit's view of everything a decision may read."""
 
     draft: Draft

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, Cause, Outcome
@@ -36,40 +36,42 @@ _CRASHES: Final = frozenset(
 )
 
 
-def counted(desk: Desk, ended: events.AttemptEnded) -> events.AttemptEnded:
+def counted(
+    context: DecisionContext, ended: events.AttemptEnded
+) -> events.AttemptEnded:
     """The end of an attempt, with what it is to the count of failures in a row."""
-    rules = _rules(desk)
+    rules = _rules(context)
     if not rules.failures:
         return ended
     if ended.outcome is Outcome.COMPLETED:
         return replace(ended, streak="broken")
     if ended.rerun:
         return ended  # it says nothing of the jobs
-    job = desk.job(ended.job)
+    job = context.job(ended.job)
     node = job.attempts[ended.attempt - 1].node
-    if ended.cause not in _CRASHES or node in desk.state.excluded_nodes:
+    if ended.cause not in _CRASHES or node in context.state.excluded_nodes:
         return ended
-    ran = _ran(desk, job, ended)
+    ran = _ran(context, job, ended)
     return replace(ended, streak="quick" if ran <= rules.quick_seconds else "broken")
 
 
-def watch_storm(desk: Desk, ended: events.AttemptEnded) -> None:
+def watch_storm(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Pause submission, or leave a node out, when an end was one failure too many."""
-    if ended.streak != "quick" or desk.state.paused is not None:
+    if ended.streak != "quick" or context.state.paused is not None:
         return
-    for kind, key, what in _places(desk, ended):
-        count = desk.state.streaks.get(key, 0)
-        if kind in _rules(desk).per and count >= _rules(desk).failures:
-            _break(desk, kind, what, count, ended)
+    for kind, key, what in _places(context, ended):
+        count = context.state.streaks.get(key, 0)
+        if kind in _rules(context).per and count >= _rules(context).failures:
+            _break(context, kind, what, count, ended)
             return
 
 
-def _rules(desk: Desk) -> Storm:
-    plan = desk.state.plan
+def _rules(context: DecisionContext) -> Storm:
+    plan = context.state.plan
     return plan.monitoring.storm if plan else Storm()
 
 
-def _ran(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> float:
+def _ran(context: DecisionContext, job: JobRecord, ended: events.AttemptEnded) -> float:
     """Seconds from the begin of the run to its end; none for one that never began.
 
     Both by the clock of the run's own host where its exit record tells the end, both
@@ -79,17 +81,19 @@ def _ran(desk: Desk, job: JobRecord, ended: events.AttemptEnded) -> float:
     if attempt.began_at is None:
         return 0.0
     if ended.exit_code is not None or ended.signal is not None:
-        ended_at = ended.ended_at - desk.state.wall_ahead
+        ended_at = ended.ended_at - context.state.wall_ahead
         return ended_at - attempt.began_at
     running = job.state in BEGUN
-    return desk.now.lived - job.since_lived if running else 0.0
+    return context.now.lived - job.since_lived if running else 0.0
 
 
-def _places(desk: Desk, ended: events.AttemptEnded) -> Iterator[tuple[str, str, str]]:
+def _places(
+    context: DecisionContext, ended: events.AttemptEnded
+) -> Iterator[tuple[str, str, str]]:
     """What may be to blame, the narrowest first: its kind, key and words."""
-    job = desk.job(ended.job)
+    job = context.job(ended.job)
     node = job.attempts[ended.attempt - 1].node
-    if node and desk.policy.has_nodes:
+    if node and context.policy.has_nodes:
         yield "node", node_key(node), f"on node {node}"
     if job.spec.stage:
         yield "stage", stage_key(job.spec.stage), f"in stage {job.spec.stage}"
@@ -97,33 +101,39 @@ def _places(desk: Desk, ended: events.AttemptEnded) -> Iterator[tuple[str, str, 
 
 
 def _break(
-    desk: Desk, kind: str, what: str, count: int, ended: events.AttemptEnded
+    context: DecisionContext,
+    kind: str,
+    what: str,
+    count: int,
+    ended: events.AttemptEnded,
 ) -> None:
-    if kind == "node" and _may_exclude(desk):
-        _exclude(desk, count, ended)
+    if kind == "node" and _may_exclude(context):
+        _exclude(context, count, ended)
         return
     last = {"job": ended.job, "line": ended.evidence}
-    reason = why("storm", count=count, what=what, **last).having(at=desk.now.t)
-    desk.draft.emit(events.SubmissionPaused(why=reason))
-    _warn(desk, WARNING_ID, reason, ended)
+    reason = why("storm", count=count, what=what, **last).having(at=context.now.t)
+    context.draft.emit(events.SubmissionPaused(why=reason))
+    _warn(context, WARNING_ID, reason, ended)
 
 
-def _may_exclude(desk: Desk) -> bool:
-    excluded = desk.state.excluded_nodes
-    return _rules(desk).action == "exclude_node" and len(excluded) < MOST_EXCLUDED
+def _may_exclude(context: DecisionContext) -> bool:
+    excluded = context.state.excluded_nodes
+    return _rules(context).action == "exclude_node" and len(excluded) < MOST_EXCLUDED
 
 
-def _exclude(desk: Desk, count: int, ended: events.AttemptEnded) -> None:
-    node = desk.job(ended.job).attempts[ended.attempt - 1].node
+def _exclude(context: DecisionContext, count: int, ended: events.AttemptEnded) -> None:
+    node = context.job(ended.job).attempts[ended.attempt - 1].node
     reason = why(
         "storm_node", node=node, count=count, job=ended.job, line=ended.evidence
     )
-    desk.draft.emit(events.NodeExcluded(node=node, why=reason))
-    _warn(desk, f"{WARNING_ID}:{node}", reason, ended)
+    context.draft.emit(events.NodeExcluded(node=node, why=reason))
+    _warn(context, f"{WARNING_ID}:{node}", reason, ended)
 
 
-def _warn(desk: Desk, warning_id: str, reason: Why, ended: events.AttemptEnded) -> None:
-    desk.draft.emit(
+def _warn(
+    context: DecisionContext, warning_id: str, reason: Why, ended: events.AttemptEnded
+) -> None:
+    context.draft.emit(
         events.WarningRaised(
             warning_id=warning_id,
             why=reason,

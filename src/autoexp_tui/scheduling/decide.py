@@ -19,7 +19,7 @@ from autoexp_tui.conditions.kinds import Approval, Composite, Condition, Not
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState
@@ -28,17 +28,17 @@ from autoexp_tui.scheduling.freshness import is_to_wait
 from autoexp_tui.scheduling.submission_queue import release
 
 
-def settle(desk: Desk, touched: Iterable[str]) -> None:
+def settle(context: DecisionContext, touched: Iterable[str]) -> None:
     """Judge `touched` jobs and whoever their events touch; then start what may."""
-    queue = _Queue(desk)
+    queue = _Queue(context)
     queue.push(touched)
-    seen = _follow(desk, queue, 0)
+    seen = _follow(context, queue, 0)
     while True:
         while (name := queue.pop()) is not None:
-            judge(desk, name)
-            seen = _follow(desk, queue, seen)
-        release(desk)
-        seen = _follow(desk, queue, seen)
+            judge(context, name)
+            seen = _follow(context, queue, seen)
+        release(context)
+        seen = _follow(context, queue, seen)
         if not queue:
             return
 
@@ -46,8 +46,8 @@ def settle(desk: Desk, touched: Iterable[str]) -> None:
 class _Queue:
     """Jobs to judge, lowest index first, each once at a time."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, context: DecisionContext) -> None:
+        self._desk = context
         self._heap: list[tuple[int, str]] = []
         self._in: set[str] = set()
 
@@ -69,17 +69,17 @@ class _Queue:
         return name
 
 
-def _follow(desk: Desk, queue: _Queue, seen: int) -> int:
+def _follow(context: DecisionContext, queue: _Queue, seen: int) -> int:
     """Take the events after `seen` into the indexes and queue whom they touch."""
-    react_to_moves(desk)
-    records = desk.draft.records
+    react_to_moves(context)
+    records = context.draft.records
     for record in records[seen:]:
         event = record.event
         for name in _jobs_of(event):
-            desk.roster.note(desk.job(name))
+            context.roster.note(context.job(name))
         queue.push(event.jobs_to_judge())
         for key in event.changed_facts():
-            queue.push(desk.watch.jobs(key))
+            queue.push(context.watch.jobs(key))
     return len(records)
 
 
@@ -92,55 +92,55 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------------- one job
-def judge(desk: Desk, name: str) -> None:
+def judge(context: DecisionContext, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
-    job = desk.job(name)
-    look = Look(desk, job)
-    if job.state not in _AT_REST and not _judge_cancel(desk, look):
-        _judge_state(desk, look)
-    put_off = judge_deferred(desk, name)
+    job = context.job(name)
+    look = Look(context, job)
+    if job.state not in _AT_REST and not _judge_cancel(context, look):
+        _judge_state(context, look)
+    put_off = judge_deferred(context, name)
     look.keys |= put_off.keys
     look.wake_by(put_off.look_at)
-    desk.watch.set(name, frozenset(look.keys))
-    desk.timers.set(name, look.wake)
+    context.watch.set(name, frozenset(look.keys))
+    context.timers.set(name, look.wake)
 
 
 _AT_REST = frozenset(set(JobState) - ACTIVE - {JobState.WAITING, JobState.RETRYING})
 
 
-def _judge_state(desk: Desk, look: Look) -> None:
+def _judge_state(context: DecisionContext, look: Look) -> None:
     match look.job.state:
         case JobState.WAITING:
-            _judge_start(desk, look)
+            _judge_start(context, look)
         case JobState.RETRYING:
-            _judge_retry(desk, look)
+            _judge_retry(context, look)
         case _:
             pass  # it runs, and waits for nothing
 
 
 # ------------------------------------------------------------------ cancel first
-def _judge_cancel(desk: Desk, look: Look) -> bool:
+def _judge_cancel(context: DecisionContext, look: Look) -> bool:
     for index, spec in enumerate(look.job.spec.cancel_conditions):
         verdict = look.cancel(spec)
-        _record(desk, look.job, "cancel", index, verdict)
+        _record(context, look.job, "cancel", index, verdict)
         if verdict.result is Result.PASS and spec.blocking:
-            return _cancel(desk, look.job, verdict.why)
+            return _cancel(context, look.job, verdict.why)
     return False
 
 
-def _cancel(desk: Desk, job: JobRecord, reason: Why) -> bool:
+def _cancel(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
     if job.state in ACTIVE:
-        return order_cancel(desk, job, reason, Cause.CANCEL_CONDITION)
-    end_job(desk, job, JobState.CANCELLED, Cause.CANCEL_CONDITION, reason)
+        return order_cancel(context, job, reason, Cause.CANCEL_CONDITION)
+    end_job(context, job, JobState.CANCELLED, Cause.CANCEL_CONDITION, reason)
     return True
 
 
 # --------------------------------------------------------------- start conditions
-def _judge_start(desk: Desk, look: Look) -> None:
+def _judge_start(context: DecisionContext, look: Look) -> None:
     job = look.job
     verdicts = [_start_verdict(look, index) for index in range(len(job.start))]
     for index, verdict in enumerate(verdicts):
-        _record(desk, job, "start", index, verdict)
+        _record(context, job, "start", index, verdict)
     specs = job.spec.start_conditions
     holding = [
         verdict
@@ -149,14 +149,14 @@ def _judge_start(desk: Desk, look: Look) -> None:
     ]
     failed = [verdict for verdict in holding if verdict.result is Result.FAIL]
     if failed:
-        _give_up(desk, job, failed[0].why)
-    elif not holding and is_composed(desk, job, look.metadata):
-        _make_ready(desk, job)
+        _give_up(context, job, failed[0].why)
+    elif not holding and is_composed(context, job, look.metadata):
+        _make_ready(context, job)
     else:
-        desk.roster.ready.discard(job.name)
+        context.roster.ready.discard(job.name)
         look.latch()
         if holding:
-            _maybe_ask(desk, look)
+            _maybe_ask(context, look)
 
 
 def _start_verdict(look: Look, index: int) -> Verdict:
@@ -178,22 +178,22 @@ _GIVE_UP_CAUSES = {
 }
 
 
-def _give_up(desk: Desk, job: JobRecord, reason: Why) -> None:
+def _give_up(context: DecisionContext, job: JobRecord, reason: Why) -> None:
     if reason.code == "file_of_earlier":
         return  # a person is asked: the file is there
-    if reason.code in _DOOMED and desk.rules_of(job.name).doomed == "hold":
+    if reason.code in _DOOMED and context.rules_of(job.name).doomed == "hold":
         return
     cause = _GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM)
-    end_job(desk, job, JobState.SKIPPED, cause, reason)
+    end_job(context, job, JobState.SKIPPED, cause, reason)
 
 
 def _record(
-    desk: Desk, job: JobRecord, role: str, index: int, verdict: Verdict
+    context: DecisionContext, job: JobRecord, role: str, index: int, verdict: Verdict
 ) -> None:
     place = (job.name, role, index)
-    if desk.verdicts.get(place) != verdict:
-        desk.verdicts[place] = verdict
-        desk.reworded.add(job.name)
+    if context.verdicts.get(place) != verdict:
+        context.verdicts[place] = verdict
+        context.reworded.add(job.name)
     old: ConditionStatus | None = getattr(job, role)[index]
     if old is not None and old.waived:
         return
@@ -206,22 +206,22 @@ def _record(
         result=verdict.result,
         why=verdict.why,
     )
-    desk.draft.emit(judged)
+    context.draft.emit(judged)
     if verdict.why.code in ("own_failed", "bad_condition"):
-        _warn_of_condition(desk, verdict.why)
+        _warn_of_condition(context, verdict.why)
 
 
-def _warn_of_condition(desk: Desk, reason: Why) -> None:
+def _warn_of_condition(context: DecisionContext, reason: Why) -> None:
     """A condition that cannot be judged is told once, however many jobs have it."""
     warning_id = "o" + ids.digest(reason.arg("what"), reason.arg("problem"))
-    if warning_id not in desk.state.warnings:
-        desk.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
+    if warning_id not in context.state.warnings:
+        context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
 
 
 # ---------------------------------------------------------------------- approvals
-def _maybe_ask(desk: Desk, look: Look) -> None:
+def _maybe_ask(context: DecisionContext, look: Look) -> None:
     """Ask the person once nothing but their word is missing."""
-    job = desk.job(look.job.name)
+    job = context.job(look.job.name)
     prompts = [
         approval
         for spec in job.spec.start_conditions
@@ -231,39 +231,39 @@ def _maybe_ask(desk: Desk, look: Look) -> None:
         return
     passes = job.ask is None and _all_else_passes(look, job)
     # What is asked about is the work with its values.
-    if passes and is_composed(desk, job, look.metadata):
-        _ask(desk, job, prompts)
-    _answer_by_policy(desk, job.name)
+    if passes and is_composed(context, job, look.metadata):
+        _ask(context, job, prompts)
+    _answer_by_policy(context, job.name)
 
 
-def _ask(desk: Desk, job: JobRecord, prompts: Sequence[Approval]) -> None:
+def _ask(context: DecisionContext, job: JobRecord, prompts: Sequence[Approval]) -> None:
     number = len(job.attempts) + 1
     seal = _seal(job.spec, number)
     prompt = "\n".join(prompt.prompt for prompt in prompts if prompt.prompt)
-    desk.draft.emit(
+    context.draft.emit(
         events.ApprovalAsked(job=job.name, attempt=number, digest=seal, prompt=prompt)
     )
 
 
-def _answer_by_policy(desk: Desk, name: str) -> None:
+def _answer_by_policy(context: DecisionContext, name: str) -> None:
     """Approve what is asked by now, also what an engine before this one asked."""
-    job = desk.job(name)
-    named = desk.policy.auto_approve & {"*", job.spec.stage}
+    job = context.job(name)
+    named = context.policy.auto_approve & {"*", job.spec.stage}
     if job.ask is None or job.ask.approved is not None or not named:
         return
-    desk.draft.emit(
+    context.draft.emit(
         events.ApprovalAnswered(
             job=name,
             digest=job.ask.digest,
             approved=True,
             by="--approve",
-            policy=_policy_for(desk, job.spec.stage),
+            policy=_policy_for(context, job.spec.stage),
         )
     )
 
 
-def _policy_for(desk: Desk, stage: str) -> str:
-    return f"--approve {'all' if '*' in desk.policy.auto_approve else stage}"
+def _policy_for(context: DecisionContext, stage: str) -> str:
+    return f"--approve {'all' if '*' in context.policy.auto_approve else stage}"
 
 
 def _seal(spec: JobSpec, attempt: int) -> str:
@@ -295,21 +295,21 @@ def _all_else_passes(look: Look, job: JobRecord) -> bool:
 
 
 # ------------------------------------------------------------------------ retries
-def _judge_retry(desk: Desk, look: Look) -> None:
+def _judge_retry(context: DecisionContext, look: Look) -> None:
     retry = look.job.retry
-    if retry is None or is_composing(desk, look.job.name):
+    if retry is None or is_composing(context, look.job.name):
         return
     if retry.held:
         return
-    if retry.lived <= desk.now.lived:
-        _make_ready(desk, look.job)
+    if retry.lived <= context.now.lived:
+        _make_ready(context, look.job)
     else:
         look.wake_by(retry.lived)
 
 
-def _make_ready(desk: Desk, job: JobRecord) -> None:
-    if not is_to_wait(desk, job):
-        desk.roster.ready.add(job.name, _place(job))
+def _make_ready(context: DecisionContext, job: JobRecord) -> None:
+    if not is_to_wait(context, job):
+        context.roster.ready.add(job.name, _place(job))
 
 
 _AHEAD = 1 << 40

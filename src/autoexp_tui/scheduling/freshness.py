@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.effects.effects import LookAtFiles
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.freshness import FileIdentity, SetAside, awaits_look
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.verdicts import why
@@ -15,21 +15,23 @@ from autoexp_tui.model.wording import spell_float
 from autoexp_tui.text.sanitize import clean
 
 
-def is_to_wait(desk: Desk, job: JobRecord) -> bool:
+def is_to_wait(context: DecisionContext, job: JobRecord) -> bool:
     """Whether a job that may start waits for a look at its files; orders that."""
     if not awaits_look(job):
         return False
     number = len(job.attempts) + 1
     if job.look_ordered != number:
-        order_effect(desk, LookAtFiles(job=job.name, attempt=number))
+        order_effect(context, LookAtFiles(job=job.name, attempt=number))
         reason = why("held_by_files")
-        desk.draft.emit(events.WaitExplained(job=job.name, why=reason))
+        context.draft.emit(events.WaitExplained(job=job.name, why=reason))
     return True
 
 
-def looked(desk: Desk, look: LookAtFiles, files: Sequence[FileIdentity]) -> None:
+def looked(
+    context: DecisionContext, look: LookAtFiles, files: Sequence[FileIdentity]
+) -> None:
     """Set aside what lies there, with the attempt that it is of."""
-    job = desk.job(look.job)
+    job = context.job(look.job)
     newest, values = _newest(job)
     aside = []
     for file in files:
@@ -37,7 +39,7 @@ def looked(desk: Desk, look: LookAtFiles, files: Sequence[FileIdentity]) -> None
         same = known is not None and known.file == file
         one = SetAside(file=file, attempt=newest, values=values)
         aside.append(known if known is not None and same else one)
-    desk.draft.emit(
+    context.draft.emit(
         events.FilesSetAside(job=look.job, attempt=look.attempt, files=tuple(aside))
     )
 

@@ -12,48 +12,50 @@ from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import Desk
+from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Outcome
 from autoexp_tui.model.verdicts import Why, why
 
 
-def release(desk: Desk) -> None:
+def release(context: DecisionContext) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
-    ready = desk.roster.ready
+    ready = context.roster.ready
     if not ready:
         return
-    held = held_by_looks(desk)
-    names = ready.first(_room(desk), held)
-    for together in _alike([desk.job(name) for name in names], desk.policy.array_size):
-        _submit(desk, together)
-    reason = _in_the_way(desk)
+    held = held_by_looks(context)
+    names = ready.first(_room(context), held)
+    for together in _alike(
+        [context.job(name) for name in names], context.policy.array_size
+    ):
+        _submit(context, together)
+    reason = _in_the_way(context)
     if reason is not None:
         for name in ready.untold(reason.code, held):
-            _explain(desk, desk.job(name), reason)
+            _explain(context, context.job(name), reason)
     for name in sorted(name for name in held if name in ready):
-        _explain(desk, desk.job(name), why("held_by_look"))
+        _explain(context, context.job(name), why("held_by_look"))
 
 
-def _room(desk: Desk) -> int | None:
+def _room(context: DecisionContext) -> int | None:
     """How many may start; None: as many as like."""
-    if desk.state.paused:
+    if context.state.paused:
         return 0
-    slots = desk.policy.slots
-    return max(0, slots - len(desk.roster.active)) if slots else None
+    slots = context.policy.slots
+    return max(0, slots - len(context.roster.active)) if slots else None
 
 
-def _in_the_way(desk: Desk) -> Why | None:
+def _in_the_way(context: DecisionContext) -> Why | None:
     """Why nobody else starts just now."""
-    if paused := desk.state.paused:
+    if paused := context.state.paused:
         what, at = paused.arg("what"), paused.arg("at")
         stormy = paused.code == "storm"
         return (
             why("held_by_storm", what=what, at=at) if stormy else why("paused", at=at)
         )
-    if _room(desk) == 0:
-        slots = desk.policy.slots
-        return why("held_by_slots", slots=slots, limit=_limit(desk, slots))
+    if _room(context) == 0:
+        slots = context.policy.slots
+        return why("held_by_slots", slots=slots, limit=_limit(context, slots))
     return None
 
 
@@ -70,27 +72,27 @@ def _alike(jobs: Sequence[JobRecord], at_most: int) -> Iterator[Sequence[JobReco
             yield group[first : first + at_most]
 
 
-def _limit(desk: Desk, slots: int) -> str:
+def _limit(context: DecisionContext, slots: int) -> str:
     """What allows no more than `slots`, for people."""
-    plan = desk.state.plan
+    plan = context.state.plan
     wanted = plan.executor.max_parallel if plan else 0
     if wanted == slots:
         return "max_parallel"
-    place = desk.policy.place
+    place = context.policy.place
     return "this machine" if place == "local" else f"the executor {place}"
 
 
-def _submit(desk: Desk, jobs: Sequence[JobRecord]) -> None:
+def _submit(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
-    token = ids.submission_token(desk.state.session, tasks)
-    _fence_lost(desk, jobs)
-    order_effect(desk, SubmitTasks(token=token, tasks=tasks))
+    token = ids.submission_token(context.state.session, tasks)
+    _fence_lost(context, jobs)
+    order_effect(context, SubmitTasks(token=token, tasks=tasks))
     for job in jobs:
-        desk.roster.ready.discard(job.name)
-        desk.roster.note(desk.job(job.name))
+        context.roster.ready.discard(job.name)
+        context.roster.note(context.job(job.name))
 
 
-def _fence_lost(desk: Desk, jobs: Sequence[JobRecord]) -> None:
+def _fence_lost(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     """Cancel what nobody has seen to end: it may live where nobody can see it."""
     lost = [
         (job.name, attempt.number)
@@ -98,9 +100,9 @@ def _fence_lost(desk: Desk, jobs: Sequence[JobRecord]) -> None:
         if (attempt := job.attempt) and attempt.outcome is Outcome.LOST
     ]
     if lost:
-        order_effect(desk, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
+        order_effect(context, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
 
 
-def _explain(desk: Desk, job: JobRecord, reason: Why) -> None:
+def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
     if job.why is None or job.why.code != reason.code:
-        desk.draft.emit(events.WaitExplained(job=job.name, why=reason))
+        context.draft.emit(events.WaitExplained(job=job.name, why=reason))

@@ -7,7 +7,7 @@ import pytest
 from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import JobEnded, MetricsNoted
-from autoexp_tui.model.decision_context import Desk, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.specs import ExecutorSpec
 from autoexp_tui.model.state import SessionState
@@ -19,8 +19,8 @@ from tests.model.builders import at, ended, happen, job, plan, run, started
 KEY = MetricKey("a", "loss")
 
 
-def desk(state: SessionState, policy: Policy | None = None) -> Desk:
-    return Desk(
+def context(state: SessionState, policy: Policy | None = None) -> DecisionContext:
+    return DecisionContext(
         draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
         timers=Timers(),
@@ -46,13 +46,13 @@ def test_a_metric_of_a_job_that_ended_is_known_from_the_record() -> None:
     state = noted()
     end = JobEnded(job="a", state=JobState.FAILED, cause=Cause.USER, why=why("user"))
     happen(state, ended("a"), end)
-    fact = desk(state).get(KEY)
+    fact = context(state).get(KEY)
     assert fact is not None
     assert fact.value == MetricFact(2.5, 7)
 
 
 def test_a_recorded_metric_of_a_job_that_runs_may_be_an_earlier_runs() -> None:
-    assert desk(noted()).get(KEY) is None
+    assert context(noted()).get(KEY) is None
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_job_that_is_held_names_the_limit_that_binds(
 ) -> None:
     executor = ExecutorSpec(max_parallel=max_parallel)
     state = started(plan(job("a"), job("b", 1), executor=executor))
-    made = desk(state, Policy(slots=1, place=place))
+    made = context(state, Policy(slots=1, place=place))
     made.roster.active.add("a")
     made.roster.ready.add("b", 1)
     release(made)
