@@ -1,5 +1,6 @@
 # make run    sets up and opens the default experiment in the cockpit
 # make test   sets up and passes the tests
+# make test-all   runs what make test leaves out: terminals, disks, Slurm, more examples
 # make check  ruff, mypy --strict, import contracts
 
 # The first one that runs and is new enough; a name on PATH may be an empty shim.
@@ -16,11 +17,13 @@ FUZZ ?= 1000
 WORKERS ?= $(shell cores=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); \
 	echo $$((cores + (cores < 8 ? cores : 4))))
 PYTEST_ARGS ?= -n $(WORKERS) --dist loadgroup
+LEFT_OUT := slurm or pty or slow
 
-.PHONY: run test check bench simulate compare races fuzz screenshots clean help setup
+.PHONY: run test test-all thorough check bench simulate compare races fuzz screenshots clean help setup
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
+	@echo "make thorough     run all tests, 300 examples a property"
 	@echo "make bench        measure, side by side with the references"
 	@echo "make simulate     run the fault simulator (SEEDS=$(SEEDS))"
 	@echo "make compare      compose sets of overrides both ways (SETS=$(SETS))"
@@ -48,7 +51,14 @@ run: $(READY)
 
 test: $(READY)
 	@echo "Running the tests ..."
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -m "not ($(LEFT_OUT))" $(PYTEST_ARGS)
+
+test-all: $(READY)
+	@echo "Running the tests that make test leaves out ..."
+	@$(BIN)/python -m pytest -m "$(LEFT_OUT) or hypothesis" --hypothesis-profile=full $(PYTEST_ARGS)
+
+thorough: $(READY)
+	@$(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
 
 check: $(READY)
 	@echo "ruff" && $(BIN)/ruff format --check --quiet src tests && $(BIN)/ruff check --quiet src tests

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# How long an example takes depends on who else uses the machine: no verdict on it.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# `make test` tries few examples, `make test-all` and `make thorough` more. How long one
+# takes depends on who else uses the machine: no verdict on it.
+for _name, _examples in {"quick": 20, "full": 100, "thorough": 300}.items():
+    settings.register_profile(_name, deadline=None, max_examples=_examples)
+settings.load_profile("quick")
 
 # Plain asserts of the shipped contract tell what they compared, whoever imports it.
 pytest.register_assert_rewrite("autoexp_tui.testing.executor_contract")
