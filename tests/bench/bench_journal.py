@@ -49,10 +49,10 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.model.verdicts import Result, why
-from autoexp_tui.storage.codec import encode_record
 from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 
 EVENTS = 100_000

@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.support.terminals import set_size
 
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 
 BARE = """
 from textual.app import App

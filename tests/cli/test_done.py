@@ -18,9 +18,9 @@ from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.cli.submit import main as submit
 from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.storage.done_file import done_path, read_done
+from autoexp_tui.storage.done_file import get_done_path, read_done
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
-from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign, result_of
 from tests.model.builders import job
@@ -181,7 +181,7 @@ def test_retry_runs_a_done_job_anew(again: Again) -> None:
 
 
 def test_a_word_that_somebody_damaged_means_a_run(again: Again) -> None:
-    done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
+    get_done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
     jobs = again.run()
     assert {name for name, job in jobs.items() if job["attempts"]} == {"report"}
 

@@ -13,7 +13,7 @@ from autoexp_tui.cli.import_args import main
 from autoexp_tui.config.planning_main import answered
 from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.storage.plan_codec import decode_plan
+from autoexp_tui.storage.json_codec import decode_plan
 
 ONE = "def f(p):\n    p.add_argument('--lr', type=float, default=0.1)\n"
 OTHER = ONE.replace("0.1", "0.2")

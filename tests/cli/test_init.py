@@ -17,7 +17,7 @@ from autoexp_tui.cli.init import (
 from autoexp_tui.config.planning_main import answered
 from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.storage.plan_codec import decode_plan
+from autoexp_tui.storage.json_codec import decode_plan
 
 
 def test_flags_with_values_become_knobs_in_the_order_of_the_command() -> None:

@@ -10,8 +10,8 @@ from autoexp_tui.engine.loop import Engine
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Plan
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.lease import LeaseWatch
-from autoexp_tui.storage.plan_codec import decode_plan, encode_plan
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign
 

@@ -368,10 +368,10 @@ def test_a_cancel_condition_that_holds_is_told(tmp_path: Path, say: Say) -> None
 def test_what_an_entry_has_done_a_plan_does_not_run_again(
     tmp_path: Path, say: Say
 ) -> None:
-    from autoexp_tui.storage.done_file import done_of
+    from autoexp_tui.storage.done_file import check_done
 
     one = waiting(tmp_path, JobStateIs(jobs=("a",), state="COMPLETED"))
     manifest = write_manifest(tmp_path / "state", one)
     for name in ("a", "b"):
         say(manifest, "--job", name)
-    assert list(done_of(one).done) == ["a", "b"]
+    assert list(check_done(one).done) == ["a", "b"]

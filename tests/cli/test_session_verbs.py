@@ -25,8 +25,8 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState, Outcome
 from autoexp_tui.model.verdicts import Result, why
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.codec import encode_live
 from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.live_sink import FileLiveSink, detail_of
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_registry import remember

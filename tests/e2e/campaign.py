@@ -14,7 +14,7 @@ from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 
 WORK = """
 import os, sys, time

@@ -11,7 +11,7 @@ from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Checkpoints, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign, result_of
 

@@ -28,7 +28,7 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.inbox import leave
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.session_dir import SessionDir
 
 NOTES = """

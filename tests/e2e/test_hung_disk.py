@@ -15,7 +15,7 @@ import pytest
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 
 ENGINE = """
 import os, sys, threading

@@ -15,7 +15,7 @@ from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 
 WORK = """
 import os, time

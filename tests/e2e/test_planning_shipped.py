@@ -34,7 +34,7 @@ from autoexp_tui.config.planning_messages import PlanningAnswer
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.storage.plan_codec import decode_plan
+from autoexp_tui.storage.json_codec import decode_plan
 
 SMALL = (
     "train_iters=40",

@@ -16,7 +16,7 @@ import pytest
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 from tests.e2e.campaign import Campaign, result_of
 from tests.executors.wrapper_runs import all_pids, until
 

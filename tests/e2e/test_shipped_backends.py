@@ -12,7 +12,7 @@ from autoexp_tui.config.planning_main import answered
 from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.storage.plan_codec import decode_plan
+from autoexp_tui.storage.json_codec import decode_plan
 
 EXPERIMENT = """\
 defaults:

@@ -17,7 +17,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.processes import COOKIE
 from autoexp_tui.storage.session_dir import SessionDir, sessions_in
 

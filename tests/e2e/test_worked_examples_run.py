@@ -17,7 +17,7 @@ from autoexp_tui.config.planning_main import answered
 from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.storage.plan_codec import decode_plan
+from autoexp_tui.storage.json_codec import decode_plan
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 STAGES = {

@@ -39,7 +39,7 @@ from autoexp_tui.executors.wrapper_copy import (
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import ExecutorSpec, Plan
-from autoexp_tui.storage.done_file import done_path, read_done
+from autoexp_tui.storage.done_file import get_done_path, read_done
 from autoexp_tui.storage.journal import read_session
 from autoexp_tui.storage.lease import acquire
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
@@ -396,7 +396,7 @@ def test_word_of_what_is_done_counts_only_from_the_user(
 ) -> None:
     output = lab.root / "out" / "train"
     (output / ".autoexp").mkdir(parents=True)
-    put(done_path(output))
+    put(get_done_path(output))
     assert read_done(output) is None
 
 

@@ -21,7 +21,7 @@ from autoexp_tui.conditions.kinds import Approval, Condition, JobStateIs
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.scalars import Scalar
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 from tests.slurm.cluster import Cluster
 
 FULL = os.environ.get("AUTOEXP_SLURM_FULL") == "1"

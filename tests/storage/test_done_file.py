@@ -11,9 +11,9 @@ import pytest
 from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.done_file import (
-    done_path,
+    find_done,
     forget_done,
-    found_done,
+    get_done_path,
     read_done,
     write_done,
 )
@@ -47,7 +47,7 @@ def test_what_was_written_is_read(output: Path) -> None:
 
 def test_what_an_older_version_wrote_is_read(output: Path) -> None:
     write_done(output, WORK)
-    path = done_path(output)
+    path = get_done_path(output)
     tree = json.loads(path.read_bytes())
     del tree["upstream_work"]
     path.write_text(json.dumps(tree))
@@ -91,14 +91,14 @@ def test_it_is_taken_back_and_taking_back_nothing_is_fine(output: Path) -> None:
     ],
 )
 def test_rubbish_says_nothing(output: Path, data: bytes) -> None:
-    done_path(output).write_bytes(data)
+    get_done_path(output).write_bytes(data)
     assert read_done(output) is None
 
 
 def test_a_newer_version_says_nothing(output: Path) -> None:
     write_done(output, WORK)
-    tree = json.loads(done_path(output).read_text())
-    done_path(output).write_text(json.dumps(tree | {"version": 2}))
+    tree = json.loads(get_done_path(output).read_text())
+    get_done_path(output).write_text(json.dumps(tree | {"version": 2}))
     assert read_done(output) is None
 
 
@@ -112,5 +112,5 @@ def test_every_job_is_looked_for_in_its_own_directory(tmp_path: Path) -> None:
     for spec in specs[::2]:
         (Path(spec.output_dir) / ".autoexp").mkdir(parents=True)
         write_done(Path(spec.output_dir), replace(WORK, job=spec.name))
-    found = found_done(specs)
+    found = find_done(specs)
     assert list(found) == [spec.name for spec in specs[::2]]

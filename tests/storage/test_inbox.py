@@ -11,8 +11,8 @@ import pytest
 from autoexp_tui.model.commands import Kill, Order, Pause
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage import inbox as inbox_module
-from autoexp_tui.storage.codec import encode_order
 from autoexp_tui.storage.inbox import FileInbox, leave
+from autoexp_tui.storage.json_codec import encode
 from autoexp_tui.storage.session_dir import SessionDir
 
 
@@ -100,7 +100,7 @@ def test_a_file_that_is_being_written_is_left_alone(session: SessionDir) -> None
     assert reasons(session) == ""
 
 
-GOOD = encode_order(Order(command_id="c", command=Pause()))
+GOOD = encode(Order(command_id="c", command=Pause()))
 
 
 @pytest.mark.parametrize(

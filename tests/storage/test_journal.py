@@ -30,7 +30,6 @@ from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.verdicts import why
 from autoexp_tui.storage.atomic import sync_data
-from autoexp_tui.storage.codec import decode_record, encode_record
 from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import (
     JournalFollower,
@@ -38,6 +37,7 @@ from autoexp_tui.storage.journal import (
     read_session,
 )
 from autoexp_tui.storage.journal_parts import Notices, Part, find_seal
+from autoexp_tui.storage.record_codec import decode_record, encode_record
 from autoexp_tui.testing.journal_contract import (
     PLAN,
     JournalContract,

@@ -15,10 +15,10 @@ from autoexp_tui.model.errors import (
     JournalDamaged,
     SessionOwned,
 )
-from autoexp_tui.storage.codec import encode_record
 from autoexp_tui.storage.file_journal import Rotation, pack
 from autoexp_tui.storage.journal import JournalFollower, load_state, read_session
 from autoexp_tui.storage.journal_parts import Notices
+from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import packed
 from autoexp_tui.testing.journal_contract import Writer, message
 

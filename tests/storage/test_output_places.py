@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.storage.output_places import perhaps_there
+from autoexp_tui.storage.done_file import filter_existing
 from tests.model.builders import job
 
 
@@ -22,7 +22,7 @@ MANY = [f"j{n}" for n in range(20)]
 
 
 def there(jobs: list[JobSpec]) -> list[str]:
-    return [one.name for one in perhaps_there(jobs)]
+    return [one.name for one in filter_existing(jobs)]
 
 
 def test_of_many_those_that_are_there_are_found_in_their_order(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import yaml
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageError
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage import session_dir
-from autoexp_tui.storage.plan_codec import decode_plan
+from autoexp_tui.storage.json_codec import decode_plan
 from autoexp_tui.storage.session_dir import (
     SessionDir,
     create_session,

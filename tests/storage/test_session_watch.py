@@ -10,8 +10,8 @@ import pytest
 
 from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.snapshot import EngineView, Live
-from autoexp_tui.storage.codec import LiveDetail, encode_live
 from autoexp_tui.storage.inbox import FileInbox
+from autoexp_tui.storage.json_codec import LiveDetail, encode_live
 from autoexp_tui.storage.lease import FileLease, acquire
 from autoexp_tui.storage.live_sink import BEAT_SECONDS
 from autoexp_tui.storage.session_watch import LIVE_LAG_SECONDS, FileSessionWatcher

@@ -58,7 +58,7 @@ from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.storage.atomic import make_directory
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.storage.done_file import (
-    done_of,
+    check_done,
     forget_done,
     read_done,
     write_done,
@@ -116,7 +116,7 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
         SessionOwned: a living session writes one of the output directories.
         AutoexpError: the session cannot be made; nothing was submitted.
     """
-    living, done = Living(), {} if wanted.force else done_of(plan).done
+    living, done = Living(), {} if wanted.force else check_done(plan).done
     foreign: list[str] = []
     for spec in plan.jobs:
         if spec.name not in done:

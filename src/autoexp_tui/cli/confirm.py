@@ -83,6 +83,6 @@ def _above(
 
 def done_jobs(plan: Plan) -> frozenset[str]:
     """The names of the jobs that are done already, by their output directories."""
-    from autoexp_tui.storage.done_file import done_of
+    from autoexp_tui.storage.done_file import check_done
 
-    return frozenset(done_of(plan).done)
+    return frozenset(check_done(plan).done)

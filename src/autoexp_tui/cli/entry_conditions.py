@@ -41,7 +41,7 @@ from autoexp_tui.model.verdicts import Result, Verdict
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.storage.done_file import found_done
+from autoexp_tui.storage.done_file import find_done
 
 _OUTSIDE = get_args(OutsideKey)
 _ASKS = frozenset({"asks_you", "asks_later"})
@@ -66,7 +66,7 @@ class WorldOfFiles:
             prints = {job.name: job.fingerprint for job in self.plan.jobs}
             self._done = {
                 name: work
-                for name, work in found_done(self.plan.jobs, self.plan.share).items()
+                for name, work in find_done(self.plan.jobs, self.plan.share).items()
                 if work.fingerprint == prints[name]
             }
         return self._done

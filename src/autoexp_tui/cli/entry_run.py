@@ -33,9 +33,9 @@ from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.done_file import (
-    done_path,
+    find_done,
     forget_done,
-    found_done,
+    get_done_path,
     write_done,
 )
 from autoexp_tui.storage.output_dir_lock import Living, require_free
@@ -102,7 +102,7 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
     with _alone(entry):
         attempt = _next_attempt(entry.home)
         place = entry.home / str(attempt)
-        word = done_path(Path(entry.job.output_dir))
+        word = get_done_path(Path(entry.job.output_dir))
         make_directory(word.parent, modes.directory, place="output")
         forget_done(Path(entry.job.output_dir))
         record = record_of(entry.plan, entry.state_dir)
@@ -185,7 +185,7 @@ def _work(entry: Entry, attempt: int) -> DoneWork:
         attempts=attempt,
         upstream={
             name: work.mark
-            for name, work in found_done(before, entry.plan.share).items()
+            for name, work in find_done(before, entry.plan.share).items()
         },
     )
 

@@ -141,7 +141,7 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
     from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import offer_of
     from autoexp_tui.engine.live import LiveHandle
-    from autoexp_tui.storage.done_file import done_of
+    from autoexp_tui.storage.done_file import check_done
     from autoexp_tui.storage.journal_pages import EarlierRecords
     from autoexp_tui.storage.senders import describe_sender
 
@@ -151,7 +151,7 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
         slots=offer.slots,
         gpus=offer.gpus,
         earlier=EarlierRecords(),
-        done={} if options.force else done_of(plan).done,
+        done={} if options.force else check_done(plan).done,
         start=lambda plan, listener: start_session(plan, listener, wanted),
         identify=lambda: describe_sender(wanted.state_dir),
     )

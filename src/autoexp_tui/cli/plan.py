@@ -169,10 +169,10 @@ def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
     """The chart, what it may cost, and what changed."""
     from autoexp_tui.cli.plan_diff import since_lines
     from autoexp_tui.cli.visualize import draw_plan
-    from autoexp_tui.storage.done_file import done_of
+    from autoexp_tui.storage.done_file import check_done
 
     yield draw_plan(plan, options)
-    done = done_of(plan)
+    done = check_done(plan)
     yield from _estimate_lines(plan, done)
     yield from _done_lines(plan, done)
     if not (options.manifest or options.session):

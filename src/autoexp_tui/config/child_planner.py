@@ -11,7 +11,7 @@ from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.further import as_further
-from autoexp_tui.storage.plan_codec import encode_plan
+from autoexp_tui.storage.json_codec import encode_plan
 
 
 class ChildPlanner:

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.specs import JobSpec, Share
-from autoexp_tui.storage.done_file import read_done
-from autoexp_tui.storage.output_places import perhaps_there
+from autoexp_tui.storage.done_file import filter_existing, read_done
 from autoexp_tui.storage.trust import (
     Untrusted,
     modes_mean_nothing,
@@ -142,7 +141,7 @@ def _list_looks(
             homes.setdefault(home, set()).add(name)
     for home in sorted(homes):
         yield "slurm.log_dir", partial(require_logs, place, home, share)
-    for job in perhaps_there(jobs):
+    for job in filter_existing(jobs):
         own = Path(job.output_dir, ".autoexp")
         yield WHERE, partial(require_below, place, own, share)
     for home, names in sorted(homes.items()):
@@ -269,7 +268,7 @@ def _subtract(used: int, soft: int, hard: int) -> int | None:
 # ---------------------------------------------------------------------- other owners
 def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[_Finding]:
     """Directories that a living session writes; submitting the plan is refused then."""
-    there = perhaps_there(jobs)
+    there = filter_existing(jobs)
     if not there:
         return
     # What reads other sessions takes 0.1 s to import: not for a plan that is all new.

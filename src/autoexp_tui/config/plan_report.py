@@ -18,12 +18,12 @@ from autoexp_tui.planning.estimate import (
     estimate,
     estimate_to_json,
 )
-from autoexp_tui.storage.done_file import done_of
+from autoexp_tui.storage.done_file import check_done
 
 
 def report_of(plan: Plan, errors: Iterable[Problem] = ()) -> dict[str, object]:
     """The whole answer, safe to dump; `errors`: what is wrong with the plan."""
-    done = done_of(plan)
+    done = check_done(plan)
     return {
         **plan_to_json(plan),
         "errors": [finding_to_json(error) for error in errors],

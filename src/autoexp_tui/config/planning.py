@@ -239,7 +239,7 @@ def result_of(answer: PlanningAnswer) -> PlanningResult:
 
 def _decoded(answer: PlanningAnswer) -> tuple[Plan | None, JobSpec | None]:
     # Reading plans takes 0.2 s of imports that an answer without one does not need.
-    from autoexp_tui.storage.plan_codec import decode_job, decode_plan
+    from autoexp_tui.storage.json_codec import decode_job, decode_plan
 
     plan = decode_plan(answer.plan.encode()) if answer.plan else None
     job = decode_job(answer.job.encode()) if answer.job else None

@@ -64,7 +64,7 @@ from autoexp_tui.planning.replan_job import job_with
 from autoexp_tui.planning.validate import told_once
 from autoexp_tui.probes.config_files import config_dir, config_roots, state_dir
 from autoexp_tui.probes.yaml_files import make_refusal, parse_yaml, read_text
-from autoexp_tui.storage.plan_codec import encode_job, encode_plan
+from autoexp_tui.storage.json_codec import encode_job, encode_plan
 from autoexp_tui.storage.provenance import (
     RecordBuilder,
     git_state,

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.storage.model_json import collect_model_names
+from autoexp_tui.storage.json_codec import collect_model_names
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import (
     Pattern,

@@ -3,12 +3,16 @@
 It outlives the session's own files. Written when a job completes, gone before it is
 sent again: what lies there always tells of results that are there. What cannot be read
 says nothing.
+
+Most jobs of a new plan have no output directory. A parent that many of them share is
+listed once, instead of a look at each, which a network file system answers slowly.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,17 +22,17 @@ from autoexp_tui.model.done import DoneReport, DoneWork, done_before
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
-from autoexp_tui.storage.model_json import Unencodable
-from autoexp_tui.storage.output_places import perhaps_there
-from autoexp_tui.storage.plan_codec import decode_done, encode_done
+from autoexp_tui.storage.json_codec import Unencodable, decode, encode
 from autoexp_tui.storage.trust import read_result
 
 VERSION: Final = 1
 _AT_ONCE: Final = 8
 """Directories that are looked at at a time: a shared file system answers slowly."""
+_MANY: Final = 16
+"""Jobs in one directory for which it is listed."""
 
 
-def done_path(output_dir: Path) -> Path:
+def get_done_path(output_dir: Path) -> Path:
     """Where the word lies."""
     return output_dir / ".autoexp" / "done.json"
 
@@ -39,9 +43,9 @@ def write_done(output_dir: Path, work: DoneWork, mode: int = 0o600) -> None:
     Raises:
         EnvironmentFailed: the disk refused, or its metadata has no JSON form.
     """
-    path = done_path(output_dir)
+    path = get_done_path(output_dir)
     try:
-        tree = {"version": VERSION} | json.loads(encode_done(work))
+        tree = {"version": VERSION} | json.loads(encode(work))
     except Unencodable as error:
         raise EnvironmentFailed(f"cannot keep that it is done: {error}") from error
     data = json.dumps(tree, ensure_ascii=False, indent=1) + "\n"
@@ -54,7 +58,7 @@ def forget_done(output_dir: Path) -> None:
     Raises:
         EnvironmentFailed: the disk refused.
     """
-    path = done_path(output_dir)
+    path = get_done_path(output_dir)
     doing = "take back that the job is done"
     with explaining(path, doing, "output"), suppress(FileNotFoundError):
         path.unlink()
@@ -64,31 +68,65 @@ def forget_done(output_dir: Path) -> None:
 def read_done(output_dir: Path, share: Share = "private") -> DoneWork | None:
     """What an earlier session left; None for nothing, or nothing that can be read."""
     try:
-        data = read_result(done_path(output_dir), share)
+        data = read_result(get_done_path(output_dir), share)
     except OSError:
         return None
     try:
         tree: Any = json.loads(data)
         if not isinstance(tree, dict) or tree.pop("version", None) != VERSION:
             return None
-        return decode_done(json.dumps(tree).encode())
+        return decode(DoneWork, json.dumps(tree).encode(), "done.json")
     except (ValueError, JournalDamaged):
         return None
 
 
-def done_of(plan: Plan) -> DoneReport:
+def check_done(plan: Plan) -> DoneReport:
     """Which jobs of a plan are done, as their output directories tell."""
-    return done_before(plan, found_done(plan.jobs, plan.share))
+    return done_before(plan, find_done(plan.jobs, plan.share))
 
 
-def found_done(
+def find_done(
     jobs: Iterable[JobSpec], share: Share = "private"
 ) -> Mapping[str, DoneWork]:
     """Job -> what lies in its output directory, for those where something does."""
-    specs = perhaps_there(jobs)
+    specs = filter_existing(jobs)
     if not specs:
         return {}
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="done") as pool:
         works = pool.map(lambda spec: read_done(Path(spec.output_dir), share), specs)
         found = zip(specs, works, strict=True)
         return {spec.name: work for spec, work in found if work is not None}
+
+
+# ------------------------------------------------------------------ output directories
+def filter_existing(jobs: Iterable[JobSpec]) -> Sequence[JobSpec]:
+    """The jobs whose output directory is there, or cannot be known not to be."""
+    specs = list(jobs)
+    siblings: dict[str, set[str]] = {}
+    for job in specs:
+        parent, name = os.path.split(job.output_dir)
+        siblings.setdefault(parent, set()).add(name)
+    there = {
+        parent: _list_names(parent) if len(names) >= _MANY else None
+        for parent, names in siblings.items()
+    }
+    return [job for job in specs if _may_exist(job, there)]
+
+
+def _list_names(directory: str) -> frozenset[str] | None:
+    """What is in a directory, without the case of letters; None: it cannot be known."""
+    try:
+        return frozenset(name.casefold() for name in os.listdir(directory or os.curdir))
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError:
+        return None
+
+
+def _may_exist(job: JobSpec, there: Mapping[str, frozenset[str] | None]) -> bool:
+    parent, name = os.path.split(job.output_dir)
+    names = there[parent]
+    # Some file systems take names for one that differ in case, or in how accents are
+    # written, and some parts of a path are no names.
+    odd = name in ("", ".", "..") or not name.isascii()
+    return names is None or odd or name.casefold() in names

@@ -34,7 +34,6 @@ from autoexp_tui.storage.atomic import (
     sync_directory,
     write_all,
 )
-from autoexp_tui.storage.codec import encode_record, holds_secret
 from autoexp_tui.storage.journal import TAIL, Loaded, fold_chain
 from autoexp_tui.storage.journal_parts import (
     Notices,
@@ -44,6 +43,7 @@ from autoexp_tui.storage.journal_parts import (
     find_seal,
     seal_of,
 )
+from autoexp_tui.storage.record_codec import encode_record, has_secret
 from autoexp_tui.storage.session_dir import SessionDir, packed
 from autoexp_tui.storage.sharing import PRIVATE
 from autoexp_tui.storage.trust import open_session_file
@@ -201,7 +201,7 @@ class FileJournal:
             return
         told = zip(records, lines, strict=True)
         self._is_secret = any(
-            holds_secret(record.event, line, self._mask) for record, line in told
+            has_secret(record.event, line, self._mask) for record, line in told
         )
         if not self._is_secret:
             return

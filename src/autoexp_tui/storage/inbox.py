@@ -21,7 +21,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.model.sender import Sender
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-from autoexp_tui.storage.codec import decode_order, encode_order
+from autoexp_tui.storage.json_codec import decode_order, encode
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import Untrusted, read_own
 from autoexp_tui.text.sanitize import clean
@@ -57,7 +57,7 @@ def leave(session: SessionDir, order: Order, utc: float) -> Path:
     make_directory(session.inbox)
     stamp = f"{max(0, int(utc * 1e6)):017d}"
     path = session.inbox / f"{stamp}-{safe_filename(order.command_id)}.json"
-    write_atomic(path, encode_order(order))
+    write_atomic(path, encode(order))
     return path
 
 

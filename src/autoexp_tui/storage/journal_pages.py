@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 from autoexp_tui.events.events import Recorded
 from autoexp_tui.storage.atomic import explaining
-from autoexp_tui.storage.codec import decode_record
 from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
+from autoexp_tui.storage.record_codec import decode_record
 from autoexp_tui.storage.session_dir import SessionDir
 
 _BLOCK = 1 << 18

@@ -28,8 +28,8 @@ from typing import BinaryIO, cast
 from autoexp_tui.events.events import EngineStarted, Event, JournalRotated, Recorded
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.storage.atomic import explained, explaining
-from autoexp_tui.storage.codec import MORE, parse_record
-from autoexp_tui.storage.model_json import Undecodable
+from autoexp_tui.storage.json_codec import NEWER, Undecodable
+from autoexp_tui.storage.record_codec import MORE, parse_record
 from autoexp_tui.storage.session_dir import PartId, SessionDir, packed, part_id
 from autoexp_tui.storage.trust import open_session_file
 
@@ -257,7 +257,7 @@ def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
 def _describe_damage(
     error: Undecodable, part: Part, number: int, offset: int
 ) -> JournalDamaged:
-    hint = error.hint or _describe_remedy(part)
+    hint = NEWER if error.newer else _describe_remedy(part)
     where = f"{part.path}, line {number} (byte {offset})"
     return JournalDamaged(str(error), where, hint, newer=error.newer)
 

@@ -17,8 +17,12 @@ from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.storage.atomic import make_directory, write_atomic
-from autoexp_tui.storage.codec import LiveDetail, decode_live, encode_live
-from autoexp_tui.storage.model_json import Unencodable
+from autoexp_tui.storage.json_codec import (
+    LiveDetail,
+    Unencodable,
+    decode_live,
+    encode_live,
+)
 from autoexp_tui.storage.session_dir import SessionDir, read_if_there
 
 WRITE_SECONDS = 0.5

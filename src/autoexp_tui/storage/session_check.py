@@ -25,9 +25,9 @@ from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import TAIL, fold_chain
 from autoexp_tui.storage.journal_parts import Notices, find_chain
 from autoexp_tui.storage.journal_repair import Salvage, find_salvage
+from autoexp_tui.storage.json_codec import decode_plan, hash_plan
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.output_dir_lock import read_owner
-from autoexp_tui.storage.plan_codec import decode_plan, plan_sha
 from autoexp_tui.storage.process_identity import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir, part_id, read_if_there
 from autoexp_tui.storage.sharing import session_modes
@@ -190,7 +190,7 @@ def _check_plans(session: SessionDir, report: SessionReport) -> None:
         if path.match("*.public.json"):
             continue  # a masked copy, for viewers alone
         data = read_if_there(path)
-        if data is not None and plan_sha(data) != path.stem:
+        if data is not None and hash_plan(data) != path.stem:
             problem = "the plan was changed after it was stored"
             report.error(path, problem, "Bring back the file as it was.")
     data = read_if_there(session.plan)

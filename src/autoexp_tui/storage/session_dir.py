@@ -30,11 +30,11 @@ from autoexp_tui.storage.atomic import (
     sync_directory,
     write_atomic,
 )
-from autoexp_tui.storage.plan_codec import (
+from autoexp_tui.storage.json_codec import (
     decode_plan,
     encode_plan,
+    hash_plan,
     mask_plan,
-    plan_sha,
 )
 from autoexp_tui.storage.sharing import (
     MODES,
@@ -143,7 +143,7 @@ class SessionDir:
             ValidationFailed: the plan holds a value that JSON cannot.
         """
         data = encode_plan(plan)
-        sha = plan_sha(data)
+        sha = hash_plan(data)
         if self._find_plan(sha) is not None:
             return sha
         path = self.further_plan(sha) if self.plan.exists() else self.plan
@@ -178,7 +178,7 @@ class SessionDir:
     def _find_plan(self, sha: str) -> bytes | None:
         for path in (self.further_plan(sha), self.plan):
             data = read_if_there(path)
-            if data is not None and plan_sha(data) == sha:
+            if data is not None and hash_plan(data) == sha:
                 return data
         return None
 

@@ -9,9 +9,9 @@ from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.storage.codec import LiveDetail
 from autoexp_tui.storage.inbox import leave
 from autoexp_tui.storage.journal import JournalFollower, load_state
+from autoexp_tui.storage.json_codec import LiveDetail
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.live_sink import (
     BEAT_SECONDS,

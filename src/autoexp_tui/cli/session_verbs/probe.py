@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autoexp_tui.model.masking import MaskRules
     from autoexp_tui.model.snapshot import EngineView, Live
     from autoexp_tui.model.state import SessionState
-    from autoexp_tui.storage.codec import LiveDetail
+    from autoexp_tui.storage.json_codec import LiveDetail
     from autoexp_tui.storage.lease import Holder
     from autoexp_tui.storage.process_identity import Alive
     from autoexp_tui.storage.session_dir import SessionDir

@@ -13,7 +13,7 @@ from autoexp_tui.conditions.kinds import Not, TimeReached
 from autoexp_tui.events.events import EffectOrdered
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.storage.model_json import build_validator, describe_error, tag_unions
+from autoexp_tui.storage.json_codec import build_validator, describe_error, tag_unions
 
 
 @dataclass(frozen=True)

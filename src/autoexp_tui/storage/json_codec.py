@@ -1,0 +1,347 @@
+"""The model's values as JSON, and back: plans, jobs, commands, live detail, done work.
+
+Encoding is standard library alone; decoding checks with pydantic, which is imported at
+its first use, after the first paint. The model's dataclasses are the only models. The
+lines of journals are `record_codec`'s. No file is touched here.
+
+What JSON cannot hold: where a field's type admits text, `nan` and the infinities become
+the texts `nan`, `inf`, `-inf`; a number-only field refuses them. Characters that no
+encoding can write (undecodable bytes of a file name) become U+FFFD.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+
+from autoexp_tui.model.errors import JournalDamaged, Problem, ValidationFailed
+from autoexp_tui.model.masking import mask_tree
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+
+    from autoexp_tui.model.commands import Order
+    from autoexp_tui.model.snapshot import EngineView, Live
+    from autoexp_tui.model.specs import JobSpec, Plan
+
+T = TypeVar("T")
+Schema: TypeAlias = Any
+"""A node of a pydantic core schema: nested dicts, lists and plain values."""
+
+PLAN_VERSION: Final = 1
+"""Of the plans that this program writes; it reads those before it."""
+NEWER: Final = "It was written by a newer autoexp-tui: read it with that version."
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+class Unencodable(ValueError):
+    """A value that JSON has no way to write; names the field. A bug of its maker."""
+
+
+class Undecodable(ValueError):
+    """A record that does not read."""
+
+    def __init__(self, problem: str, *, newer: bool = False) -> None:
+        super().__init__(problem)
+        self.newer = newer
+        """Whether a newer version wrote it."""
+
+
+# ----------------------------------------------------------------------- encoding
+def _list_fields(model: Any) -> tuple[str, ...]:
+    """The names of a dataclass's fields, in order."""
+    return tuple(part.name for part in fields(model))
+
+
+list_fields: Final[Callable[[Any], tuple[str, ...]]] = cache(_list_fields)
+
+
+def _to_plain(value: object) -> object:
+    """What the JSON encoder asks about anything that JSON has no word for."""
+    if is_dataclass(value):
+        return {name: getattr(value, name) for name in list_fields(type(value))}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return list(value)
+    raise Unencodable(f"a {type(value).__name__} has no JSON form: {value!r:.80}")
+
+
+def _build_encoder(*, allow_nan: bool) -> Callable[[object], str]:
+    return json.JSONEncoder(
+        ensure_ascii=False,
+        allow_nan=allow_nan,
+        check_circular=False,
+        separators=(",", ":"),
+        default=_to_plain,
+    ).encode
+
+
+_encode_strictly: Final = _build_encoder(allow_nan=False)
+_encode_loosely: Final = _build_encoder(allow_nan=True)
+
+
+def encode(value: Any) -> bytes:
+    """A dataclass of the core as one line of JSON.
+
+    Raises:
+        Unencodable: it would not read back.
+    """
+    return to_json(value, lambda data: decode(type(value), data, type(value).__name__))
+
+
+def to_json(value: object, check: Callable[[bytes], object]) -> bytes:
+    """`value` as JSON; what JSON cannot hold goes the slow way, which is checked.
+
+    Raises:
+        Unencodable: it has no JSON form, or `check` refuses the one it has.
+    """
+    try:
+        return _encode_strictly(value).encode()
+    except Unencodable:
+        raise
+    except (ValueError, TypeError):  # nan, lone surrogates, strange keys
+        data = _encode_strictly(_replace_unwritable(value)).encode()
+    try:
+        check(data)
+    except (Undecodable, JournalDamaged) as error:
+        raise Unencodable(str(error)) from error
+    return data
+
+
+def _replace_unwritable(value: object) -> object:
+    """`value` as plain JSON data, numbers and characters of no JSON form replaced."""
+    if isinstance(value, str):
+        return _SURROGATES.sub("\ufffd", value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    plain = _to_plain(value)
+    if isinstance(plain, list):
+        return [_replace_unwritable(part) for part in plain]
+    tree = cast("Mapping[object, object]", plain)
+    if odd := [key for key in tree if not isinstance(key, str)]:
+        raise Unencodable(f"a key that is not text: {odd[0]!r:.80}")
+    return {_replace_unwritable(key): _replace_unwritable(tree[key]) for key in tree}
+
+
+# ----------------------------------------------------------------------- decoding
+def read_json(data: bytes) -> Any:
+    """Plain data; raises ValueError, for nan and the infinities as well."""
+    from pydantic_core import from_json
+
+    return from_json(data, allow_inf_nan=False)
+
+
+def decode(model: type[T], data: bytes, where: str, *, finite: bool = True) -> T:
+    """A dataclass of the core from its JSON; `finite`: without nan and infinities.
+
+    Raises:
+        JournalDamaged: it does not read; names `where` and what is wrong.
+    """
+    check = build_validator(cast(Any, model), finite=finite)
+    try:
+        value = check.validate_json(data, strict=True)
+    except ValueError as error:
+        raise JournalDamaged(describe_error(error), where) from error
+    if value is None:
+        raise JournalDamaged("it is null", where)
+    return cast(T, value)
+
+
+@cache
+def build_validator(model: Any, *, finite: bool = True) -> SchemaValidator:
+    """What checks and makes a dataclass `model`, built when it is first needed.
+
+    Unknown fields are refused. `finite` refuses nan and the infinities as numbers.
+    """
+    from pydantic import ConfigDict, TypeAdapter
+    from pydantic_core import CoreConfig, SchemaValidator
+
+    config = ConfigDict(extra="forbid", allow_inf_nan=not finite, defer_build=True)
+    # A bare dataclass takes no config of ours; inside `| None` it takes the union's.
+    adapter: TypeAdapter[Any] = TypeAdapter(model | None, config=config)
+    adapter.rebuild(_types_namespace=collect_model_names())
+    return SchemaValidator(tag_unions(adapter.core_schema), CoreConfig())
+
+
+@cache
+def collect_model_names() -> dict[str, Any]:
+    """What modules of a first paint name for the type checker alone."""
+    from autoexp_tui.actions import kinds as action_kinds
+    from autoexp_tui.conditions import kinds as condition_kinds
+    from autoexp_tui.effects import effects
+    from autoexp_tui.events import events
+    from autoexp_tui.model import rules as rule_kinds
+    from autoexp_tui.model import snapshot, specs, verdicts
+
+    asked = (condition_kinds, action_kinds, rule_kinds, specs)
+    names: dict[str, Any] = {}
+    for module in (*asked, effects, events, verdicts, snapshot):
+        names |= vars(module)
+    return names
+
+
+def describe_error(error: Exception) -> str:
+    """What a validation error says first, as `field.path: reason`."""
+    from pydantic_core import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first = error.errors(include_url=False, include_input=False)[0]
+    path = ".".join(str(part) for part in first["loc"])
+    message = str(first["msg"])
+    return f"{path}: {message}" if path else message
+
+
+def tag_unions(schema: Schema) -> Schema:
+    """`schema` with every union of dataclasses told apart by their `kind` at once.
+
+    Trying the members one after the other gives the same values, at ten times the
+    cost for a large plan; a union that has no `kind` stays as it is.
+    """
+    definitions = {part["ref"]: part for part in schema.get("definitions", ())}
+
+    def tag_node(node: Schema) -> Schema:
+        if isinstance(node, list | tuple):
+            return type(node)(tag_node(part) for part in node)
+        if not isinstance(node, dict):
+            return node
+        new = {key: tag_node(value) for key, value in node.items()}
+        if new.get("type") != "union":
+            return new
+        kinds = [_find_kind(choice, definitions) for choice in new["choices"]]
+        if None in kinds or len(set(kinds)) < len(kinds):
+            return new
+        choices = dict(zip(kinds, new["choices"], strict=True))
+        return {"type": "tagged-union", "choices": choices, "discriminator": "kind"}
+
+    return tag_node(schema)
+
+
+def _find_kind(choice: Schema, definitions: Mapping[str, Schema]) -> str | None:
+    """The one value that a dataclass's `kind` may have; None when there is no such."""
+    if not isinstance(choice, dict):
+        return None
+    target = definitions.get(choice.get("schema_ref", ""), choice)
+    if target.get("type") != "dataclass":
+        return None
+    parts = {part["name"]: part for part in target["schema"]["fields"]}
+    values = parts.get("kind", {}).get("schema", {}).get("schema", {}).get("expected")
+    return str(values[0]) if values and len(values) == 1 else None
+
+
+# ----------------------------------------------------------------- plans and jobs
+def encode_plan(plan: Plan) -> bytes:
+    """`plan` as one line of JSON: a manifest's bytes. Equal plans, equal bytes.
+
+    Raises:
+        ValidationFailed: a value that JSON cannot hold, with the field's name.
+    """
+    return _encode_for_people(plan, "plan")
+
+
+def encode_job(job: JobSpec) -> bytes:
+    """One job as JSON; raises as `encode_plan` does."""
+    return _encode_for_people(job, job.name)
+
+
+def _encode_for_people(value: Plan | JobSpec, where: str) -> bytes:
+    """A plan's values are the person's: what cannot be kept is theirs to mend."""
+    try:
+        return encode(value)
+    except Unencodable as error:
+        problem = Problem(message=str(error), where=where)
+        raise ValidationFailed(
+            "the plan holds a value that JSON cannot", where, problems=(problem,)
+        ) from error
+
+
+def decode_plan(data: bytes, where: str = "plan") -> Plan:
+    """The plan of a manifest, of this version or an earlier one.
+
+    Raises:
+        JournalDamaged: it does not read; names `where` and what is wrong. `newer` when
+            a later version of this program wrote it.
+    """
+    from autoexp_tui.model.specs import Plan
+
+    try:
+        plan = decode(Plan, data, where)
+    except JournalDamaged:
+        _refuse_newer(_find_version(data), where)
+        raise
+    _refuse_newer(plan.version, where)
+    return plan
+
+
+def _refuse_newer(version: object, where: str) -> None:
+    if isinstance(version, int) and version > PLAN_VERSION:
+        problem = f"it has version {version}; this program knows {PLAN_VERSION}"
+        raise JournalDamaged(problem, where, NEWER, newer=True)
+
+
+def _find_version(data: bytes) -> object:
+    """The version that a plan says it has; None: it says none."""
+    try:
+        tree = read_json(data)
+    except ValueError:
+        return None
+    return tree.get("version") if isinstance(tree, dict) else None
+
+
+def decode_job(data: bytes, where: str = "job") -> JobSpec:
+    """The job of `encode_job`; raises as `decode_plan` does."""
+    from autoexp_tui.model.specs import JobSpec
+
+    return decode(JobSpec, data, where)
+
+
+def hash_plan(data: bytes) -> str:
+    """The name under which a session keeps a plan of these bytes: 16 hex digits."""
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def mask_plan(plan: Plan, data: bytes) -> bytes:
+    """A plan, encoded as `data`, with its secrets masked; `data` itself without any."""
+    tree = json.loads(data)
+    masked = mask_tree(tree, plan.mask)
+    return data if masked == tree else json.dumps(masked).encode()
+
+
+# ------------------------------------------------------- commands and live detail
+def decode_order(data: bytes, where: str = "order") -> Order:
+    """The order that `encode` wrote; raises as `decode_plan` does."""
+    from autoexp_tui.model.commands import Order
+
+    return decode(Order, data, where)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LiveDetail:
+    """What live.json holds: the volatile side of a snapshot."""
+
+    seq: int
+    """The newest record when it was made."""
+    t: float
+    """UTC of the snapshot."""
+    engine: EngineView
+    jobs: Mapping[str, Live] = field(default_factory=dict)
+    """Job name -> its volatile detail; jobs without one are left out."""
+
+
+def encode_live(detail: LiveDetail) -> bytes:
+    """Volatile detail as JSON; nan and the infinities as Python's JSON spells them."""
+    return _encode_loosely(detail).encode("utf-8", "replace")
+
+
+def decode_live(data: bytes, where: str = "live.json") -> LiveDetail:
+    """The detail of `encode_live`; raises as `decode_plan` does."""
+    return decode(LiveDetail, data, where, finite=False)

@@ -1,0 +1,193 @@
+"""The lines of a journal: records as JSON, and back.
+
+A line is one flat object, newline-terminated: the envelope (`v`, `seq`, `epoch`, `t`,
+`utc`, `lived`, `event_id`, `cause_id`, `command_id`, `type`) and the event's own
+fields. A record that others of its commit follow begins with `more`. Each line ends
+with `crc`, the CRC-32 of the bytes before it: a bit that flipped inside a text would
+read well. Lines of earlier versions have none, and are taken as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.events.events import (
+    EVENTS,
+    EffectOrdered,
+    Event,
+    JobReplanned,
+    Recorded,
+)
+from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.masking import MaskRules, mask_tree
+from autoexp_tui.storage.json_codec import (
+    NEWER,
+    Undecodable,
+    build_validator,
+    describe_error,
+    list_fields,
+    read_json,
+    to_json,
+)
+
+Fields = dict[str, Any]
+
+MORE: Final = b'{"more":true,'
+"""How the line of a record begins that others of its commit follow."""
+_CRC: Final = b',"crc":"'
+_CRC_LENGTH: Final = len(b',"crc":"01234567"}\n')
+_BOM: Final = b"\xef\xbb\xbf"
+_BY_OTHERS: Final = "an editor or a copy rewrote the file"
+_ENVELOPE: Final = tuple(name for name in list_fields(Recorded) if name != "event")
+
+UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
+"""(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
+
+
+def encode_record(record: Recorded) -> bytes:
+    """The journal line of `record`, newline included.
+
+    Raises:
+        Unencodable: a field holds what JSON cannot, or its type does not allow.
+    """
+    event = record.event
+    name = type(event).__name__
+    tree: Fields = {"more": True} if record.more else {}
+    tree |= {"v": get_version(name), "seq": record.seq, "epoch": record.epoch}
+    tree["t"] = record.t
+    if record.utc is not None:  # else it was read from a journal of an older version
+        tree |= {"utc": record.utc, "lived": record.lived}
+    tree["event_id"] = record.event_id
+    if record.cause_id:
+        tree["cause_id"] = record.cause_id
+    if record.command_id:
+        tree["command_id"] = record.command_id
+    tree["type"] = name
+    for key in list_fields(type(event)):
+        tree[key] = getattr(event, key)
+    rest = to_json(tree, parse_record)[:-1]
+    return rest + _format_crc(rest)
+
+
+def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
+    """Whether a record, encoded as `line`, has a secret of the config in it."""
+    if not isinstance(event, EffectOrdered | JobReplanned):
+        return False
+    if isinstance(event, EffectOrdered) and isinstance(event.effect, SubmitTasks):
+        return False  # its token is none
+    tree: object = json.loads(line)
+    return mask_tree(tree, rules) != tree
+
+
+def decode_record(line: bytes, where: str = "") -> Recorded:
+    """The record of one journal line.
+
+    Raises:
+        JournalDamaged: it does not read; names `where`, what is wrong and the remedy.
+    """
+    try:
+        return parse_record(line)
+    except Undecodable as error:
+        hint = NEWER if error.newer else ""
+        raise JournalDamaged(str(error), where, hint, newer=error.newer) from error
+
+
+def parse_record(line: bytes) -> Recorded:
+    """`decode_record` for who knows the place only afterwards.
+
+    Raises:
+        Undecodable: it does not read.
+    """
+    tree = _read_object(_strip_crc(line))
+    if "type" not in tree:
+        raise Undecodable("the record has no 'type'")
+    name = tree.pop("type")
+    envelope = {key: tree.pop(key) for key in _ENVELOPE if key in tree}
+    if "v" not in envelope:
+        raise Undecodable("the record has no 'v'")
+    version = envelope["v"]
+    if not isinstance(version, int):
+        raise Undecodable(f"v: {version!r:.80} is no version")
+    if version != 1 or UPCASTERS:
+        tree = _upcast(name, version, tree)
+        envelope["v"] = get_version(name)
+    envelope["event"] = _build_event(name, tree)
+    try:
+        record: Recorded = build_validator(Recorded).validate_python(envelope)
+    except ValueError as error:
+        raise Undecodable(describe_error(error)) from error
+    return record
+
+
+def get_version(name: str) -> int:
+    """The version of the event type `name` that this program writes."""
+    version = 1
+    while UPCASTERS and (name, version) in UPCASTERS:
+        version += 1
+    return version
+
+
+def _upcast(name: str, v: int, tree: Fields) -> Fields:
+    current = get_version(name)
+    if v > current or v < 1:
+        problem = f"{name} has version {v}; this program knows {current}"
+        raise Undecodable(problem, newer=True)
+    for version in range(v, current):
+        tree = UPCASTERS[name, version](tree)
+    return tree
+
+
+def _build_event(name: object, tree: Fields) -> Event:
+    if not isinstance(name, str) or name not in EVENTS:
+        raise Undecodable(f"unknown type of event {name!r}", newer=True)
+    kind: Any = EVENTS[name]
+    try:
+        event: Event = build_validator(kind).validate_python(tree)
+    except ValueError as error:
+        text = describe_error(error)
+        # A field that we never had is one that came later.
+        newer = text.endswith("Unexpected keyword argument")
+        raise Undecodable(f"{name}: {text}", newer=newer) from error
+    return event
+
+
+def _read_object(line: bytes) -> Fields:
+    try:
+        tree = read_json(line)
+    except ValueError as error:
+        raise Undecodable(f"not a line of JSON: {error}") from error
+    if not isinstance(tree, dict):
+        raise Undecodable("not a JSON object")
+    if "crc" in tree:
+        raise _explain_rewriting(line)
+    return tree
+
+
+# -------------------------------------------------------------------- line checksum
+def _format_crc(rest: bytes) -> bytes:
+    return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
+
+
+def _strip_crc(line: bytes) -> bytes:
+    """The JSON object of a line; raises `Undecodable` where the checksum differs."""
+    if line[-1:] != b"\n":
+        line += b"\n"
+    rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
+    if not crc.startswith(_CRC):
+        return line
+    if crc != _format_crc(rest):
+        raise _explain_rewriting(line)
+    return rest + b"}"
+
+
+def _explain_rewriting(line: bytes) -> Undecodable:
+    """How a line came to be another one than was written, as far as it shows."""
+    if line.startswith(_BOM):
+        return Undecodable(f"it begins with a byte-order mark: {_BY_OTHERS}")
+    if line.endswith(b"\r\n"):
+        return Undecodable(f"it ends in CR: {_BY_OTHERS}")
+    return Undecodable("its bytes are not those that were written (CRC-32)")
