@@ -81,14 +81,14 @@ def test_conditions_that_differ_from_job_to_job_are_folded_and_counted() -> None
         for at in range(10)
     ]
     conditions = stages(plan(jobs))[0].tables[-1]
-    assert conditions[5] == ("", "when k5 == null [1 of 10 jobs]")
+    assert conditions[5] == ("", "when k5 == None [1 of 10 jobs]")
     assert conditions[6:] == (("", "... and 4 more that differ from job to job"),)
 
 
 def test_many_conditions_of_one_job_are_counted() -> None:
     waits = tuple(MetadataIs(key=f"k{at}") for at in range(9))
     (made,) = stages(plan([job("a", start_conditions=waits)]))
-    assert made.tables[-1][-2:] == (("", "and k5 == null"), ("", "... and 3 more"))
+    assert made.tables[-1][-2:] == (("", "and k5 == None"), ("", "... and 3 more"))
 
 
 def test_many_stages_are_counted_instead_of_shown() -> None:
@@ -163,14 +163,14 @@ def test_only_conditions_that_one_job_has_both_are_joined() -> None:
         waiting("three", 2, "first", "third"),
     ]
     assert stages(plan(jobs))[0].tables[-1] == (
-        ("Starts", "when first == null [1 of 3 jobs]"),
-        ("", "when second == null [1 of 3 jobs]"),
-        ("", "when first == null [1 of 3 jobs]"),
-        ("", "and third == null [1 of 3 jobs]"),
-        ("Cancelled", "if first == null [1 of 3 jobs]"),
-        ("", "if second == null [1 of 3 jobs]"),
-        ("", "if first == null [1 of 3 jobs]"),
-        ("", "or third == null [1 of 3 jobs]"),
+        ("Starts", "when first == None [1 of 3 jobs]"),
+        ("", "when second == None [1 of 3 jobs]"),
+        ("", "when first == None [1 of 3 jobs]"),
+        ("", "and third == None [1 of 3 jobs]"),
+        ("Cancelled", "if first == None [1 of 3 jobs]"),
+        ("", "if second == None [1 of 3 jobs]"),
+        ("", "if first == None [1 of 3 jobs]"),
+        ("", "or third == None [1 of 3 jobs]"),
     )
 
 
@@ -190,7 +190,7 @@ def test_jobs_that_may_start_at_once_are_counted_beside_those_that_wait() -> Non
     jobs = [job("a", stage="s"), job("b", 1, stage="s", start_conditions=(ready,))]
     assert stages(plan(jobs))[0].tables[-1] == (
         ("Starts", "at once [1 of 2 jobs]"),
-        ("", "when a is COMPLETED [1 of 2 jobs]"),
+        ("", "when a COMPLETED [1 of 2 jobs]"),
     )
 
 

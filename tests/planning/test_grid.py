@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.model.specs import Hole
-from autoexp_tui.planning.grid import Grid, grid_of
+from autoexp_tui.planning.grid import Grid, build_grid
 from tests.cockpit.plans import FILTER, holey
 from tests.planning.plans import job, plan
 
@@ -15,11 +15,11 @@ def hole(stage: str = "", **parameters: float) -> Hole:
 
 
 def rows(grid: Grid) -> list[str]:
-    return [grid.described(row) for row in grid.rows]
+    return [grid.describe_row(row) for row in grid.rows]
 
 
 def test_a_row_is_a_combination_of_what_is_swept() -> None:
-    grid = grid_of(holey())
+    grid = build_grid(holey())
     assert rows(grid) == [
         "lr=1e-4 bsz=64",
         "lr=1e-4 bsz=128",
@@ -32,29 +32,29 @@ def test_a_row_is_a_combination_of_what_is_swept() -> None:
 
 def test_columns_are_the_stages_each_after_what_it_waits_for() -> None:
     jobs = [job("c", 0, stage="late", depends_on=("a",)), job("a", 1, stage="early")]
-    assert grid_of(plan(jobs)).stages == ("early", "late")
+    assert build_grid(plan(jobs)).stages == ("early", "late")
 
 
 def test_a_cell_holds_the_places_of_its_jobs() -> None:
     made = holey()
-    grid = grid_of(made)
+    grid = build_grid(made)
     (place,) = grid.jobs[grid.rows[1], "cooldown"]
     assert made.jobs[place].name == "lr0.0001_bsz128_cooldown"
 
 
 def test_a_hole_names_its_filter_and_where_that_stands() -> None:
-    grid = grid_of(holey())
+    grid = build_grid(holey())
     place = grid.holes[grid.rows[-1], "cooldown"]
     assert grid.filters[place] == (FILTER, "sweep.filter")
 
 
 def test_holes_are_counted_by_filter() -> None:
-    assert dict(grid_of(holey()).counts) == {0: 2}
+    assert dict(build_grid(holey()).counts) == {0: 2}
 
 
 def test_a_row_of_which_nothing_is_left_is_there() -> None:
     jobs = [job("a", 0, stage="s", parameters={"lr": 0.5})]
-    grid = grid_of(plan(jobs, holes=(hole("s", lr=2.0),)))
+    grid = build_grid(plan(jobs, holes=(hole("s", lr=2.0),)))
     assert rows(grid) == ["lr=0.5", "lr=2"]
 
 
@@ -63,7 +63,7 @@ def test_a_hole_without_a_stage_is_one_of_every_stage() -> None:
         job("a", 0, stage="s", parameters={"lr": 0.5}),
         job("b", 1, stage="t", parameters={"lr": 0.5}),
     ]
-    grid = grid_of(plan(jobs, holes=(hole(lr=2.0),)))
+    grid = build_grid(plan(jobs, holes=(hole(lr=2.0),)))
     assert [stage for _, stage in grid.holes] == ["s", "t"]
 
 
@@ -72,8 +72,8 @@ def test_a_hole_that_names_one_axis_is_one_of_every_value_of_the_others() -> Non
         job(f"j{at}", at, stage="s", parameters={"lr": 0.5, "seed": at})
         for at in range(3)
     ]
-    grid = grid_of(plan(jobs, holes=(hole(lr=2.0),)))
-    assert [grid.described(row) for row, _ in grid.holes] == [
+    grid = build_grid(plan(jobs, holes=(hole(lr=2.0),)))
+    assert [grid.describe_row(row) for row, _ in grid.holes] == [
         "lr=2 seed=0",
         "lr=2 seed=1",
         "lr=2 seed=2",
@@ -85,7 +85,7 @@ def test_a_job_wins_over_a_hole_in_its_cell() -> None:
         job("a", 0, stage="s", parameters={"lr": 0.5}),
         job("b", 1, stage="s", parameters={"lr": 2.0}),
     ]
-    assert not grid_of(plan(jobs, holes=(hole("s", lr=2.0),))).holes
+    assert not build_grid(plan(jobs, holes=(hole("s", lr=2.0),))).holes
 
 
 def test_what_one_stage_alone_varies_makes_no_rows() -> None:
@@ -94,12 +94,12 @@ def test_what_one_stage_alone_varies_makes_no_rows() -> None:
         job("b", 1, stage="t", parameters={"scale": 1}),
         job("c", 2, stage="t", parameters={"scale": 2}),
     ]
-    grid = grid_of(plan(jobs))
+    grid = build_grid(plan(jobs))
     assert (grid.axes, grid.jobs[(), "t"]) == ((), (1, 2))
 
 
 def test_holes_that_were_not_remembered_are_counted() -> None:
-    assert grid_of(plan([job("a")], holes_more=7)).more == 7
+    assert build_grid(plan([job("a")], holes_more=7)).more == 7
 
 
 def test_rows_that_one_hole_has_too_many_of_are_counted() -> None:
@@ -107,7 +107,7 @@ def test_rows_that_one_hole_has_too_many_of_are_counted() -> None:
         job(f"j{at}", at, stage="s", parameters={"lr": 0.5, "seed": at})
         for at in range(1007)
     ]
-    grid = grid_of(plan(jobs, holes=(hole(lr=2.0),)))
+    grid = build_grid(plan(jobs, holes=(hole(lr=2.0),)))
     assert (len(grid.holes), grid.more) == (1000, 7)
 
 
@@ -117,5 +117,5 @@ def test_rows_beyond_the_most_of_a_grid_are_counted(
     monkeypatch.setattr("autoexp_tui.planning.grid.MOST_ROWS", 3)
     jobs = [job("a", 0, stage="s", parameters={"lr": 0.5})]
     holes = tuple(hole("s", lr=1.0 + at) for at in range(5))
-    grid = grid_of(plan(jobs, holes=holes))
+    grid = build_grid(plan(jobs, holes=holes))
     assert (len(grid.rows), grid.more) == (3, 3)

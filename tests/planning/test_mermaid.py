@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.conditions.kinds import Approval, Composite
 from autoexp_tui.model.specs import Edge
-from autoexp_tui.planning.mermaid import quote_label, render_mermaid
+from autoexp_tui.planning.chart import quote_label, render_mermaid
 from autoexp_tui.text.sanitize import clean_line
 from tests.planning.plans import job, plan
 from tests.support.campaigns import plan_of, planned

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.model.specs import Edge
-from autoexp_tui.planning.stages import links_of, order_stages, stages_of
+from autoexp_tui.planning.dag import find_links, list_stages, order_stages
 from tests.planning.plans import job, plan
 
 
@@ -18,24 +18,24 @@ def edge(before: str, after: str, mode: str) -> Edge:
 
 def test_a_job_that_is_read_and_waited_for_is_waited_for() -> None:
     edges = (edge("a", "b", "r"), edge("a", "b", "w"))
-    links = links_of(plan([job("a"), job("b", 1)], edges=edges))
+    links = find_links(plan([job("a"), job("b", 1)], edges=edges))
     assert (links.waits["b"], links.reads["b"]) == (("a",), ())
 
 
 def test_a_dependency_without_an_edge_is_a_wait() -> None:
-    links = links_of(plan([job("a"), job("b", 1, depends_on=("a",))], edges=()))
+    links = find_links(plan([job("a"), job("b", 1, depends_on=("a",))], edges=()))
     assert links.waits["b"] == ("a",)
 
 
 def test_a_dependency_that_only_reads_is_no_wait() -> None:
     jobs = [job("a"), job("b", 1, depends_on=("a",))]
-    links = links_of(plan(jobs, edges=(edge("a", "b", "r"),)))
+    links = find_links(plan(jobs, edges=(edge("a", "b", "r"),)))
     assert (links.waits["b"], links.reads["b"]) == ((), ("a",))
 
 
 def test_jobs_that_wait_within_their_stage_do_not_make_it_follow_itself() -> None:
     made = plan([job("a", stage="s"), job("b", 1, stage="s", depends_on=("a",))])
-    (stage,) = stages_of(made, links_of(made))
+    (stage,) = list_stages(made, find_links(made))
     assert (stage.waits, stage.reads) == ((), ())
 
 
@@ -43,7 +43,7 @@ def test_a_stage_that_waits_and_reads_elsewhere_tells_the_two_apart() -> None:
     jobs = [job(name, at, stage=name) for at, name in enumerate("abc")]
     edges = (edge("a", "c", "w"), edge("b", "c", "r"))
     made = plan(jobs, edges=edges)
-    last = stages_of(made, links_of(made))[-1]
+    last = list_stages(made, find_links(made))[-1]
     assert (last.waits, last.reads) == (("a",), ("b",))
 
 
@@ -51,7 +51,7 @@ def test_a_stage_that_is_waited_for_and_read_from_is_named_once() -> None:
     jobs = [job("a", stage="s"), job("b", 1, stage="t"), job("c", 2, stage="t")]
     edges = (edge("a", "b", "w"), edge("a", "c", "r"))
     made = plan(jobs, edges=edges)
-    last = stages_of(made, links_of(made))[-1]
+    last = list_stages(made, find_links(made))[-1]
     assert (last.waits, last.reads) == (("s",), ())
 
 

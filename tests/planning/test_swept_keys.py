@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.swept_keys import SweepSummary
+from autoexp_tui.planning.grid import SweepSummary
 from tests.planning.plans import job, plan, ten_jobs
 
 
@@ -25,7 +25,7 @@ def points(*parameters: Mapping[str, object], stage: str = "") -> list[JobSpec]:
 
 def keys(jobs: Sequence[JobSpec]) -> dict[str, tuple[str, ...]]:
     """Each swept key and its values."""
-    return {one.key: one.values for one in SweepSummary(plan(jobs)).keys}
+    return {one.key: one.values for one in SweepSummary(plan(jobs)).axes}
 
 
 def total(jobs: Sequence[JobSpec] | Plan) -> str:
@@ -76,7 +76,7 @@ def test_labels_are_short_where_that_tells_them_apart() -> None:
     made = plan(
         points({"a.lr": 1, "b.lr": 1, "c.bsz": 1}, {"a.lr": 2, "b.lr": 2, "c.bsz": 2})
     )
-    assert [one.label for one in SweepSummary(made).keys] == ["a.lr", "b.lr", "bsz"]
+    assert [one.label for one in SweepSummary(made).axes] == ["a.lr", "b.lr", "bsz"]
 
 
 def test_a_job_is_described_by_the_keys_that_it_sets() -> None:

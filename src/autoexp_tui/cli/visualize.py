@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
     options = common(args)
     plan = _plan(options)
     if args.format == "mermaid":
-        from autoexp_tui.planning.mermaid import render_mermaid
+        from autoexp_tui.planning.chart import render_mermaid
 
         print(render_mermaid(plan, whole=args.all))
     else:

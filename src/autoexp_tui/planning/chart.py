@@ -1,30 +1,40 @@
-"""A plan as text for people who are about to start it: tables of plain values.
+"""A plan as text for people who are about to start it: tables, or a flowchart.
 
-What is swept, each stage with what it waits for, what was checked; folded where it
-would be long. Everything from the plan is cleaned here; how it comes onto a terminal
-is the caller's.
+The tables say what is swept, each stage with what it waits for, what was checked;
+folded where it would be long. The flowchart is Mermaid's: stages as boxes around their
+jobs, waits as arrows. Everything from the plan is cleaned here; how it comes onto a
+terminal is the caller's.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from sys import maxsize
 from typing import Final, TypeAlias
 
+from autoexp_tui.conditions.base import describe, subject_of
+from autoexp_tui.conditions.kinds import Approval, Composite, Condition
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.condition_sentences import Purpose, SentenceWriter
-from autoexp_tui.planning.dag import rings
-from autoexp_tui.planning.stages import UNSTAGED, Links, Stage, links_of, stages_of
-from autoexp_tui.planning.swept_keys import SweepSummary
+from autoexp_tui.planning.dag import (
+    UNSTAGED,
+    Links,
+    Side,
+    Stage,
+    find_links,
+    find_rings,
+    list_stages,
+)
+from autoexp_tui.planning.grid import SweepSummary
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.text.spelling import fit, join_some, plural
+from autoexp_tui.text.spelling import duration, fit, join_some, plural
 
 _VALUE_COLUMNS: Final = 40
 _MOST_NAMES: Final = 3
-"""Names in a sentence about what is unsound."""
+"""Names in a sentence, before the rest is only counted."""
 
 Row: TypeAlias = tuple[str, ...]
 Table: TypeAlias = tuple[Row, ...]
@@ -60,14 +70,12 @@ class _Limits:
     keys: int = 12
     values: int = 20
     """Of one key."""
-    origins: int = 3
-    """Stages that a stage is said to follow."""
     conditions: int = 6
     """Of a job, and jobs of a stage that wait for different things."""
     warnings: int = 20
 
 
-_NO_LIMITS: Final = _Limits(*[maxsize] * 7)
+_NO_LIMITS: Final = _Limits(*[maxsize] * 6)
 
 
 def build_chart(plan: Plan, *, whole: bool = False) -> Chart:
@@ -83,22 +91,24 @@ class _ChartBuilder:
         self._plan = plan
         self._limits = limits
         self._sweep = SweepSummary(plan)
-        self._links = links_of(plan)
-        self._stages = stages_of(plan, self._links)
-        self._sentences = SentenceWriter(plan)
+        self._links = find_links(plan)
+        self._stages = list_stages(plan, self._links)
+        self._jobs = {job.name: job for job in plan.jobs}
+        self._alike = Counter((job.family, job.stage) for job in plan.jobs)
+        self._sizes = Counter(job.stage for job in plan.jobs)
 
     def build(self) -> Chart:
         shown = self._stages[: self._limits.stages]
-        sections = [self._sweep_section(), *map(self._stage_section, shown)]
+        sections = [self._build_sweep(), *map(self._build_stage, shown)]
         rest = self._stages[self._limits.stages :]
         if rest:
             jobs = plural(sum(len(one.jobs) for one in rest), "job")
             title = f"... and {plural(len(rest), 'stage')} more with {jobs}"
             sections.append(Section(title))
-        findings = (*_check_plan(self._plan, self._links), *self._warnings())
-        return Chart(self._title(), tuple(sections), findings)
+        findings = (*_check_plan(self._plan, self._links), *self._list_warnings())
+        return Chart(self._build_title(), tuple(sections), findings)
 
-    def _title(self) -> str:
+    def _build_title(self) -> str:
         stages = plural(len(self._stages), "stage")
         staged = f" in {stages}" if any(one.name for one in self._stages) else ""
         jobs = plural(len(self._plan.jobs), "job")
@@ -106,121 +116,146 @@ class _ChartBuilder:
         config = f", config {ref}" if ref else ""
         return f"{clean_line(self._plan.name)}: {jobs}{staged}{config}"
 
-    def _sweep_section(self) -> Section:
-        keys = self._sweep.keys
-        rows = [
-            (
-                clean_line(one.key),
-                join_some(_fit_all(one.values), self._limits.values),
-            )
-            for one in keys[: self._limits.keys]
-        ]
-        rest = len(keys) - len(rows)
+    def _build_sweep(self) -> Section:
+        axes = self._sweep.axes
+        rows = []
+        for one in axes[: self._limits.keys]:
+            values = [fit(value, _VALUE_COLUMNS) for value in one.values]
+            rows.append((clean_line(one.key), join_some(values, self._limits.values)))
+        rest = len(axes) - len(rows)
         more = f"... and {plural(rest, 'key')} more" if rest > 0 else ""
-        nothing = "" if keys else "Nothing is swept."
-        tables = _filled(tuple(rows), _cell(more), _cell(nothing))
-        return Section(f"Sweep: {self._sweep.count_jobs()}", tables)
+        more = more if axes else "Nothing is swept."
+        return Section(f"Sweep: {self._sweep.count_jobs()}", _filter_tables(rows, more))
 
     # --------------------------------------------------------------------- stages
-    def _stage_section(self, stage: Stage) -> Section:
-        parts = (
-            f"{clean_line(stage.title)}: {plural(len(stage.jobs), 'job')}",
-            self._origins("after", stage.waits),
-            self._origins("reads", stage.reads),
-        )
-        shown = stage.jobs
-        if len(shown) > self._limits.jobs:
-            shown = shown[: self._limits.jobs - 1]
+    def _build_stage(self, stage: Stage) -> Section:
+        title = f"{clean_line(stage.title)}: {plural(len(stage.jobs), 'job')}"
+        for verb, others in (("after", stage.waits), ("reads", stage.reads)):
+            if others:
+                names = [clean_line(name or UNSTAGED) for name in others]
+                title += f", {verb} {join_some(names, _MOST_NAMES)}"
+        most = self._limits.jobs
+        shown = stage.jobs if len(stage.jobs) <= most else stage.jobs[: most - 1]
         rest = len(stage.jobs) - len(shown)
-        more = _cell(f"... and {rest} more" if rest else "")
-        rows = tuple(map(self._job_row, shown))
-        conditions = (
-            *self._condition_rows(stage, "start"),
-            *self._condition_rows(stage, "cancel"),
-        )
-        return Section(", ".join(filter(None, parts)), _filled(rows, more, conditions))
+        more = f"... and {rest} more" if rest else ""
+        conditions = [
+            *self._list_conditions(stage, start=True),
+            *self._list_conditions(stage, start=False),
+        ]
+        tables = _filter_tables(list(map(self._build_row, shown)), more, conditions)
+        return Section(title, tables)
 
-    def _origins(self, verb: str, stages: Sequence[str]) -> str:
-        names = [clean_line(name or UNSTAGED) for name in stages]
-        return f"{verb} {join_some(names, self._limits.origins)}" if names else ""
+    def _build_row(self, job: JobSpec) -> Row:
+        after = [
+            f"{verb} {self._name_jobs(others)}"
+            for verb, others in (
+                ("after", self._links.waits[job.name]),
+                ("reads", self._links.reads[job.name]),
+            )
+            if others
+        ]
+        return clean_line(job.name), self._sweep.describe_job(job), ", ".join(after)
 
-    def _job_row(self, job: JobSpec) -> Row:
-        waits, reads = self._links.waits[job.name], self._links.reads[job.name]
-        after = [f"after {self._sentences.name_jobs(waits)}"] if waits else []
-        after += [f"reads {self._sentences.name_jobs(reads)}"] if reads else []
-        name, values = clean_line(job.name), self._sweep.describe_job(job)
-        return name, values, ", ".join(after)
+    def _name_jobs(self, names: Iterable[str], me: JobSpec | None = None) -> str:
+        """A stage as a whole, else the first ones and how many more.
+
+        `me`: the job that speaks of its siblings; None: every job by its name.
+        """
+        grouped: dict[str, list[str]] = {}
+        for name in dict.fromkeys(names):
+            stage = self._jobs[name].stage if name in self._jobs else ""
+            grouped.setdefault(stage, []).append(name)
+        found: list[str] = []
+        for stage, members in grouped.items():
+            if stage and len(members) == self._sizes[stage] > 1:
+                found.append(f"all {len(members)} {clean_line(stage)} jobs")
+            else:
+                found += (self._name_job(name, me) for name in members)
+        return join_some(found, _MOST_NAMES)
+
+    def _name_job(self, name: str, me: JobSpec | None) -> str:
+        """`its stable job` where that says which one to `me`; else the name."""
+        other = self._jobs.get(name)
+        family = me.family if me else ""
+        alike = self._alike[family, other.stage] if other and other.stage else 0
+        if family and other and other.family == family and alike == 1:
+            return f"its {clean_line(other.stage)} job"
+        return clean_line(name)
 
     # ----------------------------------------------------------------- conditions
-    def _condition_rows(self, stage: Stage, purpose: Purpose) -> Iterator[Row]:
+    def _list_conditions(self, stage: Stage, *, start: bool) -> Iterator[Row]:
         """What the jobs wait for, once for all those that wait for the same."""
         groups: dict[Row, list[JobSpec]] = {}
         for job in stage.jobs:
-            groups.setdefault(self._sentences_of(job, purpose), []).append(job)
-        told = {key: jobs for key, jobs in groups.items() if key}
-        label = "Starts" if purpose == "start" else "Cancelled"
-        for texts, jobs in islice(told.items(), self._limits.conditions):
-            mark = self._mark(jobs, stage)
+            groups.setdefault(self._describe_conditions(job, start), []).append(job)
+        found = {texts: jobs for texts, jobs in groups.items() if texts}
+        label = "Starts" if start else "Cancelled"
+        for texts, jobs in islice(found.items(), self._limits.conditions):
+            mark = self._mark_jobs(jobs, stage)
             for text in texts:
                 yield label, f"{text}{mark}"
                 label = ""
-        rest = len(told) - self._limits.conditions
+        rest = len(found) - self._limits.conditions
         if rest > 0:
             yield "", f"... and {rest} more that differ from job to job"
 
-    def _sentences_of(self, job: JobSpec, purpose: Purpose) -> Row:
+    def _describe_conditions(self, job: JobSpec, start: bool) -> Row:  # noqa: FBT001
         """`when A`, `and B`: each of a job's conditions."""
-        start = purpose == "start"
         own = job.start_conditions if start else job.cancel_conditions
         if not own:
             return ("at once",) if start else ()
-        first, further = ("when", "and") if start else ("if", "or")
-        write = self._sentences.describe
-        texts = list(dict.fromkeys(write(spec, job, purpose) for spec in own))
+        head, further = ("when", "and") if start else ("if", "or")
+        texts = list(dict.fromkeys(self._describe(one, job, start) for one in own))
         most = self._limits.conditions
         rest = [f"... and {len(texts) - most} more"] if len(texts) > most else []
         following = (f"{further} {text}" for text in texts[1:most])
-        return f"{first} {texts[0]}", *following, *rest
+        return f"{head} {texts[0]}", *following, *rest
 
-    def _mark(self, jobs: Sequence[JobSpec], stage: Stage) -> str:
+    def _describe(self, spec: Condition, me: JobSpec, start: bool) -> str:  # noqa: FBT001
+        """A condition in the words of its kind; a sibling goes by its stage."""
+        text = subject_of(spec, lambda names: self._name_jobs(names, me))
+        for name in (me.name, *me.depends_on):
+            if name != self._name_job(name, me):  # also where its directory is named
+                text = text.replace(f"{name}/", f"{self._jobs[name].stage}/")
+        text = clean_line(text or describe(spec))
+        limit = spec.timeout_seconds
+        if limit is None or (isinstance(spec, Approval) and spec.on_timeout == "hold"):
+            return text
+        verb = "gives up" if start else "looks no more"
+        return f"{text} ({verb} after {duration(limit)})"
+
+    def _mark_jobs(self, jobs: Sequence[JobSpec], stage: Stage) -> str:
         """` [bsz=256]`, or ` [3 of 6 jobs]`; empty when it is all of them."""
         total = len(stage.jobs)
         if len(jobs) == total:
             return ""
-        for key in self._sweep.keys:
-            having = Counter(
-                self._sweep.settings_of(job).get(key.key) for job in stage.jobs
-            )
-            values = {self._sweep.settings_of(job).get(key.key) for job in jobs}
+        settings = self._sweep.find_settings
+        for axis in self._sweep.axes:
+            values = {settings(job).get(axis.key) for job in jobs}
             value = values.pop()
-            if not values and value is not None and having[value] == len(jobs):
-                return f" [{key.label}={fit(value, _VALUE_COLUMNS)}]"
+            having = sum(settings(job).get(axis.key) == value for job in stage.jobs)
+            if not values and value is not None and having == len(jobs):
+                return f" [{axis.label}={fit(value, _VALUE_COLUMNS)}]"
         return f" [{len(jobs)} of {total} jobs]"
 
-    def _warnings(self) -> Iterator[Row]:
+    def _list_warnings(self) -> Iterator[Row]:
         warnings = self._plan.warnings
         if not warnings:
             yield "✓", "no warnings"
         for one in warnings[: self._limits.warnings]:
             about = " ".join(clean_line(part) for part in (one.job, one.where) if part)
-            message = clean_line(one.message)
-            below = f"\n  {clean_line(one.below)}" if one.below else ""
-            yield "!", f"{about}: {message}{below}" if about else f"{message}{below}"
+            text = f"{about}: {clean_line(one.message)}".removeprefix(": ")
+            yield "!", f"{text}\n  {clean_line(one.below)}" if one.below else text
         rest = len(warnings) - self._limits.warnings
         if rest > 0:
             yield "", f"... and {plural(rest, 'warning')} more"
 
 
-def _filled(*tables: Table) -> tuple[Table, ...]:
+def _filter_tables(
+    rows: Sequence[Row], more: str, conditions: Sequence[Row] = ()
+) -> tuple[Table, ...]:
+    tables = (tuple(rows), ((more,),) if more else (), tuple(conditions))
     return tuple(filter(None, tables))
-
-
-def _cell(text: str) -> Table:
-    return ((text,),) if text else ()
-
-
-def _fit_all(values: Iterable[str]) -> list[str]:
-    return [fit(value, _VALUE_COLUMNS) for value in values]
 
 
 # -------------------------------------------------------------------------- checks
@@ -236,32 +271,115 @@ def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
         for after, others in side.items()
         for before in others
     ]
-    twice = _repeated(job.name for job in plan.jobs)
-    twice += _repeated(job.output_dir for job in plan.jobs)
+    twice = _find_repeated(job.name for job in plan.jobs)
+    twice += _find_repeated(job.output_dir for job in plan.jobs)
     strange = [name for pair in befores for name in pair if name not in names]
     pairs = [(names[a], names[b]) for a, b in befores if a in names and b in names]
-    yield _verdict(
-        "every job has a name and an output directory of its own",
-        f"used more than once: {_name_some(twice)}" if twice else "",
-    )
-    yield _verdict(
-        "every job that is waited for or read from is in the plan",
-        f"not in the plan: {_name_some(strange)}" if strange else "",
-    )
     ring = "some jobs follow each other in a ring: none of them can start"
-    yield _verdict(
-        "no jobs follow each other in a ring",
-        ring if rings(len(plan.jobs), pairs) else "",
-    )
+    for good, bad in (
+        (
+            "every job has a name and an output directory of its own",
+            f"used more than once: {_name_some(twice)}" if twice else "",
+        ),
+        (
+            "every job that is waited for or read from is in the plan",
+            f"not in the plan: {_name_some(strange)}" if strange else "",
+        ),
+        (
+            "no jobs follow each other in a ring",
+            ring if find_rings(len(plan.jobs), pairs) else "",
+        ),
+    ):
+        yield ("✗", bad) if bad else ("✓", good)
 
 
-def _verdict(good: str, bad: str) -> Row:
-    return ("✗", bad) if bad else ("✓", good)
-
-
-def _repeated(texts: Iterable[str]) -> list[str]:
+def _find_repeated(texts: Iterable[str]) -> list[str]:
     return [text for text, number in Counter(texts).items() if number > 1]
 
 
 def _name_some(names: Iterable[str]) -> str:
     return join_some(list(map(clean_line, dict.fromkeys(names))), _MOST_NAMES)
+
+
+# ------------------------------------------------------------------------- flowchart
+MOST_JOBS: Final = 60
+"""Jobs that are drawn one by one."""
+MOST_ARROWS: Final = 400
+"""Arrows of one drawing; the usual viewers take 500."""
+MOST_STAGES: Final = 100
+"""Stages of one drawing."""
+_LABEL: Final = 200
+"""Characters of one label."""
+_SPECIAL: Final = re.compile(r"[^\w ./=+,@-]")
+
+
+def render_mermaid(plan: Plan, *, whole: bool = False) -> str:
+    """The plan as a flowchart; jobs in subgraphs, or only stages when it is large.
+
+    A solid arrow is a wait, a dotted one reads without waiting; a hexagon asks a
+    person first. With `whole` every job is drawn: few viewers take 500 arrows.
+    """
+    links = find_links(plan)
+    stages = list_stages(plan, links)
+    ids = {job.name: f"j{at}" for at, job in enumerate(plan.jobs)}
+    arrows = [
+        f"  {before} {line} {after}"
+        for side, line in ((links.waits, "-->"), (links.reads, "-.->"))
+        for before, after in _list_arrows(side, ids)
+    ]
+    is_small = len(plan.jobs) <= MOST_JOBS and len(arrows) <= MOST_ARROWS
+    if not is_small and not whole:
+        return "\n".join(["flowchart TD", *_fold_stages(stages, links)])
+    lines = ["flowchart TD"]
+    for at, stage in enumerate(stages):
+        lines.append(f"  subgraph s{at}[{quote_label(stage.title)}]")
+        lines += (f"    {ids[job.name]}{_build_node(job)}" for job in stage.jobs)
+        lines.append("  end")
+    return "\n".join([*lines, *arrows])
+
+
+def _build_node(job: JobSpec) -> str:
+    text = quote_label(job.name)
+    asks = any(map(_asks_a_person, job.start_conditions))
+    return f"{{{{{text}}}}}" if asks else f"[{text}]"
+
+
+def _asks_a_person(spec: Condition) -> bool:
+    if isinstance(spec, Composite):
+        return any(map(_asks_a_person, spec.conditions))
+    return isinstance(spec, Approval)
+
+
+def _list_arrows(side: Side, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The ids of (who is before, who is after) where both have one."""
+    for after, others in side.items():
+        for before in others:
+            if before in ids and after in ids:
+                yield ids[before], ids[after]
+
+
+def _fold_stages(stages: Sequence[Stage], links: Links) -> Iterator[str]:
+    """The stages alone, each arrow with the number of links that it stands for."""
+    shown = stages[:MOST_STAGES]
+    for at, stage in enumerate(shown):
+        jobs = plural(len(stage.jobs), "job")
+        yield f"  s{at}[{quote_label(f'{stage.title}, {jobs}')}]"
+    ids = {job.name: f"s{at}" for at, stage in enumerate(shown) for job in stage.jobs}
+    arrows = [
+        f"  {before} {line}|{number}| {after}"
+        for side, line in ((links.waits, "-->"), (links.reads, "-.->"))
+        for (before, after), number in Counter(_list_arrows(side, ids)).items()
+    ]
+    yield from arrows[:MOST_ARROWS]
+    rest = {"stage": len(stages) - len(shown), "arrow": len(arrows) - MOST_ARROWS}
+    more = [
+        plural(number, f"more {noun}") for noun, number in rest.items() if number > 0
+    ]
+    if more:
+        yield f"  more[{quote_label('and ' + ' and '.join(more))}]"
+
+
+def quote_label(text: str) -> str:
+    """A quoted label: what could be markup, a comment or an entity is a number."""
+    plain = clean_line(text, _LABEL) or "?"
+    return f'"{_SPECIAL.sub(lambda found: f"#{ord(found[0])};", plain)}"'

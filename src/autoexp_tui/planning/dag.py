@@ -1,16 +1,24 @@
-"""Order and rings among jobs that wait for one another.
+"""Order and rings: of jobs that wait for one another, and of the stages of a plan.
 
-Works on positions, so that it is the same for jobs without a name yet.
+Jobs are positions here, so that it is the same for those without a name yet.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from autoexp_tui.model.specs import JobSpec, Plan
+
+UNSTAGED: Final = "jobs"
+"""What the stage of a plan without stages is called."""
+_MOST_NAMED: Final = 12
+"""Members of a ring of which each is named."""
 
 
-def topological(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
+def sort_topologically(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
     """The positions 0 .. `count` - 1, each after those it waits for, ties by position.
 
     `edges`: (before, after) pairs. Positions in a ring, or behind one, are left out.
@@ -32,14 +40,14 @@ def topological(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
     return order
 
 
-def rings(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[list[int]]:
+def find_rings(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[list[int]]:
     """Rings among the edges, no two of which share a position; each in waiting order.
 
     A ring starts at its lowest position; every position waits for the one after it,
     the last for the first.
     """
     pairs = set(edges)
-    left = set(range(count)) - set(topological(count, pairs))
+    left = set(range(count)) - set(sort_topologically(count, pairs))
     waits_for: dict[int, list[int]] = {}
     for before, follower in pairs:
         if before in left and follower in left:
@@ -47,49 +55,144 @@ def rings(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[list[int]]:
     found: list[list[int]] = []
     seen: set[int] = set()
     for start in sorted(waits_for):
-        ring = _ring_from(start, waits_for, seen)
+        ring = _find_ring_from(start, waits_for, seen)
         if ring:
             lowest = ring.index(min(ring))
             found.append([*ring[lowest:], *ring[:lowest]])
     return sorted(found)
 
 
-def _ring_from(
+def _find_ring_from(
     start: int, waits_for: dict[int, list[int]], seen: set[int]
 ) -> Sequence[int]:
     """The first ring on the way from `start` through what was not seen before."""
-    path: list[int] = []
-    on_path: dict[int, int] = {}
+    path: dict[int, None] = {}
     stack = [(start, iter(sorted(waits_for[start])))] if start not in seen else []
     while stack:
         at, others = stack[-1]
-        if at not in on_path:
-            on_path[at] = len(path)
-            path.append(at)
-            seen.add(at)
-        for other in others:
-            if other in on_path:
-                return path[on_path[other] :]
-            if other not in seen:
-                stack.append((other, iter(sorted(waits_for.get(other, ())))))
-                break
-        else:
+        path[at] = None
+        seen.add(at)
+        other = next((one for one in others if one in path or one not in seen), None)
+        if other is None:
             stack.pop()
-            path.pop()
-            del on_path[at]
+            del path[at]
+        elif other in path:
+            ring = list(path)
+            return ring[ring.index(other) :]
+        else:
+            stack.append((other, iter(sorted(waits_for.get(other, ())))))
     return ()
 
 
-_MOST_NAMED: Final = 12
-"""Members of a ring of which each is named."""
-
-
-def spelled_ring(names: Sequence[str]) -> str:
+def format_ring(names: Sequence[str]) -> str:
     """`a -> b -> a`; of a long ring the first and the last, and how many between."""
     shown = [*names, names[0]]
     if len(names) > _MOST_NAMED:
         half = _MOST_NAMED // 2
-        rest = len(names) - 2 * half
-        between = f"({rest:,} more)"
+        between = f"({len(names) - 2 * half:,} more)"
         shown = [*names[:half], between, *names[-half:], names[0]]
     return " -> ".join(shown)
+
+
+# -------------------------------------------------------------------------- stages
+Side: TypeAlias = Mapping[str, tuple[str, ...]]
+"""Jobs, or stages, by the one that follows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Who comes before whom among jobs: what each waits for, and only reads."""
+
+    waits: Side
+    reads: Side
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One stage: its jobs in index order, and the stages that it follows from."""
+
+    name: str
+    """Empty when its jobs have no stage."""
+    jobs: tuple[JobSpec, ...]
+    waits: tuple[str, ...] = ()
+    reads: tuple[str, ...] = ()
+    """Stages that it reads from and does not wait for."""
+
+    @property
+    def title(self) -> str:
+        """Its name for people."""
+        return self.name or UNSTAGED
+
+
+def find_links(plan: Plan) -> Links:
+    """The plan's edges by the job at their end; waits win over reads.
+
+    A dependency that no edge explains counts as a wait.
+    """
+    sides: dict[str, dict[str, dict[str, None]]] = {
+        mode: {job.name: {} for job in plan.jobs} for mode in ("waits", "reads")
+    }
+    for edge in plan.edges:
+        sides[edge.mode].setdefault(edge.after, {})[edge.before] = None
+    waits, reads = sides["waits"], sides["reads"]
+    for job in plan.jobs:
+        own = reads[job.name]
+        waits[job.name] |= dict.fromkeys(b for b in job.depends_on if b not in own)
+    return Links(
+        {name: tuple(before) for name, before in waits.items()},
+        {
+            name: tuple(one for one in before if one not in waits.get(name, ()))
+            for name, before in reads.items()
+        },
+    )
+
+
+def list_stages(plan: Plan, links: Links) -> tuple[Stage, ...]:
+    """The plan's stages, each after those that it follows from.
+
+    Ties go by first appearance; stages in a ring come last.
+    """
+    grouped: dict[str, list[JobSpec]] = {}
+    for job in plan.jobs:
+        grouped.setdefault(job.stage, []).append(job)
+    home = {job.name: job.stage for job in plan.jobs}
+    waits = {name: _find_homes(j, links.waits, home) for name, j in grouped.items()}
+    reads = {
+        name: tuple(
+            one for one in _find_homes(j, links.reads, home) if one not in waits[name]
+        )
+        for name, j in grouped.items()
+    }
+    order = order_stages({name: (*waits[name], *reads[name]) for name in grouped})
+    return tuple(
+        Stage(name, tuple(grouped[name]), waits[name], reads[name]) for name in order
+    )
+
+
+def _find_homes(
+    jobs: Sequence[JobSpec], side: Side, home: Mapping[str, str]
+) -> tuple[str, ...]:
+    """The other stages in which the jobs are that these jobs follow."""
+    names = (home.get(before) for job in jobs for before in side[job.name])
+    others = (one for one in names if one is not None and one != jobs[0].stage)
+    return tuple(dict.fromkeys(others))
+
+
+def find_stage_parents(plan: Plan) -> Side:
+    """The stages that each stage waits for or reads from, each after its own."""
+    stages = list_stages(plan, find_links(plan))
+    return {one.name: (*one.waits, *one.reads) for one in stages}
+
+
+def order_stages(before: Mapping[str, Iterable[str]]) -> list[str]:
+    """The names, each after those before it; ties by their own order, rings last."""
+    names = list(before)
+    place = {name: at for at, name in enumerate(names)}
+    pairs = (
+        (place[other], place[name])
+        for name, others in before.items()
+        for other in others
+        if other in place and other != name
+    )
+    ordered = [names[at] for at in sort_topologically(len(names), pairs)]
+    return list(dict.fromkeys([*ordered, *names]))

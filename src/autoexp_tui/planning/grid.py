@@ -1,7 +1,9 @@
-"""A plan as a grid: a row for each combination of swept values, a column a stage.
+"""What a plan sweeps over: its keys, the sum of its jobs, and the plan as a grid.
 
-Read from the jobs and from what filters took away. A cell holds the jobs that are
-there; where none is, the filter that took them, when one did.
+Read from the jobs and from what filters took away, as a manifest holds them. A key is
+swept when jobs of one stage have different values of it: what only tells stages apart
+is no hyperparameter. A cell of the grid holds the jobs that are there; where none is,
+the filter that took them, when one did.
 """
 
 from __future__ import annotations
@@ -11,26 +13,39 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeAlias
 
-from autoexp_tui.model.specs import Hole, Plan
-from autoexp_tui.planning.stages import order_stages, stage_parents
-from autoexp_tui.planning.swept_keys import Settings, label_keys, read_settings
+from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_value
+from autoexp_tui.model.specs import Hole, JobSpec, Plan
+from autoexp_tui.planning.dag import find_stage_parents, order_stages
+from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
+from autoexp_tui.text.sanitize import clean_line
+from autoexp_tui.text.spelling import plural, spell_value
 
 UNSET: Final = -1
 """In a row: the jobs of this row do not set that key."""
 MOST_ROWS: Final = 50_000
 _MOST_MADE_WHOLE: Final = 1000
 """Rows that one hole may stand for, where it does not name every axis."""
+_MOST_TERMS: Final = 4
+_NOT_SWEPT: Final = NOT_OVERRIDES | {"project.name"}
+"""Keys that are ours, or name jobs and make none."""
+_NO_VALUE: Final = "unset"
+"""Among a key's values: some jobs of a stage that has it do not set it."""
 
+Settings: TypeAlias = Mapping[str, str]
+"""What a sweep point sets: plain key -> value, spelled."""
 Row: TypeAlias = tuple[int, ...]
 """For each axis the place of its value."""
 Cell: TypeAlias = tuple[Row, str]
 """A row, and a stage."""
+_Values: TypeAlias = Mapping[str, Mapping[str, Counter[str]]]
+"""Key -> stage -> value -> how many points."""
 
 
 @dataclass(frozen=True, slots=True)
-class GridAxis:
+class Axis:
     """A key that varies, its short label, its values as spelled, in order."""
 
     key: str
@@ -38,11 +53,126 @@ class GridAxis:
     values: tuple[str, ...]
 
 
+def read_settings(
+    parameters: Mapping[str, object], rules: MaskRules = NO_RULES
+) -> Settings:
+    """What a sweep point sets; what is ours or only names jobs is left out."""
+    return {
+        plain: spell_value(mask_value(key, value, rules))
+        for key, value in parameters.items()
+        if (plain := _clean_key(key))
+    }
+
+
+@lru_cache(maxsize=4096)
+def _clean_key(key: str) -> str:
+    """A key without its plus signs; empty when no hyperparameter is called so."""
+    plain = plain_key(key)
+    return "" if plain in _NOT_SWEPT else plain
+
+
+def _count_values(points: Iterable[tuple[str, Settings]]) -> _Values:
+    """How many points of each stage set a key to each value."""
+    found: dict[str, dict[str, Counter[str]]] = {}
+    for stage, own in points:
+        for key, value in own.items():
+            found.setdefault(key, {}).setdefault(stage, Counter())[value] += 1
+    return found
+
+
+def _build_axes(values: Mapping[str, Iterable[str]]) -> tuple[Axis, ...]:
+    """Axes, called by the last part of the key; by the whole where that is unclear."""
+    tails = {key: key.rsplit(".", 1)[-1] for key in values}
+    often = Counter(tails.values())
+    return tuple(
+        Axis(
+            key,
+            clean_line(tails[key] if often[tails[key]] == 1 else key) or "?",
+            tuple(dict.fromkeys(found)),
+        )
+        for key, found in values.items()
+    )
+
+
+# --------------------------------------------------------------------------- summary
+class SweepSummary:
+    """The keys that vary within a stage of a plan, in the sweep's order."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._settings = {
+            job.name: read_settings(job.parameters, plan.mask) for job in plan.jobs
+        }
+        self._jobs = plan.jobs
+        sizes = Counter(job.stage for job in plan.jobs)
+        values = _count_values((j.stage, self._settings[j.name]) for j in plan.jobs)
+        axes: dict[str, Sequence[str]] = {}
+        for key, stages in values.items():
+            lacking = [s for s, each in stages.items() if each.total() < sizes[s]]
+            if lacking or any(len(each) > 1 for each in stages.values()):
+                unset = [_NO_VALUE] if lacking else []
+                axes[key] = [*itertools.chain(*stages.values()), *unset]
+        self.axes = _build_axes(axes)
+
+    def find_settings(self, job: JobSpec) -> Settings:
+        """What the job's sweep point sets."""
+        return self._settings[job.name]
+
+    def describe_job(self, job: JobSpec) -> str:
+        """`lr=1e-3 bsz=256`: what tells a job from the others of its stage."""
+        own = self._settings[job.name]
+        set_by_it = (one for one in self.axes if one.key in own)
+        return " ".join(f"{one.label}={own[one.key]}" for one in set_by_it)
+
+    def count_jobs(self) -> str:
+        """`3 lr × 3 stages + 1 = 10 jobs`: exact, and in one line."""
+        families: dict[object, list[JobSpec]] = {}
+        for place, job in enumerate(self._jobs):
+            families.setdefault(job.family or place, []).append(job)
+        alike: dict[object, list[list[JobSpec]]] = {}
+        for family in families.values():
+            shape = tuple(Counter(job.stage for job in family).items())
+            alike.setdefault(shape, []).append(family)
+        terms = [self._format_term(group) for group in alike.values()]
+        singles = terms.count("")
+        terms = [*filter(None, terms), *([str(singles)] if singles else [])]
+        total = plural(len(self._jobs), "job")
+        if len(terms) > _MOST_TERMS:
+            return f"{total} in {len(families)} families"
+        text = " + ".join(terms)
+        return total if text in (str(len(self._jobs)), total) else f"{text} = {total}"
+
+    def _format_term(self, families: Sequence[Sequence[JobSpec]]) -> str:
+        """`3 lr × 2 bsz × 3 stages` of families alike; empty for a single job."""
+        factors = self._list_factors(families) if len(families) > 1 else []
+        each = families[0]
+        stages = len({job.stage for job in each})
+        if len(each) > 1:
+            jobs = f"{len(each)} jobs each" if factors else f"{len(each)} jobs"
+            factors.append(f"{stages} stages" if stages == len(each) else jobs)
+        return " × ".join(factors)
+
+    def _list_factors(self, families: Sequence[Sequence[JobSpec]]) -> list[str]:
+        """The number of families, as the product of its keys' values if it is one."""
+        places = [
+            tuple(
+                tuple(dict.fromkeys(own[one.key] for own in each if one.key in own))
+                for one in self.axes
+            )
+            for each in ([self._settings[job.name] for job in f] for f in families)
+        ]
+        counts = [len(set(values)) for values in zip(*places, strict=True)]
+        if not len(set(places)) == len(families) == math.prod(counts):
+            return [plural(len(families), "combination")]
+        pairs = zip(counts, self.axes, strict=True)
+        return [f"{number} {one.label}" for number, one in pairs if number > 1]
+
+
+# ------------------------------------------------------------------------------ grid
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """See the module."""
+    """A row for each combination of swept values, a column a stage."""
 
-    axes: tuple[GridAxis, ...]
+    axes: tuple[Axis, ...]
     stages: tuple[str, ...]
     rows: tuple[Row, ...]
     jobs: Mapping[Cell, tuple[int, ...]]
@@ -61,7 +191,7 @@ class Grid:
         place = row[axis]
         return "-" if place == UNSET else self.axes[axis].values[place]
 
-    def described(self, row: Row) -> str:
+    def describe_row(self, row: Row) -> str:
         """`lr=1e-3 bsz=64`."""
         return " ".join(
             f"{one.label}={self.value(row, at)}"
@@ -70,123 +200,103 @@ class Grid:
         )
 
 
-def grid_of(plan: Plan) -> Grid:
+def build_grid(plan: Plan) -> Grid:
     """The grid of a plan; linear in its jobs and holes."""
-    jobs = [read_settings(job.parameters, plan.mask) for job in plan.jobs]
-    homes = [job.stage for job in plan.jobs]
-    gone = [read_settings(hole.parameters, plan.mask) for hole in plan.holes]
-    lost = [hole.stage for hole in plan.holes]
-    axes = _axes([*zip(homes, jobs, strict=True), *zip(lost, gone, strict=True)])
-    places = [{value: at for at, value in enumerate(axis.values)} for axis in axes]
-    parents = stage_parents(plan)
-    emptied_stages = {one: () for one in lost if one and one not in parents}
+    jobs, gone = (
+        [(one.stage, read_settings(one.parameters, plan.mask)) for one in some]
+        for some in (plan.jobs, plan.holes)
+    )
+    axes = _find_shared_axes([*jobs, *gone])
+    parents = find_stage_parents(plan)
+    emptied_stages = {one: () for one, _ in gone if one and one not in parents}
     stages = tuple(order_stages({**parents, **emptied_stages}))
-    cells: dict[Cell, list[int]] = {}
-    for at, (stage, own) in enumerate(zip(homes, jobs, strict=True)):
-        cells.setdefault((_row(own, axes, places), stage), []).append(at)
-    rows = dict.fromkeys(row for row, _ in cells)
     filters = tuple(dict.fromkeys((hole.filter, hole.where) for hole in plan.holes))
-    emptied = _Emptied(axes, places, rows, stages, filters)
-    for hole, own in zip(plan.holes, gone, strict=True):
-        emptied.take(hole, own)
-    holes = {cell: at for cell, at in emptied.cells.items() if cell not in cells}
+    made = _GridBuilder(axes, stages, filters)
+    for at, (stage, own) in enumerate(jobs):
+        made.add_job(at, stage, own)
+    for hole, (_, own) in zip(plan.holes, gone, strict=True):
+        made.add_hole(hole, own)
+    holes = {cell: at for cell, at in made.emptied.items() if cell not in made.cells}
     return Grid(
         axes=axes,
         stages=stages,
-        rows=tuple(sorted(rows)),
-        jobs={cell: tuple(found) for cell, found in cells.items()},
+        rows=tuple(sorted(made.rows)),
+        jobs={cell: tuple(found) for cell, found in made.cells.items()},
         holes=holes,
         filters=filters,
         counts=Counter(holes.values()),
-        more=plan.holes_more + emptied.more,
+        more=plan.holes_more + made.more,
     )
 
 
-# ---------------------------------------------------------------------------- axes
-def _axes(settings: Sequence[tuple[str, Settings]]) -> tuple[GridAxis, ...]:
+def _find_shared_axes(points: Sequence[tuple[str, Settings]]) -> tuple[Axis, ...]:
     """The keys that vary within a stage, of those that several stages have.
 
     What only one stage sets is that stage's own: it would make no rows of a grid.
+    A hole without a stage is one of every stage. Numbers are in order of size.
     """
-    seen: dict[str, dict[str, dict[str, None]]] = {}
-    stages = {stage for stage, _ in settings if stage}
-    for stage, own in settings:
-        for key, value in own.items():
-            seen.setdefault(key, {}).setdefault(stage, {})[value] = None
-    varying = [
-        key
-        for key, by_stage in seen.items()
-        if any(
-            len({**values, **by_stage.get("", {})}) > 1 for values in by_stage.values()
-        )
-        and (len(stages) < 2 or len(by_stage) > 1 or "" in by_stage)
-    ]
-    labels = label_keys(varying)
-    return tuple(
-        GridAxis(key, labels[key], _merged(seen[key].values())) for key in varying
-    )
+    several = len({stage for stage, _ in points if stage}) > 1
+    axes: dict[str, Sequence[str]] = {}
+    for key, stages in _count_values(points).items():
+        anywhere: Mapping[str, int] = stages.get("", {})
+        is_shared = not several or len(stages) > 1 or "" in stages
+        if is_shared and any(len({**own, **anywhere}) > 1 for own in stages.values()):
+            axes[key] = _sort_values(itertools.chain(*stages.values()))
+    return _build_axes(axes)
 
 
-def _merged(by_stage: Iterable[Mapping[str, None]]) -> tuple[str, ...]:
-    """Every value once: numbers by size, else in order of appearance."""
-    values = tuple(dict.fromkeys(itertools.chain.from_iterable(by_stage)))
+def _sort_values(values: Iterable[str]) -> Sequence[str]:
+    """Numbers by size, else in order of appearance."""
+    found = list(dict.fromkeys(values))
     try:
-        return tuple(sorted(values, key=float))
+        return sorted(found, key=float)
     except ValueError:
-        return values
+        return found
 
 
-def _row(
-    own: Settings, axes: Sequence[GridAxis], places: Sequence[Mapping[str, int]]
-) -> Row:
-    return tuple(
-        places[at][own[axis.key]] if axis.key in own else UNSET
-        for at, axis in enumerate(axes)
-    )
-
-
-# --------------------------------------------------------------------------- holes
-class _Emptied:
-    """The cells that filters emptied; the first filter that says so counts."""
+class _GridBuilder:
+    """Fills the cells with jobs, then with the filters that emptied them."""
 
     def __init__(
         self,
-        axes: Sequence[GridAxis],
-        places: Sequence[Mapping[str, int]],
-        rows: dict[Row, None],
+        axes: Sequence[Axis],
         stages: Sequence[str],
         filters: Sequence[tuple[str, str]],
     ) -> None:
-        self.cells: dict[Cell, int] = {}
+        self.rows: dict[Row, None] = {}
+        self.cells: dict[Cell, list[int]] = {}
+        self.emptied: dict[Cell, int] = {}
+        """The first filter that says so counts."""
         self.more = 0
         """Rows that were left out."""
-        self._axes, self._places = axes, places
-        self._rows = rows
+        self._axes = [
+            (one.key, {value: at for at, value in enumerate(one.values)})
+            for one in axes
+        ]
         self._stages = stages
         self._filters = {one: at for at, one in enumerate(filters)}
 
-    def take(self, hole: Hole, own: Settings) -> None:
-        """Note every cell that a hole stands for."""
+    def add_job(self, at: int, stage: str, own: Settings) -> None:
+        """Put the job at a place of the plan into its cell."""
+        row = tuple(
+            places[own[key]] if key in own else UNSET for key, places in self._axes
+        )
+        self.rows.setdefault(row)
+        self.cells.setdefault((row, stage), []).append(at)
+
+    def add_hole(self, hole: Hole, own: Settings) -> None:
+        """Note every cell that a hole stands for: an axis it does not name has all."""
         at = self._filters[hole.filter, hole.where]
         stages = (hole.stage,) if hole.stage else self._stages or ("",)
-        choices = self._choices(own)
+        choices = [
+            (places[own[key]],) if key in own else range(len(places))
+            for key, places in self._axes
+        ]
         self.more += max(0, math.prod(map(len, choices)) - _MOST_MADE_WHOLE)
         for row in itertools.islice(itertools.product(*choices), _MOST_MADE_WHOLE):
-            if row not in self._rows and len(self._rows) >= MOST_ROWS:
+            if row not in self.rows and len(self.rows) >= MOST_ROWS:
                 self.more += 1
                 continue
-            self._rows.setdefault(row)
+            self.rows.setdefault(row)
             for stage in stages:
-                self.cells.setdefault((row, stage), at)
-
-    def _choices(self, own: Settings) -> Sequence[Sequence[int]]:
-        """For each axis the places of the values that a combination may have.
-
-        One that it does not name has all.
-        """
-        return [
-            (self._places[at][own[axis.key]],)
-            if axis.key in own
-            else range(len(axis.values))
-            for at, axis in enumerate(self._axes)
-        ]
+                self.emptied.setdefault((row, stage), at)

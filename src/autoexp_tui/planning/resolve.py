@@ -18,7 +18,7 @@ from typing import Final
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.wording import plural
 from autoexp_tui.planning.conditions import FAULTS
-from autoexp_tui.planning.dag import spelled_ring
+from autoexp_tui.planning.dag import format_ring
 from autoexp_tui.planning.job_builder import JobMaker
 from autoexp_tui.planning.job_builder_state import Draft, Needs, Refused
 from autoexp_tui.planning.job_end import MOST_FAILED, Record
@@ -171,7 +171,7 @@ class Resolution:
     def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
         """`key`: with which the first job of the ring reads the second."""
         names = [called(self.families.points[at]) for at in ring]
-        message = f"references go in a ring: {spelled_ring(names)}"
+        message = f"references go in a ring: {format_ring(names)}"
         hint = "one of these references has to go; a value written twice will do"
         if len(ring) == 1:
             message = "refers to itself"

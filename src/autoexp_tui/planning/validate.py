@@ -17,7 +17,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.wording import plural
 from autoexp_tui.planning import estimate
-from autoexp_tui.planning.dag import rings, spelled_ring
+from autoexp_tui.planning.dag import find_rings, format_ring
 from autoexp_tui.planning.lint_rules import lint_plan
 from autoexp_tui.sweep.names import fault_of_name, spell
 from autoexp_tui.sweep.points import NOT_OVERRIDES, STAGE, plain_key
@@ -174,13 +174,13 @@ def _rings(
         if edge.mode == "waits" and edge.before in place and edge.after in place
     ]
     alike: dict[tuple[str, ...], list[list[int]]] = {}
-    for ring in rings(len(jobs), waits):
+    for ring in find_rings(len(jobs), waits):
         alike.setdefault(
             tuple(jobs[at].stage or jobs[at].name for at in ring), []
         ).append(ring)
     for ring, *others in alike.values():
         names = [jobs[at].name for at in ring]
-        message = f"jobs wait for each other in a ring: {spelled_ring(names)}"
+        message = f"jobs wait for each other in a ring: {format_ring(names)}"
         if others:
             message += f" (and {plural(len(others), 'more ring')} of these stages)"
         hint = "one of these conditions has to go: nothing could ever start"

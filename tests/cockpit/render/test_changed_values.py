@@ -14,7 +14,7 @@ from autoexp_tui.cockpit.session_model import Desk
 from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.stages import families
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.planning.grid import grid_of
+from autoexp_tui.planning.grid import build_grid
 from autoexp_tui.planning.job_details import JobPapers
 from tests.support.campaigns import campaign, plan_of
 from tests.support.scripted_handle import with_job
@@ -94,7 +94,7 @@ def test_why_tells_the_values_of_the_job_and_of_each_attempt() -> None:
 
 
 def test_the_grid_marks_the_cell_of_the_job_alone() -> None:
-    at, grid = desk(), grid_of(plan_of(BASE))
+    at, grid = desk(), build_grid(plan_of(BASE))
     shown = columns_of_grid(grid, 400, 0)
     rows = [plain(row_line(grid, row, shown, at.session, None)) for row in grid.rows]
     assert sum(row.count("*") for row in rows) == 1

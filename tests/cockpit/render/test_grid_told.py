@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.cockpit.render.grid import told_cell
-from autoexp_tui.planning.grid import grid_of
+from autoexp_tui.planning.grid import build_grid
 from tests.planning.plans import job, plan
 
 
@@ -17,6 +17,6 @@ from tests.planning.plans import job, plan
     ],
 )
 def test_what_filters_took_and_no_row_shows_is_counted(more: int, said: str) -> None:
-    grid = grid_of(plan([job("a", 0, stage="s")], holes_more=more))
+    grid = build_grid(plan([job("a", 0, stage="s")], holes_more=more))
     told = told_cell(grid, (), "t")
     assert said in "".join(span.text for span in told.lines[-1])

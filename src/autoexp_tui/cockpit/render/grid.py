@@ -176,7 +176,7 @@ def summary(grid: Grid) -> str:
 # -------------------------------------------------------------------------- the rest
 def told_cell(grid: Grid, row: Row, stage: str) -> WhyText:
     """About a cell that has no job: what emptied it, and what else was emptied."""
-    where = f"{grid.described(row)}, {stage_name(stage)}".lstrip(", ")
+    where = f"{grid.describe_row(row)}, {stage_name(stage)}".lstrip(", ")
     hole = grid.holes.get((row, stage))
     lines: list[Line] = []
     if hole is not None:
@@ -218,7 +218,7 @@ def _filter_line(grid: Grid, at: int) -> Line:
 
 def lead_of(grid: Grid, row: Row, stage: str, jobs: Sequence[JobView]) -> Line:
     """Which cell is told about, and that its first job stands for several."""
-    where = f" {grid.described(row)}".rstrip()
+    where = f" {grid.describe_row(row)}".rstrip()
     if len(jobs) == 1:
         return (Span(where, "muted"),) if where else ()
     alike = f"{plural(len(jobs), 'job')} of {stage_name(stage)} are here, the first:"

@@ -54,17 +54,17 @@ class GridScreen(AnsweringScreen):
 
     def _draw_plan(self) -> None:
         """Work the grid out for a plan that was not seen before."""
-        from autoexp_tui.planning.grid import grid_of
+        from autoexp_tui.planning.grid import build_grid
 
         plan = self.desk.session.snapshot.plan
         if plan is None or plan is self._plan or not self.is_mounted:
             return
         self._plan = plan
         if len(plan.jobs) <= MANY:
-            self.cells.take(grid_of(plan))
+            self.cells.take(build_grid(plan))
             return
         self.cells.take(None)
-        self.cockpit.background.call("grid", lambda: grid_of(plan), self._drawn)
+        self.cockpit.background.call("grid", lambda: build_grid(plan), self._drawn)
 
     def _drawn(self, result: Any, problem: BaseException | None) -> None:
         if problem is not None:
@@ -91,7 +91,7 @@ class GridScreen(AnsweringScreen):
         if grid is None or cell is None or len(self.cells.jobs()) < 2:
             return ""
         row, stage = cell
-        return f"{view.stage_name(stage)} {grid.described(row)}"
+        return f"{view.stage_name(stage)} {grid.describe_row(row)}"
 
     # --------------------------------------------------------------------- looking
     def do_move(self, how: str) -> None:

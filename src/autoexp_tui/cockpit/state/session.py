@@ -130,9 +130,9 @@ class Links:
         if self.plan is None:
             return {}
         # The first paint has no plan, and comes before whatever plans need.
-        from autoexp_tui.planning.stages import stage_parents
+        from autoexp_tui.planning.dag import find_stage_parents
 
-        return stage_parents(self.plan)
+        return find_stage_parents(self.plan)
 
     @cached_property
     def rails(self) -> Mapping[str, Rails]:
