@@ -25,8 +25,8 @@ from types import CodeType, FrameType
 from unittest.mock import patch
 
 import autoexp_tui
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.config.planning import PlanningRequest
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.commands import Kill
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.probes.log_reader import LogReader
@@ -88,7 +88,7 @@ def import_all() -> None:
 def plan_two_jobs() -> Entered:
     """Config to plan, in this process."""
     with tempfile.TemporaryDirectory() as cwd, watched() as entered:
-        answer = answered(
+        answer = answer_request(
             PlanningRequest(config_dir=str(HERE), config_ref="two_jobs", cwd=cwd)
         )
     assert not answer.errors, answer.errors

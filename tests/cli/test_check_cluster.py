@@ -10,7 +10,7 @@ from autoexp_tui.cli import plan as command
 from autoexp_tui.cli.cluster_messages import as_json, as_text
 from autoexp_tui.cli.diagnostics import guarded
 from autoexp_tui.cli.options import Options
-from autoexp_tui.config.planning import PlanningResult
+from autoexp_tui.config.planning import PlanningAnswer
 from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import ClusterFacts
@@ -77,7 +77,7 @@ def test_the_exit_code_says_whether_something_would_be_refused(
         "autoexp_tui.executors.slurm.check.check_cluster", lambda *_: answered(check)
     )
     made = plan(job("a"), executor=ExecutorSpec(class_name="SlurmClient"))
-    result = PlanningResult(plan=made)
+    result = PlanningAnswer(plan=made)
     assert command.show_check(result, Options(json=True)) == code
     assert json.loads(capsys.readouterr().out)["cluster"]["name"] == "elwe"
 
@@ -87,7 +87,7 @@ def test_a_plan_for_this_machine_has_no_cluster_to_ask(
 ) -> None:
     made = plan(job("a"), executor=ExecutorSpec(class_name="LocalClient"))
     code = guarded(
-        lambda _: command.show_check(PlanningResult(plan=made), Options()), []
+        lambda _: command.show_check(PlanningAnswer(plan=made), Options()), []
     )
     assert code == 2
     assert "slurm=generic" in capsys.readouterr().err

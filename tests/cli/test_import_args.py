@@ -10,10 +10,9 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.cli.import_args import main
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.storage.json_codec import decode_plan
 
 ONE = "def f(p):\n    p.add_argument('--lr', type=float, default=0.1)\n"
 OTHER = ONE.replace("0.1", "0.2")
@@ -146,18 +145,20 @@ monitoring: {state_dir: state}
 
 def planned(place: Path, *overrides: str) -> PlanningAnswer:
     (place / "config/exp.yaml").write_text(EXPERIMENT)
-    return answered(PlanningRequest(overrides=overrides, cwd=str(place)))
+    return answer_request(PlanningRequest(overrides=overrides, cwd=str(place)))
 
 
 def test_a_plan_takes_the_group_and_leaves_defaults_out(place: Path) -> None:
     run()
 
-    plain = decode_plan(planned(place).plan.encode()).jobs[0]
+    plain = planned(place).plan
     GlobalHydra.instance().clear()
-    changed = decode_plan(planned(place, "backend.args.lr=0.3").plan.encode()).jobs[0]
+    changed = planned(place, "backend.args.lr=0.3").plan
 
-    assert plain.command == ("py", "train.py")
-    assert changed.command == ("py", "train.py", "--lr", "0.3")
+    assert plain is not None
+    assert changed is not None
+    assert plain.jobs[0].command == ("py", "train.py")
+    assert changed.jobs[0].command == ("py", "train.py", "--lr", "0.3")
 
 
 def test_a_plan_refuses_what_the_program_does_not_know(place: Path) -> None:

@@ -14,10 +14,9 @@ from autoexp_tui.cli.init import (
     name_after,
     render_config,
 )
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.config.planning import PlanningRequest
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.storage.json_codec import decode_plan
 
 
 def test_flags_with_values_become_knobs_in_the_order_of_the_command() -> None:
@@ -124,9 +123,10 @@ def test_the_job_runs_the_very_words_of_the_command(
 ) -> None:
     assert main(["-C", str(tmp_path), "--name", "x", "--", *command]) == 0
     request = PlanningRequest(cwd=str(tmp_path), config_dir=".", config_ref="x")
-    answer = answered(request)
+    answer = answer_request(request)
     assert answer.errors == ()
-    (job,) = decode_plan(answer.plan.encode()).jobs
+    assert answer.plan is not None
+    (job,) = answer.plan.jobs
     assert [_number(word) for word in job.command] == [_number(w) for w in command]
 
 

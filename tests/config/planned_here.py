@@ -15,29 +15,29 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config import planning
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import (
+from autoexp_tui.config.planning import (
     PlanningRequest,
     decode_answer,
     decode_request,
     encode_answer,
     encode_request,
 )
+from autoexp_tui.config.planning_main import answer_request
 
 
 def plan_here(
     request: PlanningRequest, limit_seconds: float = planning.LIMIT_SECONDS
-) -> planning.PlanningResult:
+) -> planning.PlanningAnswer:
     """What a planning process would answer; nothing limits its time."""
     del limit_seconds
     told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))
-    said = encode_answer(answered(decode_request(told)))
-    return planning.result_of(decode_answer(said))
+    said = encode_answer(answer_request(decode_request(told)))
+    return decode_answer(said)
 
 
 @contextmanager
 def planning_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Whoever asks a planning process is answered here; gives Hydra's globals back."""
-    monkeypatch.setattr(planning, "plan_in_child", plan_here)
+    monkeypatch.setattr(planning, "run_planning", plan_here)
     yield
     GlobalHydra.instance().clear()

@@ -18,22 +18,19 @@ import yaml
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.actions.kinds import Log
-from autoexp_tui.config.child_planner import ChildPlanner
 from autoexp_tui.config.plan_report import report_of
 from autoexp_tui.config.planning import (
+    ChildPlanner,
+    PlanningAnswer,
     PlanningChild,
     PlanningRequest,
-    PlanningResult,
-    plan_in_child,
-)
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import (
-    PlanningAnswer,
     decode_answer,
     decode_request,
     encode_answer,
     encode_request,
+    run_planning,
 )
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -42,7 +39,7 @@ from autoexp_tui.model.errors import (
     ValidationFailed,
 )
 from autoexp_tui.model.specs import Plan, PlanFinding
-from autoexp_tui.storage.json_codec import decode_job, decode_plan, encode_plan
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.provenance import load_record, read_record
 from autoexp_tui.storage.session_dir import read_manifest
 from tests.config.config_trees import write_tree
@@ -78,13 +75,14 @@ def place(tmp_path: Path) -> Path:
 
 def asked(place: Path, *overrides: str, **words: object) -> PlanningAnswer:
     request = PlanningRequest(cwd=str(place), overrides=overrides)
-    return answered(replace(request, **words))  # type: ignore[arg-type]
+    return answer_request(replace(request, **words))  # type: ignore[arg-type]
 
 
 def planned(place: Path, *overrides: str, **words: object) -> Plan:
     answer = asked(place, *overrides, **words)
     assert answer.errors == ()
-    return decode_plan(answer.plan.encode())
+    assert answer.plan is not None
+    return answer.plan
 
 
 # --------------------------------------------------------------------- what it says
@@ -129,7 +127,7 @@ def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> 
     plan = read_manifest(Path(answer.manifest))
     record = load_record(place / "state", plan.plan_id)
 
-    assert plan == decode_plan(answer.plan.encode())
+    assert plan == answer.plan
     assert record is not None
     configs = record.of("2_then")
     assert configs is not None
@@ -167,7 +165,7 @@ def test_a_report_is_the_plan_as_the_command_writes_it(place: Path) -> None:
     plan = planned(place)
 
     assert json.loads(told.report) == report_of(plan)
-    assert told.plan == ""
+    assert told.plan is None
 
 
 def test_points_stop_after_the_expansion(place: Path) -> None:
@@ -229,7 +227,7 @@ def test_findings_are_in_the_answer(
     answer = asked(place, *overrides)
 
     assert answer.failed == failed
-    assert answer.plan == ""
+    assert answer.plan is None
     found = [(one.where, one.message.partition(" (")[0]) for one in answer.errors]
     assert (where, message) in found
 
@@ -262,7 +260,7 @@ def test_each_kind_of_failure_has_its_exit_code(
     failed: str, error: type[AutoexpError], exit_code: int
 ) -> None:
     problem = Problem("is wrong", where="here", hint="mend it")
-    result = PlanningResult(errors=(problem,), failed=failed)  # type: ignore[arg-type]
+    result = PlanningAnswer(errors=(problem,), failed=failed)  # type: ignore[arg-type]
     with pytest.raises(error, match=r"(?s)here.*is wrong.*mend it") as caught:
         result.raise_errors()
 
@@ -294,7 +292,7 @@ def test_the_child_answers_and_a_users_print_does_no_harm(place: Path) -> None:
                 return ["run", str(config["lr"])]
         """)
     )
-    result = plan_in_child(
+    result = run_planning(
         PlanningRequest(cwd=str(place), overrides=("backend.class_name=mine:Backend",))
     )
     result.raise_errors()
@@ -314,7 +312,7 @@ def test_a_backend_of_the_user_s_that_fails_is_an_error_with_its_line(
     request = PlanningRequest(
         cwd=str(place), overrides=("backend.class_name=mine:Backend",), state_dir="s"
     )
-    errors = plan_in_child(request).errors
+    errors = run_planning(request).errors
 
     assert {error.where for error in errors} == {"backend.class_name"}
     assert {error.hint for error in errors} == {f"raised at {place}/mine.py:2"}
@@ -334,7 +332,7 @@ def test_a_crash_leaves_its_traceback_in_a_file_and_one_line(place: Path) -> Non
     with pytest.raises(
         AutoexpError, match="planning crashed: KeyboardInterrupt: boom"
     ) as c:
-        plan_in_child(request)
+        run_planning(request)
     log = Path(c.value.hint.rpartition(" ")[2])
 
     assert log.parent == place / "s" / "crashes"
@@ -387,7 +385,7 @@ def test_a_file_called_like_a_module_of_ours_does_no_harm(place: Path) -> None:
     for name in ("yaml.py", "hydra.py", "json.py"):
         (place / name).write_text("raise ImportError('the wrong module')\n")
 
-    assert plan_in_child(PlanningRequest(cwd=str(place), want="points")).points
+    assert run_planning(PlanningRequest(cwd=str(place), want="points")).points
 
 
 def test_the_child_has_a_process_group_of_its_own(place: Path) -> None:
@@ -414,12 +412,13 @@ def test_a_job_made_again_is_the_job_that_was(place: Path) -> None:
     answer = again(place, plan)
 
     assert answer.errors == ()
-    assert decode_job(answer.job.encode()) == plan.jobs[3]
+    assert answer.job == plan.jobs[3]
 
 
 def test_further_overrides_change_the_command_and_no_name(place: Path) -> None:
     plan = planned(place)
-    job = decode_job(again(place, plan, "lr=5").job.encode())
+    job = again(place, plan, "lr=5").job
+    assert job is not None
 
     assert job.command == ("./train", "5", "{{x}}")
     assert job.name == "2_then"

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
-from autoexp_tui.config.child_planner import ChildPlanner
 from autoexp_tui.config.planning import (
+    ChildPlanner,
     PlanningRequest,
-    plan_in_child,
+    run_planning,
 )
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.errors import UsageError, ValidationFailed
@@ -64,7 +64,7 @@ def base(place: Path) -> Plan:
     request = PlanningRequest(
         config_ref="train", cwd=str(place), keep=True, state_dir="state", now=5.0
     )
-    result = plan_in_child(request)
+    result = run_planning(request)
     result.raise_errors()
     assert result.plan is not None
     return result.plan

@@ -28,13 +28,11 @@ from autoexp_tui.conditions.kinds import (
     MetadataIs,
     Not,
 )
-from autoexp_tui.config.planning import PlanningRequest, plan_in_child
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import PlanningAnswer
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest, run_planning
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.storage.json_codec import decode_plan
 
 SMALL = (
     "train_iters=40",
@@ -59,13 +57,14 @@ def own_hydra() -> Iterator[None]:
 @cache
 def asked(ref: str, *overrides: str) -> PlanningAnswer:
     request = PlanningRequest(config_ref=ref, overrides=overrides, cwd=PLACE)
-    return answered(replace(request, config_dir=str(shipped("config"))))
+    return answer_request(replace(request, config_dir=str(shipped("config"))))
 
 
 def planned(ref: str, *overrides: str) -> Plan:
     answer = asked(ref, *overrides)
     assert answer.errors == ()
-    return decode_plan(answer.plan.encode())
+    assert answer.plan is not None
+    return answer.plan
 
 
 def job(plan: Plan, name: str) -> JobSpec:
@@ -260,7 +259,7 @@ def test_each_backend_template_makes_its_command(
 
 
 def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> None:
-    result = plan_in_child(
+    result = run_planning(
         PlanningRequest(
             cwd=str(tmp_path),
             config_dir=str(shipped("config")),

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import PlanningAnswer, PlanningRequest
+from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.storage.json_codec import decode_plan
 
 EXPERIMENT = """\
 defaults:
@@ -51,13 +50,14 @@ def asked(place: Path, *overrides: str) -> PlanningAnswer:
         overrides=("backend.script=/m/pretrain_gpt.py", *overrides),
         cwd=str(place),
     )
-    return answered(request)
+    return answer_request(request)
 
 
 def jobs(place: Path, *overrides: str) -> tuple[JobSpec, ...]:
     answer = asked(place, *overrides)
     assert answer.errors == ()
-    return decode_plan(answer.plan.encode()).jobs
+    assert answer.plan is not None
+    return answer.plan.jobs
 
 
 def words_after(job: JobSpec, flag: str) -> str:

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.config.planning_main import answered
-from autoexp_tui.config.planning_messages import PlanningRequest
+from autoexp_tui.config.planning import PlanningRequest
+from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.storage.json_codec import decode_plan
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 STAGES = {
@@ -58,9 +57,10 @@ def own_hydra() -> Iterator[None]:
 def planned(example: str) -> Plan:
     """The plan of an example; nothing is written."""
     request = PlanningRequest(config_ref=f"experiments/{example}", cwd="/some/where")
-    answer = answered(request)
+    answer = answer_request(request)
     assert answer.errors == ()
-    return decode_plan(answer.plan.encode())
+    assert answer.plan is not None
+    return answer.plan
 
 
 @pytest.mark.parametrize("example", STAGES)

@@ -23,7 +23,7 @@ from autoexp_tui.cli.executors import (
     offer_of,
     require_executor,
 )
-from autoexp_tui.config.child_planner import ChildPlanner
+from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.loop import Engine, Parts

@@ -38,7 +38,7 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
     Raises:
         AutoexpError: it cannot be read, composed or validated.
     """
-    from autoexp_tui.config.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.config.planning import PlanningRequest, run_planning
     from autoexp_tui.storage.session_dir import read_manifest
 
     if options.manifest:
@@ -54,7 +54,7 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
         keep=True,
         now=time.time(),
     )
-    result = plan_in_child(request)
+    result = run_planning(request)
     result.raise_errors()
     if result.plan is None:
         raise UsageError("planning gave no plan", hint="This is a bug.")

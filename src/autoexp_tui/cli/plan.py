@@ -15,7 +15,7 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.config.planning import PlanningResult
+    from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.model.done import DoneReport
     from autoexp_tui.model.specs import Plan, PlanFinding
 
@@ -90,12 +90,12 @@ def _check(args: argparse.Namespace) -> None:
 
 def plan(
     options: Options, *, points: bool = False, sweep: str = "", report: bool = False
-) -> PlanningResult:
+) -> PlanningAnswer:
     """Ask the planning process, or read what is planned; findings are in the result.
 
     With `report`, a process that plans gives the plan as this command writes it.
     """
-    from autoexp_tui.config.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.config.planning import PlanningRequest, run_planning
 
     if options.manifest or options.session:
         return _finished(options, points=points)
@@ -110,16 +110,16 @@ def plan(
         report=report,
         now=time.time(),
     )
-    return plan_in_child(request)
+    return run_planning(request)
 
 
-def _finished(options: Options, *, points: bool) -> PlanningResult:
+def _finished(options: Options, *, points: bool) -> PlanningAnswer:
     """The plan of a manifest or a session, validated once more."""
     from dataclasses import replace
     from pathlib import Path
 
     from autoexp_tui.cli.open import refuse_overrides, session_of
-    from autoexp_tui.config.planning import PlanningResult
+    from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.planning.validate import validate_execution_plan
     from autoexp_tui.storage.session_dir import read_manifest
 
@@ -133,18 +133,18 @@ def _finished(options: Options, *, points: bool) -> PlanningResult:
     path = options.manifest or str(session_of(options).plan)
     plan = read_manifest(Path(path))
     errors = validate_execution_plan(plan).errors
-    result = PlanningResult(plan=plan, errors=errors, warnings=plan.warnings)
+    result = PlanningAnswer(plan=plan, errors=errors, warnings=plan.warnings)
     return replace(result, manifest=path, failed="plan" if errors else "")
 
 
-def _show_points(result: PlanningResult) -> int:
+def _show_points(result: PlanningAnswer) -> int:
     """Print the expanded points as JSON."""
     result.raise_errors()
     print_json({"points": list(result.points)})
     return ExitCode.OK
 
 
-def _show_plan(result: PlanningResult, options: Options) -> int:
+def _show_plan(result: PlanningAnswer, options: Options) -> int:
     """Print the plan as JSON, or as text with its findings."""
     if result.failed in ("config", "environment"):
         result.raise_errors()
@@ -179,7 +179,7 @@ def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
         yield from since_lines(plan)
 
 
-def _show_difference(result: PlanningResult, other: str, options: Options) -> int:
+def _show_difference(result: PlanningAnswer, other: str, options: Options) -> int:
     """How the plan differs from `other`; what is wrong with it comes first."""
     from autoexp_tui.cli.plan_diff import show_diff
 
@@ -189,7 +189,7 @@ def _show_difference(result: PlanningResult, other: str, options: Options) -> in
     return ExitCode.OK
 
 
-def show_check(result: PlanningResult, options: Options) -> int:
+def show_check(result: PlanningAnswer, options: Options) -> int:
     """The plan, and what its cluster says of it: 0, or 3 when it would refuse a job.
 
     Raises:
@@ -229,7 +229,7 @@ def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
         say(f"... and {plural(len(warnings) - MOST_TOLD, 'warning')} more")
 
 
-def _to_json(result: PlanningResult) -> dict[str, object]:
+def _to_json(result: PlanningAnswer) -> dict[str, object]:
     """The whole answer in the documented shape."""
     if result.plan is not None:
         from autoexp_tui.config.plan_report import report_of

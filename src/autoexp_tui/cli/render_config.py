@@ -19,7 +19,7 @@ def main(argv: Sequence[str]) -> int:
     made.add_argument("--unmask", action="store_true", help="show secrets as they are")
     args = parse(made, argv)
     options = common(args)
-    from autoexp_tui.config.planning import PlanningRequest, plan_in_child
+    from autoexp_tui.config.planning import PlanningRequest, run_planning
     from autoexp_tui.model.masking import mask_rules, mask_values
 
     request = PlanningRequest(
@@ -31,7 +31,7 @@ def main(argv: Sequence[str]) -> int:
         job=args.job,
         now=time.time(),
     )
-    result = plan_in_child(request)
+    result = run_planning(request)
     result.raise_errors()
     config = dict(result.config or {})
     if not args.unmask:

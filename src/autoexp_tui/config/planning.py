@@ -1,12 +1,13 @@
-"""Planning in a process of its own.
+"""Planning in a process of its own: what is asked of it, and what it answers.
 
 The child owns Hydra's globals and the user's own classes; this side may kill it at any
-moment and imports neither. A child that crashes is a bug: its traceback goes to a file,
-the person gets one line that names it.
+moment and imports neither, nor pydantic: it runs in the cockpit's process. A child that
+crashes is a bug: its traceback goes to a file, the person gets one line that names it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -14,19 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from autoexp_tui.config.planning_messages import (
-    PlanningAnswer,
-    PlanningRequest,
-    Stage,
-    decode_answer,
-    encode_request,
-)
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -36,32 +30,78 @@ from autoexp_tui.model.errors import (
 )
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
+from autoexp_tui.planning.further import as_further
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.storage.crash_log import write_crash_log
 
-__all__ = [
-    "PlanningChild",
-    "PlanningRequest",
-    "PlanningResult",
-    "plan_in_child",
-    "result_of",
-]
+if TYPE_CHECKING:
+    from autoexp_tui.engine.ports import FurtherPlan
 
 LIMIT_SECONDS: Final = 600.0
+_AGAIN_SECONDS: Final = 120.0
+"""For what a running session asks."""
 _MODULE: Final = "autoexp_tui.config.planning_process"
 _FRAME: Final = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _TAIL: Final = 64 * 1024
 """Bytes of a crashed child's words that are kept."""
 
+Want: TypeAlias = Literal["plan", "points", "config", "job"]
+"""`plan`: everything; `points`: the expanded sweep; `config`: the composed primary
+config, or one job's; `job`: one job of a plan with further overrides."""
+
+KnownJob: TypeAlias = tuple[str, str, str]
+"""A job's name, its output directory and its log directory."""
+
+Stage: TypeAlias = Literal["", "config", "plan", "environment"]
+"""Where it failed: the command line or primary config (exit 2), validation (exit 3),
+or the machine (exit 5)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanningResult:
+class PlanningRequest:
+    """One question to the planning process."""
+
+    want: Want = "plan"
+    config_ref: str = "exp"
+    config_dir: str = ""
+    """As `-C` says; empty: ./config if it exists, else the shipped one."""
+    overrides: tuple[str, ...] = ()
+    cwd: str = ""
+    """Where relative paths start and commands run; empty: the current directory."""
+    state_dir: str = ""
+    """Flag or variable; empty: what the config says."""
+    sweep_file: str = ""
+    """For `points`: expand this file's sweep, without any other config."""
+    keep: bool = False
+    """Write the manifest, and the record of provenance beside it."""
+    report: bool = False
+    """Answer with the plan as `autoexp-plan --json` writes it, not with the plan."""
+    known: tuple[KnownJob, ...] = ()
+    """Jobs of the session that the plan is to join."""
+    search_dirs: tuple[str, ...] = ()
+    """Where config groups are looked for beside the primary config's directory."""
+    now: float = 0.0
+    """UTC; becomes the plan's `created_at`, and what `${now:...}` shows."""
+    job: str = ""
+    """For `config` and `job`: which; for `config`, empty means the primary config."""
+    manifest: str = ""
+    """For `job`: the file that holds the plan."""
+    further: tuple[str, ...] = ()
+    """For `job`: overrides after the job's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningAnswer:
     """What came of planning; with errors there is no plan to submit."""
 
     plan: Plan | None = None
+    plan_json: str = ""
+    """Of the planning process alone: how the plan travels; the same for `job_json`."""
     report: str = ""
-    """The plan as `autoexp-plan --json` writes it, where that was asked for."""
+    """The plan as `autoexp-plan --json` writes it; where that is asked for, there is no
+    `plan`."""
     job: JobSpec | None = None
+    job_json: str = ""
     points: tuple[Mapping[str, object], ...] = ()
     config: Mapping[str, object] | None = None
     errors: tuple[Problem, ...] = ()
@@ -73,6 +113,7 @@ class PlanningResult:
     manifest: str = ""
     """The manifest's file, when one was asked for and there were no errors."""
     composed: int = 0
+    """How often Hydra composed."""
 
     def raise_errors(self) -> None:
         """Raise the errors as the exception whose exit code they have.
@@ -84,41 +125,100 @@ class PlanningResult:
         """
         if not self.errors:
             return
-        if self.failed == "config" and len(self.errors) == 1:
-            only = self.errors[0]
-            where = " ".join(part for part in (only.job, only.where) if part)
-            raise UsageError(only.message, where, only.hint)
+        first, count = self.errors[0], len(self.errors)
+        if self.failed == "config" and count == 1:
+            where = " ".join(part for part in (first.job, first.where) if part)
+            raise UsageError(first.message, where, first.hint)
         if self.failed == "config":
-            raise UsageError(listed("the config does not compose", self.errors))
+            raise UsageError(_list_problems("the config does not compose", self.errors))
         if self.failed == "environment":
-            first = self.errors[0]
             raise EnvironmentFailed(first.message, first.where, first.hint)
-        count = len(self.errors)
         head = f"the plan has {count} error{'s' if count > 1 else ''}"
         raise ValidationFailed(head, problems=self.errors)
 
 
+# -------------------------------------------------------------------- their JSON
+def encode_request(request: PlanningRequest) -> bytes:
+    """A request as JSON."""
+    return json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
+
+
+def decode_request(data: bytes) -> PlanningRequest:
+    """The request of `encode_request`."""
+    tree: dict[str, Any] = json.loads(data)
+    for key in ("overrides", "further", "search_dirs"):
+        tree[key] = tuple(tree[key])
+    tree["known"] = tuple(tuple(job) for job in tree["known"])
+    return PlanningRequest(**tree)
+
+
+def encode_answer(answer: PlanningAnswer) -> bytes:
+    """An answer as JSON; values that JSON has no word for become their text."""
+    tree = asdict(replace(answer, plan=None, job=None))
+    return json.dumps(tree, default=str).encode("utf-8", "surrogatepass")
+
+
+def decode_answer(data: bytes) -> PlanningAnswer:
+    """The answer of `encode_answer`.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is none.
+    """
+    tree = json.loads(data)
+    if not isinstance(tree, dict):
+        raise TypeError("not a mapping")
+    tree["errors"] = tuple(
+        Problem(**{**one, "others": tuple(one["others"])}) for one in tree["errors"]
+    )
+    tree["warnings"] = tuple(PlanFinding(**one) for one in tree["warnings"])
+    for key in ("points", "holes"):
+        tree[key] = tuple(tree[key])
+    plan, job = tree.pop("plan_json"), tree.pop("job_json")
+    if plan or job:
+        # Their codec takes 0.2 s of imports; not every answer has a plan.
+        from autoexp_tui.storage.json_codec import decode_job, decode_plan
+
+        tree["plan"] = decode_plan(plan.encode()) if plan else None
+        tree["job"] = decode_job(job.encode()) if job else None
+    return PlanningAnswer(**tree)
+
+
+def list_findings(problems: Iterable[Problem]) -> tuple[PlanFinding, ...]:
+    """Problems that are no errors, as a plan keeps them."""
+    return tuple(
+        PlanFinding(
+            message=p.message, where=p.where, job=p.job, hint=p.hint, place=p.place
+        )
+        for p in problems
+    )
+
+
+def _list_problems(head: str, problems: Iterable[Problem]) -> str:
+    """Problems as a text: a line for the head, and one for each."""
+    return "\n".join([head, *(f"  - {problem}" for problem in problems)])
+
+
+# ------------------------------------------------------------------- the process
 class PlanningChild:
     """One running planning process."""
 
     def __init__(self, request: PlanningRequest) -> None:
         self._request = replace(request, cwd=request.cwd or os.getcwd())
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives with the child
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - lives with the child
         self._process = subprocess.Popen(
-            _command(),
+            # -P: a file of the user's that is called like one of our modules must
+            # not be one.
+            [sys.executable, "-P", "-m", _MODULE],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             cwd=self._request.cwd,
             start_new_session=True,
         )
-
-    @property
-    def pid(self) -> int:
+        self.pid = self._process.pid
         """Of the process, and of its group."""
-        return self._process.pid
 
-    def wait(self, limit_seconds: float = LIMIT_SECONDS) -> PlanningResult:
+    def wait(self, limit_seconds: float = LIMIT_SECONDS) -> PlanningAnswer:
         """Ask, wait for the answer, and close.
 
         Raises:
@@ -128,7 +228,7 @@ class PlanningChild:
         question = encode_request(self._request)
         try:
             data, _ = self._process.communicate(question, timeout=limit_seconds)
-            return self._result(data)
+            return self._read_answer(data)
         except subprocess.TimeoutExpired:
             raise EnvironmentFailed(
                 f"planning took longer than {limit_seconds:.0f} s and was stopped",
@@ -140,19 +240,19 @@ class PlanningChild:
     def kill(self) -> None:
         """End it at once, with whatever it started; from any thread."""
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
         """End it if it still runs, and let go of its files."""
         if self._process.poll() is None:
             self.kill()
             self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._said):
+        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
             if pipe is not None:
                 with suppress(BrokenPipeError):
                     pipe.close()
 
-    def _result(self, data: bytes) -> PlanningResult:
+    def _read_answer(self, data: bytes) -> PlanningAnswer:
         code = self._process.returncode
         if code == -signal.SIGKILL:
             raise EnvironmentFailed(
@@ -160,40 +260,37 @@ class PlanningChild:
                 hint="if you did not stop it, the machine may be out of memory",
             )
         if code != 0:
-            raise self._crashed(f"exit status {code}")
+            raise self._explain_crash(f"exit status {code}")
         try:
-            return result_of(decode_answer(data))
+            return decode_answer(data)
         except (ValueError, TypeError, KeyError) as error:
-            raise self._crashed(str(error)) from error
+            raise self._explain_crash(str(error)) from error
 
-    def _crashed(self, reason: str) -> AutoexpError:
-        said = self._words()
-        last = said.strip().splitlines()[-1:] or [reason]
-        place = _users_place(said, self._request.cwd)
+    def _explain_crash(self, reason: str) -> AutoexpError:
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - _TAIL))
+        output = self._stderr.read().decode("utf-8", "replace")
+        last = output.strip().splitlines()[-1:] or [reason]
+        place = _find_users_place(output, self._request.cwd)
         whose = "" if place else "This is a bug. "
         return AutoexpError(
             f"planning crashed: {last[0]}",
             where=place,
-            hint=f"{whose}The traceback is in {self._log(said)}",
+            hint=f"{whose}The traceback is in {self._write_log(output)}",
         )
 
-    def _words(self) -> str:
-        size = self._said.seek(0, os.SEEK_END)
-        self._said.seek(max(0, size - _TAIL))
-        return self._said.read().decode("utf-8", "replace")
-
-    def _log(self, said: str) -> Path:
-        """The words in a file that stays: below the state dir, else a temporary one."""
+    def _write_log(self, output: str) -> Path:
+        """Keep the output in a file: below the state dir, else a temporary one."""
         wanted = Path(self._request.cwd, self._request.state_dir or DEFAULT_STATE_DIR)
-        name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{self._process.pid}.log"
-        text = mask_text(f"{self._request}\n\n{said}")
+        name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{self.pid}.log"
+        text = mask_text(f"{self._request}\n\n{output}")
         return write_crash_log(text, name, wanted / "crashes")
 
 
-def plan_in_child(
+def run_planning(
     request: PlanningRequest, limit_seconds: float = LIMIT_SECONDS
-) -> PlanningResult:
-    """Answer one request in a process of its own; findings are in the result.
+) -> PlanningAnswer:
+    """Answer one request in a process of its own; findings are in the answer.
 
     Raises:
         EnvironmentFailed: it took too long or was killed.
@@ -202,50 +299,117 @@ def plan_in_child(
     return PlanningChild(request).wait(limit_seconds)
 
 
-def _command() -> list[str]:
-    # -P: a file of the user's that is called like one of our modules must not be one.
-    return [sys.executable, "-P", "-m", _MODULE]
-
-
-def _users_place(said: str, cwd: str) -> str:
+def _find_users_place(output: str, cwd: str) -> str:
     """file:line of the traceback's end when that lies in the user's own code."""
-    frames = _FRAME.findall(said)
+    frames = _FRAME.findall(output)
     if not frames:
         return ""
     path, line = frames[-1]
-    installed = "/site-packages/" in path or "/autoexp_tui/" in path
-    ours = installed or not path.startswith(f"{cwd}/")
-    return "" if ours else f"{path}:{line}"
+    is_installed = "/site-packages/" in path or "/autoexp_tui/" in path
+    is_ours = is_installed or not path.startswith(f"{cwd}/")
+    return "" if is_ours else f"{path}:{line}"
 
 
-def result_of(answer: PlanningAnswer) -> PlanningResult:
-    """What a planning process answered, for those who asked."""
-    plan, job = _decoded(answer) if answer.plan or answer.job else (None, None)
-    return PlanningResult(
-        plan=plan,
-        job=job,
-        report=answer.report,
-        points=answer.points,
-        config=answer.config,
-        errors=answer.errors,
-        warnings=answer.warnings,
-        holes=answer.holes,
-        holes_more=answer.holes_more,
-        failed=answer.failed,
-        manifest=answer.manifest,
-        composed=answer.composed,
-    )
+# ---------------------------------------------------------- for a running session
+class ChildPlanner:
+    """`engine.ports.Planner`: plans for a running session, in a planning process."""
+
+    def __init__(
+        self, limit_seconds: float = _AGAIN_SECONDS, state_dir: str = ""
+    ) -> None:
+        """`state_dir`: where what joins a session is kept; empty: as configs say."""
+        self._limit_seconds = limit_seconds
+        self._state_dir = state_dir
+
+    def plan(self, asked: FurtherPlan) -> Plan:
+        """The plan of another config, for the session that has `asked.known`.
+
+        Raises:
+            ValidationFailed: it has errors.
+            UsageError: its config does not compose.
+            EnvironmentFailed: planning took too long or was killed.
+            AutoexpError: planning crashed.
+        """
+        base = asked.base
+        ref, place, search = asked.config_ref, base.config_dir, base.search_dirs
+        if asked.config_path:
+            path = Path(asked.config_path).expanduser()
+            ref, place = path.stem, str(path.parent)
+            search = (*((base.config_dir,) if base.config_dir else ()), *search)
+        answer = self._run(
+            base,
+            config_ref=ref,
+            config_dir=place,
+            search_dirs=search,
+            overrides=asked.overrides,
+            known=asked.known,
+            now=asked.now,
+        )
+        answer.raise_errors()
+        if answer.plan is None:
+            raise UsageError("planning gave no plan", hint="This is a bug.")
+        return as_further(
+            answer.plan,
+            family=asked.family,
+            families=asked.families,
+            stage=asked.stage if asked.config_path else "",
+        )
+
+    def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
+        """The job with further overrides; its name, directories and waits stay.
+
+        Raises:
+            UsageError: there is no such job, or an override does not compose.
+            EnvironmentFailed: planning took too long or was killed.
+            AutoexpError: planning crashed.
+        """
+        if not plan.config_ref:
+            raise UsageError(
+                "it has no config that overrides could change",
+                where=job,
+                hint="a rule made it of a command; R without overrides runs it again",
+            )
+        from autoexp_tui.storage.json_codec import encode_plan
+
+        with tempfile.NamedTemporaryFile(prefix="plan-", suffix=".json") as held:
+            held.write(encode_plan(plan))
+            held.flush()
+            answer = self._run(
+                plan,
+                want="job",
+                now=plan.created_at,
+                config_ref=plan.config_ref,
+                config_dir=plan.config_dir,
+                search_dirs=plan.search_dirs,
+                overrides=plan.overrides,
+                manifest=held.name,
+                job=job,
+                further=tuple(overrides),
+            )
+        if answer.job is None:
+            head = f"{job} cannot be made anew"
+            raise UsageError(_list_problems(head, answer.errors))
+        return answer.job
+
+    def _run(self, plan: Plan, **question: Any) -> PlanningAnswer:
+        request = PlanningRequest(
+            cwd=_find_cwd(plan), state_dir=self._state_dir, keep=True, **question
+        )
+        return run_planning(request, self._limit_seconds)
 
 
-def _decoded(answer: PlanningAnswer) -> tuple[Plan | None, JobSpec | None]:
-    # Reading plans takes 0.2 s of imports that an answer without one does not need.
-    from autoexp_tui.storage.json_codec import decode_job, decode_plan
+def _find_cwd(plan: Plan) -> str:
+    """Where the plan was made; manifests of old do not say, but their jobs may.
 
-    plan = decode_plan(answer.plan.encode()) if answer.plan else None
-    job = decode_job(answer.job.encode()) if answer.job else None
-    return plan, job
-
-
-def listed(head: str, problems: Sequence[Problem]) -> str:
-    """Problems as a text: a line for the head, and one for each."""
-    return "\n".join([head, *(f"  - {problem}" for problem in problems)])
+    Raises:
+        UsageError: the directory is gone.
+    """
+    if not plan.cwd:
+        return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
+    if not Path(plan.cwd).is_dir():
+        raise UsageError(
+            "the directory in which the plan was made is not there",
+            where=plan.cwd,
+            hint="overrides compose from there: bring it back, or make a new plan",
+        )
+    return plan.cwd

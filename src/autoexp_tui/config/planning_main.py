@@ -27,14 +27,14 @@ from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.output_checks import OutputFindings, check_output_places
 from autoexp_tui.config.plan_report import report_of
-from autoexp_tui.config.planning_messages import (
+from autoexp_tui.config.planning import (
     PlanningAnswer,
     PlanningRequest,
     Stage,
     Want,
     decode_request,
     encode_answer,
-    findings,
+    list_findings,
 )
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import (
@@ -84,72 +84,13 @@ _UNKNOWN: Final[Origins] = {}
 
 def main() -> None:
     """Answer the one request on stdin."""
-    answer_to = _private_stdout()
+    answer_to = os.dup(1)
+    os.dup2(2, 1)  # whatever else is printed goes to stderr
     threading.Thread(target=_end_unheard, args=(answer_to,), daemon=True).start()
     request = decode_request(sys.stdin.buffer.read())
-    data = encode_answer(answered(request))
+    data = encode_answer(answer_request(request))
     with os.fdopen(answer_to, "wb") as out:
         out.write(data)
-
-
-def answered(request: PlanningRequest) -> PlanningAnswer:
-    """The answer to a request; what is wrong with the config is in it."""
-    failed: Stage
-    try:
-        return _WANTED[request.want](request)
-    except CannotCompose as error:
-        found, failed = error.problems, "config"
-    except (SpecRefused, SweepRefused, ValidationFailed) as error:
-        found, failed = error.problems, "plan"
-    except UsageError as error:
-        found, failed = (_problem(error),), "config"
-    except EnvironmentFailed as error:
-        found, failed = (_problem(error),), "environment"
-    return PlanningAnswer(errors=_Finder(request).placed(found), failed=failed)
-
-
-class _Finder:
-    """Finds the file and the line where the key of a finding stands."""
-
-    def __init__(self, request: PlanningRequest, origins: Origins = _UNKNOWN) -> None:
-        self._request = request
-        self._origins = origins
-
-    def placed(self, problems: Iterable[Problem]) -> tuple[Problem, ...]:
-        """The findings, each with its place."""
-        found = tuple(problems)
-        if not found or self._request.sweep_file or self._places is None:
-            return found
-        placed = self._places.add_places(found, self._origins)
-        return tuple(replace(one, others=()) for one in placed)
-
-    def check_hydra(self) -> Sequence[tuple[Problem, bool]]:
-        """Findings of Hydra's own settings; whether each is an error."""
-        if self._places is None:
-            return ()
-        found = check_hydra_settings(self._places.files, self._request.overrides)
-        return tuple(found)
-
-    @cached_property
-    def _places(self) -> KeyPlaces | None:
-        request = self._request
-        try:
-            root = config_dir(request.config_dir or None, _cwd(request))
-            roots = config_roots(root)
-        except AutoexpError:
-            return None
-        return KeyPlaces(roots, request.config_ref, request.overrides)
-
-
-def _problem(error: AutoexpError) -> Problem:
-    return Problem(error.problem, where=error.where, hint=error.hint)
-
-
-def _private_stdout() -> int:
-    """A descriptor for the answer alone; whatever else is printed goes to stderr."""
-    private = os.dup(1)
-    os.dup2(2, 1)
-    return private
 
 
 def _end_unheard(answer_to: int) -> None:
@@ -165,80 +106,150 @@ def _end_unheard(answer_to: int) -> None:
         os._exit(1)
 
 
-def _composer(request: PlanningRequest) -> HydraComposer:
-    return HydraComposer(
-        request.config_ref,
-        config_dir(request.config_dir or None, _cwd(request)),
-        request.overrides,
-        cwd=str(_cwd(request)),
-        now=request.now or None,
-        search_dirs=request.search_dirs,
-    )
+def answer_request(request: PlanningRequest) -> PlanningAnswer:
+    """The answer to a request; what is wrong with the config is in it."""
+    planning = _Planning(request)
+    failed: Stage
+    try:
+        return _WANTED[request.want](planning)
+    except CannotCompose as error:
+        found, failed = error.problems, "config"
+    except (SpecRefused, SweepRefused, ValidationFailed) as error:
+        found, failed = error.problems, "plan"
+    except (UsageError, EnvironmentFailed) as error:
+        found = (Problem(error.problem, where=error.where, hint=error.hint),)
+        failed = "config" if isinstance(error, UsageError) else "environment"
+    return PlanningAnswer(errors=planning.add_places(found), failed=failed)
 
 
-def _parser(
-    request: PlanningRequest, composer: HydraComposer, state_dir: str = ""
-) -> HouseParser:
-    return HouseParser(
-        str(_cwd(request)),
-        state_dir=state_dir or str(_state_dir(request, composer)),
-        config_dirs=(*request.search_dirs, *map(str, composer.roots)),
-    )
+class _Planning:
+    """What one request is answered with, each made when it is first needed."""
 
+    def __init__(self, request: PlanningRequest) -> None:
+        self.request = request
+        self.cwd = Path(request.cwd or os.getcwd())
+        self.configs = RecordBuilder()
 
-def _state_dir(request: PlanningRequest, composer: HydraComposer) -> Path:
-    configured = ""
-    base = composer.base()
-    if base.has("monitoring.state_dir"):
-        configured = str(base.select("monitoring.state_dir"))
-    return state_dir(request.state_dir or None, configured, _cwd(request))
+    @cached_property
+    def composer(self) -> HydraComposer:
+        request = self.request
+        return HydraComposer(
+            request.config_ref,
+            config_dir(request.config_dir or None, self.cwd),
+            request.overrides,
+            cwd=str(self.cwd),
+            now=request.now or None,
+            search_dirs=request.search_dirs,
+        )
 
+    @cached_property
+    def state_dir(self) -> Path:
+        configured = ""
+        base = self.composer.base()
+        if base.has("monitoring.state_dir"):
+            configured = str(base.select("monitoring.state_dir"))
+        return state_dir(self.request.state_dir or None, configured, self.cwd)
 
-def _cwd(request: PlanningRequest) -> Path:
-    return Path(request.cwd or os.getcwd())
+    def make_parser(self, state_dir: str = "") -> HouseParser:
+        """The parser of specs; `state_dir`: of the session, where it is known."""
+        roots = map(str, self.composer.roots)
+        return HouseParser(
+            str(self.cwd),
+            state_dir=state_dir or str(self.state_dir),
+            config_dirs=(*self.request.search_dirs, *roots),
+        )
+
+    def build(
+        self,
+        record: Callable[[int, ConfigView, Mapping[str, object]], None] | None,
+    ) -> PlanOutcome:
+        """The plan, or what is wrong with it; `record` is told each job's config."""
+        request, composer = self.request, self.composer
+        source = PlanSource(
+            config_ref=composer.config_ref,
+            config_dir=str(composer.config_dir),
+            overrides=request.overrides,
+            state_dir=str(self.state_dir),
+            cwd=str(self.cwd),
+            created_at=request.now,
+            known=request.known,
+            search_dirs=request.search_dirs,
+        )
+        return plan_outcome(
+            source, composer=composer, parser=self.make_parser(), record=record
+        )
+
+    # ---------------------------------------------------------- places of findings
+    def add_places(
+        self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
+    ) -> tuple[Problem, ...]:
+        """The findings, each with the file and the line where its key stands."""
+        found = tuple(problems)
+        if not found or self.request.sweep_file or self.places is None:
+            return found
+        placed = self.places.add_places(found, origins)
+        return tuple(replace(one, others=()) for one in placed)
+
+    @cached_property
+    def places(self) -> KeyPlaces | None:
+        """None: nobody knows where configs are."""
+        request = self.request
+        try:
+            roots = config_roots(config_dir(request.config_dir or None, self.cwd))
+        except AutoexpError:
+            return None
+        return KeyPlaces(roots, request.config_ref, request.overrides)
 
 
 # -------------------------------------------------------------------------- the plan
-def _plan(request: PlanningRequest) -> PlanningAnswer:
-    composer = _composer(request)
-    configs = RecordBuilder()
-    outcome = plan_outcome(
-        _source(request, composer),
-        composer=composer,
-        parser=_parser(request, composer),
-        record=_recorder(configs) if request.keep else None,
+def _answer_plan(planning: _Planning) -> PlanningAnswer:
+    request, composer, configs = planning.request, planning.composer, planning.configs
+    outcome = planning.build(
+        (lambda index, view, found: configs.add(index, found, view.written_dict()))
+        if request.keep
+        else None
     )
-    places = _places(request, composer, outcome)
-    finder = _Finder(request, outcome.origins)
-    told = list(outcome.warnings)
-    if outcome.plan is None:
-        errors: Iterable[Problem] = (*outcome.errors, *places.errors)
-    else:
-        checks = ActionChecks(composer.roots, _cwd(request))
-        checks.check_plan(outcome.plan)
-        told += told_once([*checks.warnings, *places.warnings])
-        errors = told_once([*checks.errors, *places.errors])
-    hydra = finder.check_hydra()
-    errors = (*(one for one, refused in hydra if refused), *errors)
-    told += [one for one, refused in hydra if not refused]
-    warnings = (*composer.warnings, *findings(finder.placed(told)))
+    errors, warnings = _collect_findings(planning, outcome)
     if outcome.plan is None or errors:
-        return _refused(outcome, finder.placed(errors), warnings)
+        return _answer_refused(outcome, errors, warnings)
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
     data = encode_plan(plan)
-    manifest = _kept(plan, data, configs, request) if request.keep else ""
     return PlanningAnswer(
-        plan="" if request.report else data.decode(),
+        plan=None if request.report else plan,
+        plan_json="" if request.report else data.decode(),
         report=json.dumps(report_of(plan)) if request.report else "",
         warnings=warnings,
-        manifest=manifest,
+        manifest=_keep_manifest(planning, plan, data) if request.keep else "",
         composed=composer.composed,
     )
 
 
-def _refused(
+def _collect_findings(
+    planning: _Planning, outcome: PlanOutcome
+) -> tuple[tuple[Problem, ...], tuple[PlanFinding, ...]]:
+    """Errors and warnings of a plan, with their places."""
+    outputs = _check_outputs(planning, outcome)
+    errors, warnings = [*outcome.errors, *outputs.errors], [*outcome.warnings]
+    if outcome.plan is not None:
+        checks = ActionChecks(planning.composer.roots, planning.cwd)
+        checks.check_plan(outcome.plan)
+        warnings += told_once([*checks.warnings, *outputs.warnings])
+        errors = list(told_once([*checks.errors, *outputs.errors]))
+    if planning.places is not None:
+        files, overrides = planning.places.files, planning.request.overrides
+        hydra = list(check_hydra_settings(files, overrides))
+        errors = [*(one for one, is_error in hydra if is_error), *errors]
+        warnings += [one for one, is_error in hydra if not is_error]
+    placed = list_findings(planning.add_places(warnings, outcome.origins))
+    return (
+        planning.add_places(errors, outcome.origins),
+        (*planning.composer.warnings, *placed),
+    )
+
+
+def _answer_refused(
     outcome: PlanOutcome,
     errors: tuple[Problem, ...],
     warnings: Iterable[PlanFinding],
@@ -254,70 +265,41 @@ def _refused(
     )
 
 
-def _places(
-    request: PlanningRequest, composer: HydraComposer, outcome: PlanOutcome
-) -> OutputFindings:
+def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> OutputFindings:
     """What there is to say of where the jobs are to write."""
     plan, base = outcome.plan, ""
     if plan is not None:
         base = plan.base_output_dir
     else:
         with suppress(KeyError, CannotCompose):
-            base = str(composer.base().select("project.base_output_dir"))
+            base = str(planning.composer.base().select("project.base_output_dir"))
     if not base:
         return OutputFindings()
     jobs = plan.jobs if plan is not None else ()
     share: Share = plan.share if plan is not None else "private"
     # Who joins a session writes beside its jobs: it is the owner that would be found.
-    return check_output_places(
-        _cwd(request) / base, jobs, owners=not request.known, share=share
-    )
+    owners = not planning.request.known
+    return check_output_places(planning.cwd / base, jobs, owners=owners, share=share)
 
 
-def _source(request: PlanningRequest, composer: HydraComposer) -> PlanSource:
-    return PlanSource(
-        config_ref=composer.config_ref,
-        config_dir=str(composer.config_dir),
-        overrides=request.overrides,
-        state_dir=str(_state_dir(request, composer)),
-        cwd=str(_cwd(request)),
-        created_at=request.now,
-        known=request.known,
-        search_dirs=request.search_dirs,
-    )
-
-
-def _recorder(
-    configs: RecordBuilder,
-) -> Callable[[int, ConfigView, Mapping[str, object]], None]:
-    def record(index: int, view: ConfigView, resolved: Mapping[str, object]) -> None:
-        configs.add(index, resolved, view.written_dict())
-
-    return record
-
-
-def _kept(
-    plan: Plan, data: bytes, configs: RecordBuilder, request: PlanningRequest
-) -> str:
+def _keep_manifest(planning: _Planning, plan: Plan, data: bytes) -> str:
     """Write the manifest (`data`) and, beside it, what the jobs were made from."""
     place = Path(plan.state_dir)
-    record = configs.record(plan.jobs, git_state(_cwd(request)))
+    record = planning.configs.record(plan.jobs, git_state(planning.cwd))
     make_state_dir(place, plan.share)
     store_record(place, plan.plan_id, record)
     return str(write_manifest(place, plan, data))
 
 
 # ------------------------------------------------------------------------ the points
-def _points(request: PlanningRequest) -> PlanningAnswer:
+def _answer_points(planning: _Planning) -> PlanningAnswer:
     """The expanded sweep, of a file by itself or of the config."""
-    alone = request.sweep_file
     mask: object = None
-    sweep: Mapping[str, object] | None
-    if alone:
-        sweep = _sweep_in(str(_cwd(request) / alone))
+    if alone := planning.request.sweep_file:
+        sweep: Mapping[str, object] | None = _read_sweep(str(planning.cwd / alone))
     else:
-        composer = _composer(request)
-        sweep, mask = composer.sweep(), selected(composer.base(), "project.mask")
+        sweep = planning.composer.sweep()
+        mask = selected(planning.composer.base(), "project.mask")
     found = expand_sweep(sweep)
     rules = mask_for(mask, [point.parameters for point in found])
     points = tuple(
@@ -327,7 +309,7 @@ def _points(request: PlanningRequest) -> PlanningAnswer:
     return PlanningAnswer(points=points)
 
 
-def _sweep_in(path: str) -> Mapping[str, object]:
+def _read_sweep(path: str) -> Mapping[str, object]:
     """The `sweep:` of a YAML file, or the whole of it."""
     tree = parse_yaml(read_text(path), path)
     found = tree.get("sweep", tree) if isinstance(tree, dict) else tree
@@ -338,36 +320,25 @@ def _sweep_in(path: str) -> Mapping[str, object]:
 
 
 # ------------------------------------------------------------------- configs and jobs
-def _config(request: PlanningRequest) -> PlanningAnswer:
-    """The primary config, or one job's, resolved where it can be."""
-    if not request.job:
-        return PlanningAnswer(
-            config=_resolved_where_possible(_composer(request).base())
-        )
+def _answer_config(planning: _Planning) -> PlanningAnswer:
+    """The primary config, or one job's; what does not resolve stays as written."""
+    if not planning.request.job:
+        base = planning.composer.base()
+        try:
+            return PlanningAnswer(config=base.to_dict())
+        except CannotCompose:
+            found = resolved_where_possible(base, as_written=True)
+            return PlanningAnswer(config=found)
     taken: dict[int, Mapping[str, object]] = {}
-    composer = _composer(request)
-    outcome = plan_outcome(
-        _source(request, composer),
-        composer=composer,
-        parser=_parser(request, composer),
-        record=lambda index, view, resolved: taken.update({index: resolved}),
-    )
+    outcome = planning.build(lambda index, view, found: taken.update({index: found}))
     if outcome.plan is None:
-        errors = _Finder(request, outcome.origins).placed(outcome.errors)
+        errors = planning.add_places(outcome.errors, outcome.origins)
         return PlanningAnswer(errors=errors, failed="plan")
-    job = _job_of(outcome.plan, request.job)
+    job = _find_job(outcome.plan, planning.request.job)
     return PlanningAnswer(config=taken[job.index])
 
 
-def _resolved_where_possible(view: ConfigView) -> Mapping[str, object]:
-    """The base config: what only a job can resolve stays as written."""
-    try:
-        return view.to_dict()
-    except CannotCompose:
-        return resolved_where_possible(view, as_written=True)
-
-
-def _job_of(plan: Plan, name: str) -> JobSpec:
+def _find_job(plan: Plan, name: str) -> JobSpec:
     for job in plan.jobs:
         if job.name == name:
             return job
@@ -375,44 +346,42 @@ def _job_of(plan: Plan, name: str) -> JobSpec:
     raise UsageError(f"there is no job `{name}`", hint=f"jobs: {names}")
 
 
-def _job(request: PlanningRequest) -> PlanningAnswer:
+def _answer_job(planning: _Planning) -> PlanningAnswer:
     """One job of a plan as it is with further overrides; its names and waits stay."""
+    request = planning.request
     plan = read_manifest(Path(request.manifest), run=True)
-    job = _job_of(plan, request.job)
-    composer = _composer(request)
-    configs = RecordBuilder()
+    job = _find_job(plan, request.job)
     made = job_with(
         job,
-        _without(request.further, job.overrides),
+        _drop_planned(request.further, job.overrides),
         plan=plan,
-        composer=composer,
-        parser=_parser(request, composer, plan.state_dir),
-        record=partial(configs.add, job.index) if request.keep else None,
+        composer=planning.composer,
+        parser=planning.make_parser(plan.state_dir),
+        record=partial(planning.configs.add, job.index) if request.keep else None,
     )
     if request.keep and made.planned is not None:
-        made = _with_record(made, plan, configs, request)
-    return PlanningAnswer(job=encode_job(made).decode())
+        made = _keep_record(planning, made, plan)
+    return PlanningAnswer(job=made, job_json=encode_job(made).decode())
 
 
-def _without(overrides: tuple[str, ...], planned: tuple[str, ...]) -> tuple[str, ...]:
+def _drop_planned(overrides: Sequence[str], planned: Sequence[str]) -> tuple[str, ...]:
     """Overrides without those that the plan has already."""
     number = len(planned)
-    return overrides[number:] if overrides[:number] == planned else overrides
+    has_them = tuple(overrides[:number]) == tuple(planned)
+    return tuple(overrides[number:] if has_them else overrides)
 
 
-def _with_record(
-    job: JobSpec, plan: Plan, configs: RecordBuilder, request: PlanningRequest
-) -> JobSpec:
+def _keep_record(planning: _Planning, job: JobSpec, plan: Plan) -> JobSpec:
     """Keep the config of a job that differs from its plan's beside the manifest."""
     name = f"{plan.plan_id}-{job.index}-{job.fingerprint[:16]}"
-    place = Path(request.state_dir or plan.state_dir)
-    record = configs.record([job], git_state(_cwd(request)))
+    place = Path(planning.request.state_dir or plan.state_dir)
+    record = planning.configs.record([job], git_state(planning.cwd))
     return replace(job, config_record=str(store_record(place, name, record)))
 
 
-_WANTED: Final[Mapping[Want, Callable[[PlanningRequest], PlanningAnswer]]] = {
-    "plan": _plan,
-    "points": _points,
-    "config": _config,
-    "job": _job,
+_WANTED: Final[Mapping[Want, Callable[[_Planning], PlanningAnswer]]] = {
+    "plan": _answer_plan,
+    "points": _answer_points,
+    "config": _answer_config,
+    "job": _answer_job,
 }
