@@ -83,7 +83,9 @@ def test_the_screens_load_neither_the_engine_s_inside_nor_slow_libraries() -> No
 def test_the_first_screen_loads_no_more_of_the_core_than_it_shows() -> None:
     """Making the core's dataclasses is a tenth of the time until the first paint."""
     names = loaded_by(
-        "autoexp_tui.cli.tui", "autoexp_tui.engine.deferred", "autoexp_tui.cockpit.app"
+        "autoexp_tui.cli.tui",
+        "autoexp_tui.engine.session_handle",
+        "autoexp_tui.cockpit.app",
     )
     assert not names & modules(
         "model.specs",

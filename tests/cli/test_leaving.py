@@ -21,7 +21,7 @@ from autoexp_tui.cli.leave import (
     resume_words,
 )
 from autoexp_tui.cli.sessions import main as sessions_main
-from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.model.snapshot import Role, Snapshot
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.journal_contract import PLAN
@@ -30,7 +30,7 @@ from tests.support.scripted_handle import ScriptedHandle
 
 
 def shown(role: Role, session: str = "k7f2", *, alive: bool = True) -> Snapshot:
-    plan = plan_snapshot(PLAN)
+    plan = make_plan_snapshot(PLAN)
     directory = "/far/state/k7f2" if session else ""
     view = replace(plan.engine, role=role, owner_alive=alive, directory=directory)
     return replace(plan, session=session, engine=view)

@@ -16,8 +16,8 @@ from autoexp_tui.cli.monitor import main as monitor
 from autoexp_tui.cli.session_verbs import probe as session_sight
 from autoexp_tui.cli.session_verbs import send_command as session_sending
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
-from autoexp_tui.engine import viewer
-from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.engine import handle
+from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Checkpoints, Monitoring
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
@@ -405,7 +405,7 @@ def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
-    monkeypatch.setattr(viewer, "new_command_id", lambda: "c1")
+    monkeypatch.setattr(handle, "make_command_id", lambda: "c1")
     ordered = events.EffectOrdered(
         effect_id="y", effect=CancelTasks(tasks=(("train", 1),)), cause=Cause.USER
     )
@@ -492,7 +492,7 @@ def test_show_of_a_job_tells_who_ordered_each_attempt(place: Place) -> None:
 
 def asked_in_the_queue(place: Place, session: SessionDir, seq: int) -> Snapshot:
     """What an engine publishes of a job in the queue, as of a record."""
-    plan = plan_snapshot(place.plan())
+    plan = make_plan_snapshot(place.plan())
     engine = replace(
         plan.engine,
         role="live",

@@ -12,7 +12,7 @@ from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.options import CockpitOptions
 from autoexp_tui.cockpit.render.status_style import Look
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.engine.deferred import DeferredHandle
+from autoexp_tui.engine.session_handle import SessionHandle
 from autoexp_tui.model.commands import Answer, Resubmit, Submit
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import JobState
@@ -83,8 +83,8 @@ class Planner:
 
 
 @contextmanager
-def planning(planner: Planner) -> Iterator[DeferredHandle]:
-    handle = DeferredHandle(planner, name="exp", doing="planning exp")
+def planning(planner: Planner) -> Iterator[SessionHandle]:
+    handle = SessionHandle(planner, name="exp", doing="planning exp")
     handle.start()
     try:
         yield handle

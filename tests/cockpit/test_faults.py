@@ -175,9 +175,9 @@ async def test_closing_them_over_a_plan_keeps_that_plan(
 
 
 async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> None:
-    from autoexp_tui.engine.deferred import empty_snapshot
+    from autoexp_tui.engine.session_handle import make_empty_snapshot
 
-    async with cockpit(empty_snapshot("exp", "planning exp")) as seat:
+    async with cockpit(make_empty_snapshot("exp", "planning exp")) as seat:
         await faulty(seat, faults)
         await seat.press("q")
         await seat.until(lambda: seat.left)
@@ -187,9 +187,9 @@ async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> 
 async def test_behind_the_errors_stands_that_planning_failed(
     faults: tuple[Fault, ...],
 ) -> None:
-    from autoexp_tui.engine.deferred import empty_snapshot
+    from autoexp_tui.engine.session_handle import make_empty_snapshot
 
-    async with cockpit(empty_snapshot("exp", "planning exp")) as seat:
+    async with cockpit(make_empty_snapshot("exp", "planning exp")) as seat:
         await faulty(seat, faults)
         behind = _behind(seat)
         assert "exp   planning failed" in behind
@@ -200,9 +200,9 @@ async def test_behind_the_errors_stands_that_planning_failed(
 async def test_while_it_is_planned_again_it_stands_so_behind_the_errors(
     faults: tuple[Fault, ...],
 ) -> None:
-    from autoexp_tui.engine.deferred import empty_snapshot
+    from autoexp_tui.engine.session_handle import make_empty_snapshot
 
-    shown = empty_snapshot("exp", "planning exp")
+    shown = make_empty_snapshot("exp", "planning exp")
     async with cockpit(shown, replan=lambda: None) as seat:
         await faulty(seat, faults)
         await seat.press("ctrl+r")

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.conditions.kinds import LogPattern
-from autoexp_tui.engine.live import new_command_id
+from autoexp_tui.engine.handle import make_command_id
 from autoexp_tui.model.commands import Command, Kill, Order, Pause
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
@@ -182,7 +182,7 @@ class World:
         """Leave a command in the inbox."""
         session = self.session
         assert session is not None
-        order = Order(command_id=new_command_id(), command=command, by="script")
+        order = Order(command_id=make_command_id(), command=command, by="script")
         leave(session, order, time.time())
         return order.command_id
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.engine.viewer import Folded
+from autoexp_tui.engine.viewer import FoldedSession
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.session_dir import SessionDir
 
@@ -156,7 +156,7 @@ def test_what_joined_says_where_it_came_from(ended: Ended) -> None:
 
 
 def test_who_reads_the_session_later_sees_all_plans_in_one(ended: Ended) -> None:
-    folded = Folded(load_state(ended.session).state)
+    folded = FoldedSession(load_state(ended.session).state)
     plan = folded.state.plan
     assert plan is not None
     assert sorted(job.name for job in plan.jobs) == sorted(ended.jobs)

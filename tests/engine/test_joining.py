@@ -17,7 +17,7 @@ from autoexp_tui.conditions.kinds import (
     MetadataIs,
 )
 from autoexp_tui.effects.effects import AddJob, PlanJobs
-from autoexp_tui.engine.viewer import Folded
+from autoexp_tui.engine.viewer import FoldedSession
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
@@ -473,7 +473,7 @@ def test_a_viewer_folds_what_joined() -> None:
     bench = acting(EVALUATE)
     bench.until(lambda: len(bench.states()) == 2, 30)
     session = bench.world.session
-    folded = Folded(session.load())
+    folded = FoldedSession(session.load())
     assert folded.state.jobs == bench.engine.state.jobs
     assert folded.state.plan == bench.engine.state.plan
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from autoexp_tui.engine import log_poller, telemetry
+from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.observations import LogRead, LogsRead
@@ -28,11 +29,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
     original = Logs.read
 
-    def read(
-        self: Logs, job: str, *args: object, **more: object
-    ) -> LogChunk | None:  # the port's own arguments, passed on
-        counted[job] += 1
-        return original(self, job, *args, **more)  # type: ignore[arg-type]
+    def read(self: Logs, at: LogCursor) -> LogChunk | None:
+        counted[at.job] += 1
+        return original(self, at)
 
     monkeypatch.setattr(Logs, "read", read)
     return counted
@@ -157,10 +156,11 @@ def test_one_look_reads_no_more_than_the_patterns_can_search(
     bench = Bench(many(1))
     bench.files.append("/log", LINE)
     got: list[LogRead] = []
-    workers = log_poller.make_log_workers(
-        bench.world.log_source(),
+    workers = MountWorkers(
+        "logs",
         bench.pool,
         lambda _: "/",
+        log_poller.LogProbe(bench.world.log_source()),
         lambda one: got.extend(one.reads) if isinstance(one, LogsRead) else None,
     )
     cursors = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoexp_tui.engine.reading_ports import LogCursor
 from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
@@ -17,10 +18,10 @@ def forbidden(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     names: set[str] = set()
     original = Logs.read
 
-    def read(self: Logs, name: str, *args: object, **more: object) -> object:
-        if name in names:
+    def read(self: Logs, at: LogCursor) -> object:
+        if at.job in names:
             raise PermissionError(13, "Permission denied", "/logs/x")
-        return original(self, name, *args, **more)  # type: ignore[arg-type]
+        return original(self, at)
 
     monkeypatch.setattr(Logs, "read", read)
     return names

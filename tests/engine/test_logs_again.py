@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from autoexp_tui.actions.kinds import Log, Restart
+from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
@@ -100,14 +101,13 @@ class Swap:
         self.reset = False
         original = Logs.read
 
-        def read(logs: Logs, *args: object, **more: object) -> object:
+        def read(logs: Logs, at: LogCursor) -> LogChunk | None:
             if self.reset:
                 self.reset = False
-                start = (*args[:4], 0, *args[5:])
-                chunk = original(logs, *start, **more)  # type: ignore[arg-type]
+                chunk = original(logs, replace(at, offset=0))
                 assert chunk is not None
                 return replace(chunk, reset=True)
-            return original(logs, *args, **more)  # type: ignore[arg-type]
+            return original(logs, at)
 
         monkeypatch.setattr(Logs, "read", read)
         self.bench = bench

@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import MetricIs
-from autoexp_tui.engine.reading_ports import FoundFile
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEvent
 from autoexp_tui.model.snapshot import Live
@@ -159,8 +159,7 @@ def test_what_an_earlier_session_left_in_the_file_is_not_this_one_s(
 ) -> None:
     old = b'{"step": 900, "loss": NaN}\n'
 
-    def find(self: Logs, patterns: object, first: str, present: str) -> object:
-        del patterns, first, present
+    def find(_self: Logs, _search: object) -> object:
         return [FoundFile(PATH, 0, len(old), len(old), is_new=False)]
 
     monkeypatch.setattr(Logs, "find", find)
@@ -184,14 +183,13 @@ def test_a_logger_that_writes_its_file_anew_tells_nothing_twice(
     whole = one.files.data[PATH] + row(0.0, step=13, loss=0.6, acc=0.5).data
     original, swapped = Logs.read, [True]
 
-    def read(logs: Logs, *args: object, **more: object) -> object:
-        if args[3] == PATH and swapped:
+    def read(logs: Logs, at: LogCursor) -> LogChunk | None:
+        if at.path == PATH and swapped:
             swapped.clear()
-            start = (*args[:4], 0, *args[5:])
-            chunk = original(logs, *start, **more)  # type: ignore[arg-type]
+            chunk = original(logs, replace(at, offset=0))
             assert chunk is not None
             return replace(chunk, reset=True)
-        return original(logs, *args, **more)  # type: ignore[arg-type]
+        return original(logs, at)
 
     one.files.data[PATH] = whole
     monkeypatch.setattr(Logs, "read", read)

@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from autoexp_tui.engine.replay import AT_ONCE, FASTEST, Player, ReplayHandle
+from autoexp_tui.engine.replay import AT_ONCE, FASTEST, ReplayHandle, ReplayPlayer
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.snapshot import Playback, Snapshot
@@ -21,8 +21,8 @@ def shared() -> ReplayBuffer:
     return buffer_of(small())
 
 
-def playing(speed: float = 60.0, *, on: bool = True) -> Player:
-    return Player(shared(), speed=speed, playing=on, now=0.0)
+def playing(speed: float = 60.0, *, on: bool = True) -> ReplayPlayer:
+    return ReplayPlayer(shared(), speed=speed, playing=on, now=0.0)
 
 
 def playback(shown: Snapshot) -> Playback:
@@ -38,7 +38,7 @@ def test_time_passes_at_its_speed() -> None:
     machine = playing(60.0)
     machine.tick(10.0)
     assert machine.at == shared().begin + 600.0
-    assert machine.buffer.position == shared().position_at(machine.at)
+    assert machine.buffer.position == shared().find_position(machine.at)
 
 
 def test_ages_are_counted_against_the_time_that_is_shown() -> None:
@@ -63,18 +63,18 @@ def test_what_passed_while_it_stood_is_not_made_up_for() -> None:
 
 def test_speed_doubles_and_halves_between_one_and_as_fast_as_it_goes() -> None:
     machine = playing(1.0)
-    machine.pace(0.5, 0.0)
+    machine.change_speed(0.5, 0.0)
     assert machine.speed == 1.0
     for _ in range(21):
-        machine.pace(2.0, 0.0)
+        machine.change_speed(2.0, 0.0)
     assert machine.speed == inf
-    machine.pace(0.5, 0.0)
+    machine.change_speed(0.5, 0.0)
     assert machine.speed == FASTEST
 
 
 def test_a_change_of_speed_keeps_what_has_passed() -> None:
     machine = playing(60.0)
-    machine.pace(2.0, 10.0)
+    machine.change_speed(2.0, 10.0)
     assert machine.at == shared().begin + 600.0
 
 
@@ -162,7 +162,7 @@ def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:
     handle = ReplayHandle(buffer_of(small()), ManualClock(0.0), speed=inf)
     ear = Ear()
     handle.subscribe(ear)
-    handle.pace(1.0)
+    handle.change_speed(1.0)
     ear.until_at(small().records[-1].t)
     assert not playback(handle.snapshot()).playing
     handle.close()

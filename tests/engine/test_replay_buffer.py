@@ -121,7 +121,7 @@ def test_the_newest_events_come_with_a_jump_back() -> None:
 def test_a_moment_amid_a_commit_shows_the_whole_commit() -> None:
     records = small().records
     place = next(n for n, record in enumerate(records) if record.more)
-    position = buffer().position_at(records[place].t)
+    position = buffer().find_position(records[place].t)
     assert not records[position - 1].more
 
 
@@ -129,11 +129,11 @@ def test_a_step_goes_over_a_commit_and_back() -> None:
     records = small().records
     place = next(n for n, record in enumerate(records) if record.more and n > 3)
     buffer().seek(place)
-    after = buffer().after_commits(1)
+    after = buffer().find_commit(1)
     assert not records[after - 1].more
     assert all(record.more for record in records[place : after - 1])
     buffer().seek(after)
-    assert buffer().after_commits(-1) == place
+    assert buffer().find_commit(-1) == place
 
 
 def test_landmarks_are_failures_questions_and_times_without_an_engine() -> None:
@@ -171,7 +171,7 @@ def test_an_engine_that_gave_the_session_back_did_not_die() -> None:
 def test_while_no_engine_lived_the_replay_says_so() -> None:
     gone = next(one for one in buffer().landmarks if one.kind == "gone")
     amid = (gone.t + gone.until) / 2
-    buffer().seek(buffer().position_at(amid))
+    buffer().seek(buffer().find_position(amid))
     assert not buffer().snapshot(amid, 1.0, playing=False).engine.owner_alive
     assert buffer().snapshot(gone.until, 1.0, playing=False).engine.owner_alive
 

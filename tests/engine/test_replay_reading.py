@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from autoexp_tui.engine.replay import Player, ReplayHandle
+from autoexp_tui.engine.replay import ReplayHandle, ReplayPlayer
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.events import events
 from autoexp_tui.events.events import Recorded
@@ -88,7 +88,7 @@ def test_a_portion_ends_with_a_commit() -> None:
 
 def test_a_jump_to_what_is_not_read_comes_as_soon_as_it_is() -> None:
     buffer = begun()
-    machine = Player(buffer, speed=1.0, playing=False, now=0.0)
+    machine = ReplayPlayer(buffer, speed=1.0, playing=False, now=0.0)
     machine.jump(buffer.end, 0.0)
     assert machine.at == buffer.begin
     read_all(buffer)
@@ -98,7 +98,7 @@ def test_a_jump_to_what_is_not_read_comes_as_soon_as_it_is() -> None:
 
 def test_it_plays_no_further_than_was_read() -> None:
     buffer = begun()
-    machine = Player(buffer, speed=inf, playing=True, now=0.0)
+    machine = ReplayPlayer(buffer, speed=inf, playing=True, now=0.0)
     machine.tick(1e6)
     assert machine.at == buffer.read_until
     assert machine.playing

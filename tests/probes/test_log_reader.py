@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
 from autoexp_tui.probes.log_reader import MOST_BYTES, LogReader
 from autoexp_tui.testing.clock import ManualClock
 
@@ -27,7 +27,15 @@ class Log:
 
     def read(self, limit: int = MOST_BYTES, *, final: bool = False) -> LogChunk | None:
         chunk = self.reader.read(
-            "job", 1, 0, str(self.path), self.offset, limit, final=final
+            LogCursor(
+                job="job",
+                attempt=1,
+                run=0,
+                path=str(self.path),
+                offset=self.offset,
+                limit=limit,
+                final=final,
+            )
         )
         if chunk is not None:
             self.offset = chunk.offset + len(chunk.data)

@@ -20,7 +20,14 @@ from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.poller import Sources
 from autoexp_tui.engine.ports import Clock, FurtherPlan
-from autoexp_tui.engine.reading_ports import FactSource, FoundFile, LogChunk, LogSource
+from autoexp_tui.engine.reading_ports import (
+    FactSource,
+    FoundFile,
+    LogChunk,
+    LogCursor,
+    LogSource,
+    Search,
+)
 from autoexp_tui.model import ids
 from autoexp_tui.model.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.model.commands import Order
@@ -147,34 +154,26 @@ class Logs:
 
     files: Files
 
-    def read(
-        self,
-        job: str,
-        attempt: int,
-        run: int,
-        path: str,
-        offset: int,
-        limit: int,
-        *,
-        final: bool = False,
-    ) -> LogChunk | None:
-        """Whole lines from `offset`."""
-        data = (self.files.read(path) or b"")[offset : offset + limit]
-        if not final:
+    def read(self, at: LogCursor) -> LogChunk | None:
+        """Whole lines from the offset."""
+        whole = self.files.read(at.path) or b""
+        data = whole[at.offset : at.offset + at.limit]
+        if not at.final:
             data = data[: data.rfind(b"\n") + 1]
         if not data:
             return None
-        size = len(self.files.read(path) or b"")
         return LogChunk(
-            job=job, attempt=attempt, run=run, offset=offset, data=data, size=size
+            job=at.job,
+            attempt=at.attempt,
+            run=at.run,
+            offset=at.offset,
+            data=data,
+            size=len(whole),
         )
 
-    def find(
-        self, patterns: Sequence[str], first: str, present: str
-    ) -> Sequence[FoundFile]:
+    def find(self, search: Search) -> Sequence[FoundFile]:
         """All that match; every byte counts as new."""
-        del first, present
-        data = self.files.data
+        data, patterns = self.files.data, search.patterns
         found = {
             path: index
             for index, one in reversed(list(enumerate(patterns)))

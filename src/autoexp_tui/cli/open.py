@@ -19,9 +19,9 @@ from autoexp_tui.model.errors import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.assemble import Wanted
-    from autoexp_tui.engine.joined import JoinedHandle
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.engine.replay import ReplayHandle
+    from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.engine.viewer import ViewerHandle
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.storage.lease import LeaseWatch
@@ -232,7 +232,7 @@ def viewing_handle(
     from autoexp_tui.storage.senders import describe_sender
     from autoexp_tui.storage.session_watch import FileSessionWatcher
 
-    clock, pages = SystemClock(), EarlierRecords()
+    clock = SystemClock()
     user = session.user
     return ViewerHandle(
         FileSessionWatcher(session, clock, lease=lease_watch),
@@ -240,7 +240,7 @@ def viewing_handle(
         read_only=read_only or bool(user),
         directory=str(session.path),
         user=user,
-        earlier=lambda _, seq, count: pages(str(session.path), seq, count),
+        earlier=EarlierRecords(),
         identify=lambda: describe_sender(session.state_dir),
     )
 
@@ -292,32 +292,22 @@ def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHand
         return viewing_handle(session)
 
 
-def joined_handle(session: SessionDir, options: Options) -> JoinedHandle:
+def joined_handle(session: SessionDir, options: Options) -> SessionHandle:
     """Own the session if it is free; else watch it, and go on once its engine is gone.
 
     Raises:
         AutoexpError: the session cannot be read.
     """
-    from autoexp_tui.engine.joined import JoinedHandle
+    from autoexp_tui.engine.session_handle import SessionHandle
 
-    ways, directory = WaysIn(options), str(session.path)
-    first: LiveHandle | ViewerHandle
-    try:
-        first = ways.own(directory)
-    except SessionOwned:
-        first = ways.view(directory)
-    return JoinedHandle(first, ways)
+    entry = SessionWays(options)
+    handle = SessionHandle(lambda: entry.enter(str(session.path)), entry)
+    handle.open_now()
+    return handle
 
 
-def staying_handle(first: LiveHandle, options: Options) -> JoinedHandle:
-    """A handle that stays with the session of `first`, also when that is deposed."""
-    from autoexp_tui.engine.joined import JoinedHandle
-
-    return JoinedHandle(first, WaysIn(options))
-
-
-class WaysIn:
-    """Implements `joined.Session`.
+class SessionWays:
+    """Implements `session_handle.SessionEntry`.
 
     The same eyes watch the lease throughout: a heartbeat elsewhere counts as still
     only for who has seen it stand.
@@ -326,6 +316,13 @@ class WaysIn:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._watches: dict[str, LeaseWatch] = {}
+
+    def enter(self, directory: str) -> LiveHandle | ViewerHandle:
+        """Run the session if it is free, else watch it."""
+        try:
+            return self.own(directory)
+        except SessionOwned:
+            return self.view(directory)
 
     def view(self, directory: str) -> ViewerHandle:
         """Watch the session."""

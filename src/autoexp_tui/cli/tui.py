@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.garbage import settle
+from autoexp_tui.cli.open import SessionWays
 from autoexp_tui.cli.options import Options, add_force, common, parse, parser
 from autoexp_tui.cli.since import read_last_visit, record_visit
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.options import CockpitOptions
     from autoexp_tui.cockpit.render.plan_changes import PlanChanges
     from autoexp_tui.cockpit.state.kill_cost import Looks
-    from autoexp_tui.engine.deferred import DeferredHandle
     from autoexp_tui.engine.handle import EngineHandle
+    from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.model.checkpoints import CheckpointPlace
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobPapers
@@ -212,8 +213,9 @@ class Cockpit:
         self._args = args
         self._failure: BaseException | None = None
         """What went wrong while the plan or session was opened."""
-        self._handle: DeferredHandle | None = None
+        self._handle: SessionHandle | None = None
         self._session: SessionDir | None = None
+        self._entry = SessionWays(options)
         if options.session:
             from autoexp_tui.cli.open import session_of
 
@@ -236,13 +238,18 @@ class Cockpit:
             return _say_failure(self._failure)
         return self._after(app, handle, way)
 
-    def _make_handle(self) -> DeferredHandle:
-        from autoexp_tui.engine.deferred import DeferredHandle
+    def _make_handle(self) -> SessionHandle:
+        from autoexp_tui.engine.session_handle import SessionHandle
 
         name = self._options.config_ref or self._options.session or "manifest"
         doing = "opening" if self._session else "planning"
-        return DeferredHandle(
+        session, args = self._session, self._args
+        kept = session is not None and (
+            args.replay or args.read_only or bool(session.user)
+        )
+        return SessionHandle(
             self._open,
+            None if kept else self._entry,
             name=name,
             doing=f"{doing} {name}",
             read_only=self._args.read_only or self._args.replay,
@@ -271,7 +278,7 @@ class Cockpit:
         handle.read_only = self._args.read_only
         if self._args.submit:
             handle.send(Submit())
-        return opening.staying_handle(handle, self._options)
+        return handle
 
     def _open_session(self, session: SessionDir) -> EngineHandle:
         from autoexp_tui.cli import open as opening
@@ -286,13 +293,13 @@ class Cockpit:
         record_visit(session.path)  # should the screen be killed, it was seen until now
         if self._args.read_only or session.user:
             return opening.viewing_handle(session, read_only=True)
-        return opening.joined_handle(session, self._options)
+        return self._entry.enter(str(session.path))
 
     def _opening_failed(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
         from autoexp_tui.cockpit.options import LeaveWay
 
-        again = self._handle is not None and self._handle.opened is not None
+        again = self._handle is not None and self._handle.is_open
         if not again:
             self._failure = error
         if self._plans_a_config and isinstance(error, AutoexpError):
@@ -321,7 +328,7 @@ class Cockpit:
             time.sleep(0.02)
         app.call_from_thread(call, app)
 
-    def _make_app(self, handle: DeferredHandle) -> CockpitApp:
+    def _make_app(self, handle: SessionHandle) -> CockpitApp:
         from autoexp_tui.cockpit.app import CockpitApp
 
         papers, session = _Papers(), self._session
@@ -352,7 +359,7 @@ class Cockpit:
         return come_back(self._session)
 
     # ------------------------------------------------------------------- leaving
-    def _remember_leaving(self, handle: DeferredHandle) -> None:
+    def _remember_leaving(self, handle: SessionHandle) -> None:
         """Keep when this user saw the session last; a replay is no look at it."""
         directory = handle.snapshot().engine.directory
         if directory and not self._args.replay:
@@ -360,7 +367,7 @@ class Cockpit:
         elif self._session is not None and not self._args.replay:
             record_visit(self._session.path)
 
-    def _after(self, app: CockpitApp, handle: DeferredHandle, way: object) -> int:
+    def _after(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
         from autoexp_tui.cli.leave import answered, go_dark
         from autoexp_tui.cockpit.options import LeaveWay
@@ -379,7 +386,7 @@ class Cockpit:
             return code
         return self._hand_over(handle, code)
 
-    def _go_on_here(self, handle: DeferredHandle) -> int:
+    def _go_on_here(self, handle: SessionHandle) -> int:
         """The same process goes on headless, under the same lease."""
         from autoexp_tui.cli.headless import Interrupted, Watching, watch
 
@@ -396,7 +403,7 @@ class Cockpit:
             handle.close()
         return ExitCode.OK
 
-    def _hand_over(self, handle: DeferredHandle, code: ExitCode) -> int:
+    def _hand_over(self, handle: SessionHandle, code: ExitCode) -> int:
         """Give the session to a detached heir, at a commit boundary."""
         from autoexp_tui.cli.leave import come_back, place, start_heir
         from autoexp_tui.storage.session_dir import SessionDir
@@ -431,7 +438,7 @@ def _log_fault(fault: BaseException, log_file: str) -> None:
         say(text)
 
 
-def _let_go(handle: DeferredHandle) -> None:
+def _let_go(handle: SessionHandle) -> None:
     """Nobody needs an heir: say how things stand, and how to come back."""
     from autoexp_tui.cli.leave import parting_words
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from autoexp_tui.engine.adaptive_poller import AdaptivePoller
-from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers
+from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers, Probe
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.model import observations as seen
@@ -57,8 +57,9 @@ class FactPoller:
         post: Callable[[Observation], None],
     ) -> None:
         self._files: AdaptivePoller[FileKey] = AdaptivePoller()
-        reader = _FileReader(source)
-        self._workers = MountWorkers("facts", file_pool, mount_of, reader, post)
+        self._workers = MountWorkers(
+            "facts", file_pool, mount_of, FileProbe(source), post
+        )
         self._commands = CommandPoller(source, command_pool, post)
 
     def restart(self) -> None:
@@ -67,11 +68,11 @@ class FactPoller:
 
     def want(self, keys: Iterable[OutsideKey], now: float, poll_seconds: float) -> None:
         """Somebody asks for these just now, or has reason to ask again."""
-        keys = list(keys)
-        commands = [key for key in keys if isinstance(key, CommandKey)]
-        files = [key for key in keys if not isinstance(key, CommandKey)]
-        self._commands.want(commands, now)
-        self._files.want(files, now, poll_seconds)
+        for key in keys:
+            if isinstance(key, CommandKey):
+                self._commands.schedule.want([key], now, COMMAND_SECONDS)
+            else:
+                self._files.want([key], now, poll_seconds)
 
     def hurry(self, now: float) -> None:
         """Files may have changed: look at all of them."""
@@ -92,7 +93,8 @@ class FactPoller:
     ) -> None:
         """Look at everything that is due; `now` is monotonic, `t` the same moment."""
         due = self._files.take_due(now, is_wanted)
-        self._workers.send(sorted(due, key=_path_of))  # neighbours share their reading
+        # Neighbours share their reading.
+        self._workers.send(sorted(due, key=self._workers.probe.path))
         self._workers.tend(now, t)
         self._commands.look(now, t, is_wanted)
 
@@ -103,59 +105,45 @@ class FactPoller:
 
 
 @dataclass(frozen=True, slots=True)
-class _FileReader:
-    """How facts of files are looked at; see `mount_workers.Reader`."""
+class FileProbe(Probe[FileKey, FileFact]):
+    """How facts of files are looked at."""
 
     source: FactSource
 
     def key(self, item: FileKey) -> Hashable:
-        """Facts are their own keys."""
         return item
 
     def path(self, item: FileKey) -> str:
-        """The path, or the pattern."""
-        return _path_of(item)
+        return item.pattern if isinstance(item, GlobKey) else item.path
 
     def read(self, items: Sequence[FileKey]) -> Iterator[FileFact]:
-        """One by one."""
         return zip(items, self.source.observe_all(items), strict=True)
 
     def report(self, answers: Sequence[FileFact]) -> Observation:
-        """As an observation."""
         return seen.FactsSeen(facts=tuple(answers))
 
     def report_silence(
-        self, items: Sequence[FileKey], silence: Silence, t: float
+        self, items: Sequence[OutsideKey], silence: Silence, t: float
     ) -> Observation:
-        """Unknown facts."""
-        return _unknown(items, silence, t)
+        return _report_unknown(items, silence, t)
 
 
-def _path_of(key: FileKey) -> str:
-    return key.pattern if isinstance(key, GlobKey) else key.path
-
-
-def _unknown(keys: Iterable[OutsideKey], silence: Silence, t: float) -> seen.FactsSeen:
+def _report_unknown(
+    keys: Sequence[OutsideKey], silence: Silence, t: float
+) -> seen.FactsSeen:
     fact = Fact(None, t, f"no answer from {silence.place}", silence)
     return seen.FactsSeen(facts=tuple((key, fact) for key in keys))
 
 
 # ----------------------------------------------------------------------- commands
 @dataclass(slots=True, eq=False)
-class _Run:
+class CommandRun:
     """One run of a command."""
 
     key: CommandKey
-    begun: float
+    begun_at: float
     fact: Fact | None = None
     is_late: bool = False
-
-    @property
-    def outcome(self) -> object:
-        """What of it counts as a change: not what it printed."""
-        if self.fact is None:
-            return None
-        return getattr(self.fact.value, "exit_code", None), bool(self.fact.error)
 
 
 class CommandPoller:
@@ -164,35 +152,32 @@ class CommandPoller:
     def __init__(
         self, source: FactSource, pool: Pool, post: Callable[[Observation], None]
     ) -> None:
+        self.schedule: AdaptivePoller[CommandKey] = AdaptivePoller()
         self._source = source
         self._pool = pool
         self._post = post
-        self._schedule: AdaptivePoller[CommandKey] = AdaptivePoller()
-        self._due: deque[CommandKey] = deque()
-        self._running: list[_Run] = []
-        self._ended: deque[_Run] = deque()
-
-    def want(self, keys: Iterable[CommandKey], now: float) -> None:
-        """Ask these soon, and often again: something changed for who waits for them."""
-        self._schedule.want(keys, now, COMMAND_SECONDS)
+        self._running: list[CommandRun] = []
+        self._ended: deque[CommandRun] = deque()
 
     def look(
         self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
     ) -> None:
         """Take what ended, report what is late, begin what is due."""
         while self._ended:
-            self._end(self._ended.popleft(), now)
+            self._settle(self._ended.popleft(), now)
         for run in self._running:
             self._report_late(run, now, t)
-        self._due.extend(self._schedule.take_due(now, is_wanted))
-        while self._due and sum(not r.is_late for r in self._running) < MOST_COMMANDS:
-            self._begin(_Run(self._due.popleft(), now))
+        for key in self.schedule.take_due(now, is_wanted, most=self._count_free()):
+            self._begin(CommandRun(key, now))
 
     def next_at(self) -> float | None:
-        """When the next one is due."""
-        return self._schedule.next_at()
+        """When the next one is due; None: none is, until one ends."""
+        return self.schedule.next_at() if self._count_free() > 0 else None
 
-    def _begin(self, run: _Run) -> None:
+    def _count_free(self) -> int:
+        return MOST_COMMANDS - sum(not run.is_late for run in self._running)
+
+    def _begin(self, run: CommandRun) -> None:
         name = f"command {run.key}"
 
         def call() -> None:
@@ -209,22 +194,24 @@ class CommandPoller:
         if not self._pool.submit(name, call, done):
             self._ended.append(run)
 
-    def _end(self, run: _Run, now: float) -> None:
+    def _settle(self, run: CommandRun, now: float) -> None:
+        """Only its exit code counts as a change, not what it printed."""
         self._running.remove(run)
-        took = now - run.begun
-        self._schedule.settle(
+        fact, took = run.fact, now - run.begun_at
+        outcome = fact and (getattr(fact.value, "exit_code", None), bool(fact.error))
+        self.schedule.settle(
             run.key,
             now,
-            changed=self._schedule.is_news(run.key, run.outcome),
+            changed=self.schedule.is_news(run.key, outcome),
             shortest=min(max(COMMAND_SECONDS, took * _REST), MOST_COMMAND_SECONDS),
             longest=MOST_COMMAND_SECONDS,
             factor=_COMMAND_BACKOFF,
         )
 
-    def _report_late(self, run: _Run, now: float, t: float) -> None:
+    def _report_late(self, run: CommandRun, now: float, t: float) -> None:
         """A command that its own time limit does not end hangs in the kernel."""
-        took = now - run.begun
+        took = now - run.begun_at
         if not run.is_late and took > run.key.timeout + SILENT_SECONDS:
             run.is_late = True
             silence = Silence(" ".join(run.key.command), t - took)
-            self._post(_unknown([run.key], silence, t))
+            self._post(_report_unknown([run.key], silence, t))

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from autoexp_tui.events.events import Recorded
-    from autoexp_tui.model.commands import Command
+    from autoexp_tui.model.commands import Command, Order
+    from autoexp_tui.model.sender import Sender
     from autoexp_tui.model.snapshot import Role, Snapshot
+
+Listener: TypeAlias = "Callable[[Snapshot], None]"
+ReadEarlier: TypeAlias = "Callable[[str, int, int], Sequence[Recorded]]"
+"""(a session's directory, a seq, a count) -> so many records before that seq."""
+Identify: TypeAlias = "Callable[[], Sender | None]"
+"""Tells which process this is, for commands that only a person may give."""
 
 
 class Player(Protocol):
@@ -21,7 +29,7 @@ class Player(Protocol):
         """Play, or stand still; at the end, play from the beginning."""
         ...
 
-    def pace(self, factor: float) -> None:
+    def change_speed(self, factor: float) -> None:
         """Play `factor` times as fast as now, within what there is."""
         ...
 
@@ -75,7 +83,7 @@ class EngineHandle(Protocol):
         """
         ...
 
-    def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
+    def subscribe(self, listener: Listener) -> None:
         """Call `listener` on each new snapshot, at most 10 a second.
 
         Called from the engine's thread; the listener must only pass it on.
@@ -109,3 +117,66 @@ class EngineHandle(Protocol):
         `hand_over`: an heir goes on with the session at once; its journal says so.
         """
         ...
+
+
+class PublishingHandle(EngineHandle):
+    """A handle that makes its snapshots itself; `publish` hands them out."""
+
+    read_only = False
+    player: Player | None = None
+
+    def __init__(
+        self, earlier: ReadEarlier | None = None, identify: Identify | None = None
+    ) -> None:
+        """`earlier`: reads older records, None without a journal; `identify`: None for
+        who need not say who they are."""
+        self._earlier = earlier
+        self._identify = identify
+        self._listeners: list[Listener] = []
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def unanswered(self) -> bool:
+        return False
+
+    def snapshot(self) -> Snapshot:
+        if self._snapshot is None:
+            raise RuntimeError("an engine publishes before anybody asks")
+        return self._snapshot
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        if self._earlier is None:
+            return ()
+        return self._earlier(self.snapshot().engine.directory, seq, count)
+
+    def subscribe(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def look_at(self, jobs: Sequence[str]) -> None:
+        """What is shown is all there is."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Pass a snapshot on, on the thread that made it."""
+        self._snapshot = snapshot
+        for listener in self._listeners:
+            listener(snapshot)
+
+    def _make_order(
+        self, command: Command, by: str, expected: Mapping[str, int] | None
+    ) -> Order:
+        from autoexp_tui.model.commands import Order, is_personal
+
+        identify = self._identify if is_personal(command) else None
+        return Order(
+            command_id=make_command_id(),
+            command=command,
+            by=by,
+            seen_seq=self._snapshot.seq if self._snapshot else 0,
+            expected=dict(expected or {}),
+            sender=identify() if identify else None,
+        )
+
+
+def make_command_id() -> str:
+    """An id that no other command has."""
+    return "c" + secrets.token_hex(8)

@@ -6,22 +6,20 @@ a thread of its own, and the commands that came meanwhile follow it in order.
 
 from __future__ import annotations
 
-import secrets
 import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from autoexp_tui.model.commands import (
-    LEAVING,
-    Command,
-    Order,
-    StopEngine,
-    Submit,
-    is_personal,
+from autoexp_tui.engine.handle import (
+    Identify,
+    Listener,
+    PublishingHandle,
+    ReadEarlier,
 )
+from autoexp_tui.model.commands import LEAVING, Command, Order, StopEngine, Submit
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 from autoexp_tui.model.specs import Plan
@@ -29,43 +27,17 @@ from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.verdicts import Why, why
 
 if TYPE_CHECKING:
-    from autoexp_tui.engine.handle import Player
     from autoexp_tui.engine.loop import Engine
-    from autoexp_tui.events.events import Recorded
     from autoexp_tui.model.done import DoneWork
-    from autoexp_tui.model.sender import Sender
 
-Listener = Callable[[Snapshot], None]
 StartEngine = Callable[[Plan, Listener], "Engine"]
 """Creates the session on disk and an engine that has begun; may raise AutoexpError."""
 
 
-Earlier: TypeAlias = "Callable[[str, int, int], Sequence[Recorded]]"
-"""(a session's directory, a seq, a count) -> so many records before that seq."""
-
-
-def nothing_earlier(_directory: str, _seq: int, _count: int) -> Sequence[Recorded]:
-    """For who keeps no journal."""
-    return ()
-
-
-Identify: TypeAlias = "Callable[[], Sender | None]"
-"""Tells which process this is, for commands that only a person may give."""
-
-
-def nobody() -> None:
-    """For who need not say who they are."""
-
-
-def new_command_id() -> str:
-    """An id that no other command has."""
-    return "c" + secrets.token_hex(8)
-
-
-class LiveHandle:
+class LiveHandle(PublishingHandle):
     """Commands in, snapshots out, over an engine thread of this process."""
 
-    _snapshot: Snapshot | None
+    role: Role = "plan"
 
     def __init__(
         self,
@@ -74,49 +46,35 @@ class LiveHandle:
         start: StartEngine | None = None,
         slots: int = 0,
         gpus: int | None = None,
-        done: Mapping[str, DoneWork] | None = None,
+        done: Mapping[str, DoneWork] = MappingProxyType({}),
         log_fault: Callable[[str], None] = lambda _text: None,
-        earlier: Earlier = nothing_earlier,
-        identify: Identify = nobody,
+        earlier: ReadEarlier | None = None,
+        identify: Identify | None = None,
     ) -> None:
-        self.read_only = False
-        self._identify = identify
-        self.player: Player | None = None
-        self._earlier = earlier
-        self.role: Role = "plan"
+        super().__init__(earlier, identify)
+        self.engine: Engine | None = None
+        """None until there is one."""
+        self.problem: AutoexpError | None = None
+        """Why the session could not be made; None while all is well."""
         self._start = start
         self._plan = plan
         self._log_fault = log_fault
-        self._listeners: list[Listener] = []
         self._lock = threading.Lock()
         self._waiting: list[Order] = []
         self._unanswered: set[str] = set()
         """Ids of orders that no snapshot tells of yet."""
-        self._engine: Engine | None = None
         self._thread: threading.Thread | None = None
         self._starting = False
         self._starter: threading.Thread | None = None
-        self.problem: AutoexpError | None = None
-        """Why the session could not be made; None while all is well."""
-        self._snapshot = None
         if plan is not None:
-            shown = plan_snapshot(plan, slots=slots, gpus=gpus, done=done or {})
-            self._snapshot = shown
+            self._snapshot = make_plan_snapshot(plan, slots=slots, gpus=gpus, done=done)
 
     # ---------------------------------------------------------------------- handle
-    def snapshot(self) -> Snapshot:
-        """The newest published state."""
-        if self._snapshot is None:
-            raise RuntimeError("an engine publishes before anybody asks")
-        return self._snapshot
-
-    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, from the journal."""
-        return self._earlier(self.snapshot().engine.directory, seq, count)
-
-    def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on each new snapshot, from the engine's thread."""
-        self._listeners.append(listener)
+    @property
+    def unanswered(self) -> bool:
+        if self.role == "plan" or not self._unanswered:
+            return False
+        return not self.snapshot().engine.stopped
 
     def send(
         self,
@@ -126,21 +84,14 @@ class LiveHandle:
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """Queue a command; the first submit brings the session into being."""
-        order = Order(
-            command_id=new_command_id(),
-            command=command,
-            by=by,
-            seen_seq=self._snapshot.seq if self._snapshot else 0,
-            expected=dict(expected or {}),
-            sender=self._identify() if is_personal(command) else None,
-        )
-        if self._engine is None and self._is_for_another_plan(command):
+        order = self._make_order(command, by, expected)
+        if self.engine is None and self._is_for_another_plan(command):
             self._refuse(order, why("other_plan"))
             return order.command_id
         with self._lock:
             self._unanswered.add(order.command_id)
-            if self._engine is not None:
-                self._engine.order(order)
+            if self.engine is not None:
+                self.engine.order(order)
                 return order.command_id
             self._waiting.append(order)
             begin = isinstance(command, Submit) and not self._starting
@@ -148,7 +99,7 @@ class LiveHandle:
             self.role = "live" if begin else self.role  # no plan any more: it goes on
         if begin:
             self._starter = threading.Thread(
-                target=self._bring_up, name="engine-start", daemon=True
+                target=self._start_session, name="engine-start", daemon=True
             )
             self._starter.start()
         return order.command_id
@@ -177,17 +128,10 @@ class LiveHandle:
         )
         self.publish(replace(snapshot, events=(*snapshot.events, refused)))
 
-    @property
-    def unanswered(self) -> bool:
-        """Whether an order waits to be carried out, or to be told of."""
-        if self.role == "plan" or not self._unanswered:
-            return False
-        return not self.snapshot().engine.stopped
-
     def look_at(self, jobs: Sequence[str]) -> None:
         """Have the curves of ended jobs read again, where they were let go of."""
-        if self._engine is not None:
-            self._engine.look_at(jobs)
+        if self.engine is not None:
+            self.engine.look_at(jobs)
 
     def close(self, *, hand_over: bool = False) -> None:
         """Stop the engine at a commit boundary and wait for it.
@@ -197,22 +141,16 @@ class LiveHandle:
         """
         if self._starter is not None:
             self._starter.join()
-        engine, thread = self._engine, self._thread
-        if engine is None or thread is None or not thread.is_alive():
+        if self.engine is None or self.wait(0.0):
             return
         self.send(StopEngine(hand_over=hand_over), by=LEAVING)
-        thread.join()
+        self.wait()
 
     # ----------------------------------------------------------------- the engine
-    @property
-    def engine(self) -> Engine | None:
-        """The engine, once there is one."""
-        return self._engine
-
     def attach(self, engine: Engine) -> None:
         """Run an engine that has begun, on its own thread."""
         with self._lock:
-            self._engine = engine
+            self.engine = engine
             self.role = "live"
             waiting, self._waiting = self._waiting, []
         for order in waiting:
@@ -231,42 +169,42 @@ class LiveHandle:
         return not thread.is_alive()
 
     def publish(self, snapshot: Snapshot) -> None:
-        """Pass a snapshot on: the engine's own listener, on the engine's thread."""
         self._snapshot = snapshot
         self._forget_answered()
-        for listener in self._listeners:
-            listener(snapshot)
+        super().publish(snapshot)
 
     def _forget_answered(self) -> None:
         """What the engine carried out or refused is told of by now."""
-        if self._engine is None or not self._unanswered:
+        if self.engine is None or not self._unanswered:
             return
-        answered = self._engine.state.commands
+        answered = self.engine.state.commands
         with self._lock:
             self._unanswered -= {one for one in self._unanswered if one in answered}
 
-    def _bring_up(self) -> None:
+    def _start_session(self) -> None:
         if self._plan is None or self._start is None:
             return
         try:
             engine = self._start(self._plan, self.publish)
         except AutoexpError as error:
             self.problem = error
-            self._report(str(error))
-            return
+            self._give_up(str(error))
         except Exception as bug:  # noqa: BLE001 - a thread's last frame: say so
             self._log_fault(traceback.format_exc())
-            self._report(f"{type(bug).__name__}: {bug}")
-            return
-        self.attach(engine)
+            self._give_up(f"{type(bug).__name__}: {bug}")
+        else:
+            self.attach(engine)
 
-    def _report(self, problem: str) -> None:
+    def _give_up(self, problem: str) -> None:
         """The session could not be made: show why, and let the person try again."""
         with self._lock:
             self._starting = False
             self.role = "plan"
             self._waiting.clear()
             self._unanswered.clear()
+        self._show_problem(problem)
+
+    def _show_problem(self, problem: str) -> None:
         snapshot = self.snapshot()
         view = replace(snapshot.engine, holding=problem)
         self.publish(replace(snapshot, engine=view))
@@ -276,13 +214,10 @@ class LiveHandle:
             engine.run()
         except Exception as bug:  # noqa: BLE001 - a thread's last frame: say so
             self._log_fault(traceback.format_exc())
-            snapshot = self.snapshot()
-            problem = f"the engine stopped: {type(bug).__name__}: {bug}"
-            view = replace(snapshot.engine, holding=problem)
-            self.publish(replace(snapshot, engine=view))
+            self._show_problem(f"the engine stopped: {type(bug).__name__}: {bug}")
 
 
-def plan_snapshot(
+def make_plan_snapshot(
     plan: Plan,
     *,
     slots: int = 0,

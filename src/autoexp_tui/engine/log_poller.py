@@ -18,14 +18,12 @@ from typing import Final
 from autoexp_tui.engine import ended_runs
 from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
 from autoexp_tui.engine.ephemeral_state import EphemeralState
-from autoexp_tui.engine.mount_workers import MountWorkers
-from autoexp_tui.engine.ports import Pool
+from autoexp_tui.engine.mount_workers import MountWorkers, Probe
 from autoexp_tui.engine.reading_ports import (
     GPU,
     LOOK_WORK,
     SEARCH,
     FoundFile,
-    LogChunk,
     LogCursor,
     LogSource,
     Search,
@@ -269,28 +267,16 @@ def _log_of(job: JobRecord) -> str:
 
 
 # ------------------------------------------------------------------------------ reading
-def make_log_workers(
-    source: LogSource,
-    pool: Pool,
-    mount_of: Callable[[str], str],
-    post: Callable[[Observation], None],
-) -> MountWorkers[LogCursor, LogRead]:
-    """Workers that read new bytes of logs."""
-    return MountWorkers("logs", pool, mount_of, _CursorReader(source), post)
-
-
 @dataclass(frozen=True, slots=True)
-class _CursorReader:
-    """How logs are looked at; see `mount_workers.Reader`."""
+class LogProbe(Probe[LogCursor, LogRead]):
+    """How logs are looked at; those on a mount that is silent are waited for."""
 
     source: LogSource
 
     def key(self, item: LogCursor) -> Hashable:
-        """The file, whichever run wrote it."""
         return item.stream
 
     def path(self, item: LogCursor) -> str:
-        """The log's."""
         return item.path
 
     def read(self, items: Sequence[LogCursor]) -> Iterator[LogRead]:
@@ -305,22 +291,23 @@ class _CursorReader:
             yield read
 
     def report(self, answers: Sequence[LogRead]) -> Observation:
-        """As an observation."""
         return seen.LogsRead(reads=tuple(answers))
 
     def report_silence(
         self, items: Sequence[LogCursor], silence: Silence, t: float
     ) -> None:
-        """Logs are waited for in silence."""
+        return None
 
     def _read(self, at: LogCursor) -> LogRead:
         chunk, tail, problem = None, "", ""
         found: tuple[FoundFile, ...] | None = None
         try:
-            if at.search is None:
-                chunk, tail = self._read_news(at)
+            if at.search is not None:
+                found = tuple(self.source.find(at.search))
             else:
-                found = self._find(at.search)
+                chunk = self.source.read(at)
+                if at.final and not at.source:
+                    tail = self.source.tail(at.path, TAIL_BYTES)
         except OSError as error:
             chunk, problem = None, f"{at.path}: {os_reason(error)}"
         return LogRead(
@@ -334,15 +321,3 @@ class _CursorReader:
             source=at.source,
             found=found,
         )
-
-    def _find(self, search: Search) -> tuple[FoundFile, ...]:
-        return tuple(self.source.find(search.patterns, search.first, search.present))
-
-    def _read_news(self, at: LogCursor) -> tuple[LogChunk | None, str]:
-        """What is new in a file, and of a run's ended log also its tail."""
-        attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
-        chunk = self.source.read(
-            at.job, attempt, run, at.path, at.offset, at.limit, final=at.final
-        )
-        wants_tail = at.final and not at.source
-        return chunk, self.source.tail(at.path, TAIL_BYTES) if wants_tail else ""

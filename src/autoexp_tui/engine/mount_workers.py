@@ -38,7 +38,7 @@ _STEP_SECONDS: Final = 6.0
 been asleep."""
 
 
-class Reader(Protocol[T_contra, A]):
+class Probe(Protocol[T_contra, A]):
     """How the items of one kind are looked at."""
 
     def key(self, item: T_contra) -> Hashable:
@@ -141,13 +141,13 @@ class MountWorkers(Generic[T, A]):
         kind: str,
         pool: Pool,
         mount_of: Callable[[str], str],
-        reader: Reader[T, A],
+        probe: Probe[T, A],
         post: Callable[[Observation], None],
     ) -> None:
         self._kind = kind
         self._pool = pool
         self._mount_of = mount_of
-        self._reader = reader
+        self.probe = probe
         self._post = post
         self._mounts: dict[str, _Mount[T, A]] = {}
         self._held: set[Hashable] = set()
@@ -165,10 +165,10 @@ class MountWorkers(Generic[T, A]):
         """Look at these as soon as their mount can; those under way are left out."""
         self._take_ended()  # else what is due again counts as under way still
         for item in items:
-            key = self._reader.key(item)
+            key = self.probe.key(item)
             if key not in self._held:
                 self._held.add(key)
-                path = self._mount_of(self._reader.path(item))
+                path = self._mount_of(self.probe.path(item))
                 mount = self._mounts.setdefault(path, _Mount(path))
                 mount.waiting[key] = item
 
@@ -197,23 +197,23 @@ class MountWorkers(Generic[T, A]):
             self._post(seen.PlaceHeard(place=mount.path))
 
     def _release(self, items: Iterable[T]) -> None:
-        keys = {self._reader.key(item) for item in items}
+        keys = {self.probe.key(item) for item in items}
         self._held -= keys
         self._silent -= keys
 
     def _wait_again(self, mount: _Mount[T, A], items: Iterable[T]) -> None:
         """Nobody got to these: they come first in the next batch."""
-        first = {self._reader.key(item): item for item in items}
+        first = {self.probe.key(item): item for item in items}
         mount.waiting = first | mount.waiting
 
     # ------------------------------------------------------------------------ silence
     def _give_up(self, mount: _Mount[T, A], batch: _Batch[T, A], t: float) -> None:
-        parted = batch.give_up()
-        if parted is None:
+        parts = batch.give_up()
+        if parts is None:
             return
-        finished, answers, rest = parted
+        finished, answers, rest = parts
         if answers:
-            self._post(self._reader.report(answers))
+            self._post(self.probe.report(answers))
         self._release(finished)
         self._wait_again(mount, rest)
         self._report_silence(mount, [*batch.items, *rest], t)
@@ -222,13 +222,13 @@ class MountWorkers(Generic[T, A]):
         self, mount: _Mount[T, A], items: Iterable[T], t: float
     ) -> None:
         """Post, once each, what is not known because the mount does not answer."""
-        new = [item for item in items if self._reader.key(item) not in self._silent]
+        new = [item for item in items if self.probe.key(item) not in self._silent]
         if not new:
             return
-        self._silent.update(self._reader.key(item) for item in new)
+        self._silent.update(self.probe.key(item) for item in new)
         quiet = max(batch.quiet for batch in mount.batches)
         silence = Silence(mount.path, t - quiet)
-        observation = self._reader.report_silence(new, silence, t)
+        observation = self.probe.report_silence(new, silence, t)
         if observation is not None:
             self._post(observation)
         if mount.answering is not False:
@@ -251,7 +251,7 @@ class MountWorkers(Generic[T, A]):
         name = f"{self._kind} {batch.name}"
 
         def call() -> None:
-            for answer in self._reader.read(items):
+            for answer in self.probe.read(items):
                 if not batch.add_answer(answer):
                     return
 
@@ -261,7 +261,7 @@ class MountWorkers(Generic[T, A]):
             if problem is not None:
                 self._post(seen.call_failed(name, problem))
             if answers:
-                self._post(self._reader.report(answers))
+                self._post(self.probe.report(answers))
 
         mount.batches.append(batch)
         if not self._pool.submit(name, call, done):

@@ -14,7 +14,8 @@ from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
 from autoexp_tui.engine.fact_poller import FactPoller
-from autoexp_tui.engine.log_poller import LogPoller, make_log_workers
+from autoexp_tui.engine.log_poller import LogPoller, LogProbe
+from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observation_handlers import Intake
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import FactSource, LogSource
@@ -80,7 +81,7 @@ class Poller:
             telemetry,
             intake.runs,
             dispatcher.outside.attempt_dir,
-            make_log_workers(at.logs, at.log_pool, at.place_of, post),
+            MountWorkers("logs", at.log_pool, at.place_of, LogProbe(at.logs), post),
         )
 
     def restart(self) -> None:

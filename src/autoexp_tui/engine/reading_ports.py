@@ -83,7 +83,9 @@ class Search:
 
     patterns: tuple[str, ...]
     first: str
+    """Directory of the job's first attempt, which tells how long the files were."""
     present: str
+    """The same of its present attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,20 +118,10 @@ class LogCursor:
 class LogSource(Protocol):
     """Reads new bytes of logs; blocks."""
 
-    def read(
-        self,
-        job: str,
-        attempt: int,
-        run: int,
-        path: str,
-        offset: int,
-        limit: int,
-        *,
-        final: bool = False,
-    ) -> LogChunk | None:
-        """At most `limit` bytes from `offset` up to the last whole line.
+    def read(self, at: LogCursor) -> LogChunk | None:
+        """At most `at.limit` bytes from `at.offset` up to the last whole line.
 
-        `final`: the run has ended, so a last line without its end counts too. None
+        `at.final`: the run has ended, so a last line without its end counts too. None
         when there is nothing new or no file yet.
         """
         ...
@@ -138,12 +130,6 @@ class LogSource(Protocol):
         """The last `limit` bytes as text; empty when there is no file."""
         ...
 
-    def find(
-        self, patterns: Sequence[str], first: str, present: str
-    ) -> Sequence[FoundFile]:
-        """The files that match any of `patterns`, in order, each once.
-
-        `first`, `present`: directories of the job's first and present attempt, which
-        tell how long the files were before.
-        """
+    def find(self, search: Search) -> Sequence[FoundFile]:
+        """The files that match any of the patterns, in order, each once."""
         ...

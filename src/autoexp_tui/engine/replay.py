@@ -1,8 +1,8 @@
 """The handle on a journal that was: plays it in its own time, or faster, or stands.
 
-`Player` is the machine, with time as an argument; the handle drives it on a thread of
-its own, so that no jump is ever waited for by the screen. What is pressed while a jump
-is under way is done next, and shown once.
+`ReplayPlayer` is the machine, with time as an argument; the handle drives it on a
+thread of its own, so that no jump is ever waited for by the screen. What is pressed
+while a jump is under way is done next, and shown once.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ from __future__ import annotations
 import queue
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 
-from autoexp_tui.engine.live import Listener
+from autoexp_tui.engine.handle import Player, PublishingHandle
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.snapshot import Role, Snapshot
 
@@ -34,7 +33,7 @@ AT_ONCE = 2000
 """Records that are folded before the screen may look."""
 
 
-class Player:
+class ReplayPlayer:
     """Where a replay stands and how fast it goes. `now` is monotonic seconds."""
 
     def __init__(
@@ -49,7 +48,7 @@ class Player:
         self.lags = False
         """Whether more has to be folded than was possible at once."""
         self._moved_at = now
-        buffer.seek(buffer.position_at(self.at))
+        buffer.seek(buffer.find_position(self.at))
 
     def toggle(self, now: float) -> None:
         """Play, or stand still; at the end, play from the beginning."""
@@ -58,7 +57,7 @@ class Player:
             self.jump(self.buffer.begin, now)
         self.playing = not self.playing
 
-    def pace(self, factor: float, now: float) -> None:
+    def change_speed(self, factor: float, now: float) -> None:
         """Play `factor` times as fast as now, within what there is."""
         self.tick(now)
         wanted = FASTEST * 2 if self.speed == inf else self.speed
@@ -69,7 +68,7 @@ class Player:
         """Go on by so many commits, and stand still."""
         self.playing, self.goal = False, None
         buffer = self.buffer
-        buffer.seek(buffer.after_commits(commits))
+        buffer.seek(buffer.find_commit(commits))
         place = buffer.position - 1
         self.at = buffer.history.times[place] if place >= 0 else buffer.begin
 
@@ -82,7 +81,7 @@ class Player:
             self.goal = wanted
             return
         self.at, self.goal = wanted, None
-        self.buffer.seek(self.buffer.position_at(self.at))
+        self.buffer.seek(self.buffer.find_position(self.at))
 
     def tick(self, now: float) -> bool:
         """Go on to where it should be by `now`; whether anything moved.
@@ -99,11 +98,11 @@ class Player:
         self._moved_at = now
         wanted = buffer.end if self.speed == inf else self.at + gone * self.speed
         wanted = min(wanted, buffer.read_until)
-        position = buffer.position_at(wanted)
+        position = buffer.find_position(wanted)
         most = buffer.position + AT_ONCE
         self.lags = position > most
         if self.lags:
-            position = buffer.whole(most)
+            position = buffer.end_commit(most)
             wanted = buffer.history.times[position - 1]
         buffer.seek(max(position, buffer.position))
         moved = wanted > self.at
@@ -121,12 +120,12 @@ class Player:
         return self.buffer.snapshot(self.at, self.speed, playing=self.playing)
 
 
-class ReplayHandle:
+class ReplayHandle(PublishingHandle):
     """Shows a session as of any moment of its journal, and plays it."""
 
     role: Role = "replay"
     read_only = True
-    unanswered = False
+    player: Player
 
     def __init__(
         self,
@@ -146,37 +145,18 @@ class ReplayHandle:
             playing: whether it plays at once.
             log_fault: keeps a traceback.
         """
+        super().__init__(lambda _, seq, count: buffer.history.before(seq, count))
         self._clock = clock
         self._log_fault = log_fault
-        self._player = Player(
+        self._machine = ReplayPlayer(
             buffer, speed=speed, playing=playing, now=clock.monotonic()
         )
-        self._listeners: list[Listener] = []
+        self.player = self
         self._wishes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._snapshot = self._made()
+        self._snapshot: Snapshot = self._build_snapshot()
         self._shown_at = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
         self._thread.start()
-
-    # ---------------------------------------------------------------------- handle
-    @property
-    def player(self) -> ReplayHandle:
-        """Itself: a replay is moved by its handle."""
-        return self
-
-    def snapshot(self) -> Snapshot:
-        """The state at the moment that is shown."""
-        return self._snapshot
-
-    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, oldest first."""
-        history = self._player.buffer.history
-        stop = max(0, min(seq - 1, len(history)))
-        return history.between(max(0, stop - count), stop)
-
-    def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on each move, from the replay's thread."""
-        self._listeners.append(listener)
 
     def send(
         self,
@@ -186,63 +166,60 @@ class ReplayHandle:
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """What has happened takes no commands: nothing is sent."""
-        del command, by, expected
         return ""
-
-    def look_at(self, jobs: Sequence[str]) -> None:
-        """A replay shows what was journaled."""
 
     def close(self, *, hand_over: bool = False) -> None:
         """Stop playing."""
-        del hand_over  # it runs no engine
         self._wishes.put(None)
         self._thread.join(2.0)
 
     # ---------------------------------------------------------------------- player
     def toggle(self) -> None:
         """Play, or stand still."""
-        self._wishes.put(lambda: self._player.toggle(self._clock.monotonic()))
+        self._wishes.put(lambda: self._machine.toggle(self._clock.monotonic()))
 
-    def pace(self, factor: float) -> None:
+    def change_speed(self, factor: float) -> None:
         """Play `factor` times as fast as now."""
-        self._wishes.put(lambda: self._player.pace(factor, self._clock.monotonic()))
+        self._wishes.put(
+            lambda: self._machine.change_speed(factor, self._clock.monotonic())
+        )
 
     def step(self, commits: int) -> None:
         """Go on by so many commits, and stand still."""
-        self._wishes.put(lambda: self._player.step(commits))
+        self._wishes.put(lambda: self._machine.step(commits))
 
     def jump(self, t: float) -> None:
         """Show the moment `t`."""
-        self._wishes.put(lambda: self._player.jump(t, self._clock.monotonic()))
+        self._wishes.put(lambda: self._machine.jump(t, self._clock.monotonic()))
 
     # ------------------------------------------------------------------ the thread
     def _run(self) -> None:
         try:
-            while self._once():
+            while self._play():
                 pass
         except Exception:  # noqa: BLE001 - a thread's last frame: keep and show
             self._log_fault(traceback.format_exc())
 
-    def _once(self) -> bool:
+    def _play(self) -> bool:
         """Carry out what is wished, or go on playing; False when it is over."""
         wishes = self._next_wishes()
         for wish in wishes:
             if wish is None:
                 return False
             wish()
-        buffer = self._player.buffer
+        buffer = self._machine.buffer
         reading = buffer.reading
         if reading:
             buffer.read_on()
-        moved = self._player.tick(self._clock.monotonic())
+        moved = self._machine.tick(self._clock.monotonic())
         if wishes or moved or reading:
-            arrived = not (self._player.hurries or buffer.reading)
+            arrived = not (self._machine.hurries or buffer.reading)
             self._show(at_once=bool(wishes) or arrived)
         return True
 
-    def _made(self) -> Snapshot:
+    def _build_snapshot(self) -> Snapshot:
         """What is shown now, and what is still to come."""
-        shown, buffer = self._player.snapshot(), self._player.buffer
+        shown, buffer = self._machine.snapshot(), self._machine.buffer
         doing, holding = buffer.progress, buffer.problem
         if not (doing or holding):
             return shown
@@ -254,13 +231,11 @@ class ReplayHandle:
         if not at_once and now - self._shown_at < SHOW_SECONDS:
             return
         self._shown_at = now
-        self._snapshot = self._made()
-        for listener in self._listeners:
-            listener(self._snapshot)
+        self.publish(self._build_snapshot())
 
     def _next_wishes(self) -> list[Callable[[], None] | None]:
         """All that is wished; waits for the first, or for the next tick."""
-        player = self._player
+        player = self._machine
         patience = TICK_SECONDS if player.playing else None
         if player.buffer.reading:
             patience = BREATH_SECONDS

@@ -103,6 +103,11 @@ class RecordHistory:
             start += len(part)
         return found
 
+    def before(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, oldest first."""
+        stop = max(0, min(seq - 1, len(self)))
+        return self.between(stop - count, stop)
+
     def _block(self, number: int) -> Sequence[Recorded]:
         if number == len(self._blocks):
             return self._newest
@@ -296,21 +301,21 @@ class ReplayBuffer:
         """UTC of the last record that was read in; 0 without any."""
         return self.history.times[len(self) - 1] if len(self) else 0.0
 
-    def position_at(self, t: float) -> int:
+    def find_position(self, t: float) -> int:
         """How many records had happened by the moment `t`, whole commits."""
-        return self.whole(bisect_right(self.history.times, t))
+        return self.end_commit(bisect_right(self.history.times, t))
 
-    def whole(self, position: int, step: int = 1) -> int:
+    def end_commit(self, position: int, step: int = 1) -> int:
         """The position, moved on to the end of the commit that it lies in."""
         while 0 < position < len(self) and not self.history.ends_commit(position - 1):
             position += step
         return position
 
-    def after_commits(self, commits: int) -> int:
+    def find_commit(self, commits: int) -> int:
         """The position `commits` further on, back when negative."""
         position, step = self._shown.position, 1 if commits > 0 else -1
         for _ in range(abs(commits)):
-            position = self.whole(position + step, step)
+            position = self.end_commit(position + step, step)
         return max(0, min(position, len(self)))
 
     def seek(self, position: int) -> None:

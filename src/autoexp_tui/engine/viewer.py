@@ -11,21 +11,13 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from autoexp_tui.engine.handle import Player
-from autoexp_tui.engine.live import (
-    Earlier,
-    Identify,
-    Listener,
-    new_command_id,
-    nobody,
-    nothing_earlier,
-)
+from autoexp_tui.engine.handle import Identify, PublishingHandle, ReadEarlier
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events.apply import apply
 from autoexp_tui.events.events import Recorded
-from autoexp_tui.model.commands import Command, Order, is_personal
+from autoexp_tui.model.commands import Command, Order
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.model.state import SessionState
@@ -36,22 +28,22 @@ INBOX_SECONDS = 10.0
 """How long who leaves waits for a command that is being written into the inbox."""
 
 
-class Folded:
+class FoldedSession:
     """A session's state as far as it was read, and what snapshots of it share."""
 
     def __init__(self, state: SessionState, newest: Sequence[Recorded] = ()) -> None:
         self.state = state
-        self.publisher = SnapshotBuilder()
-        self.publisher.note(newest)
+        self.builder = SnapshotBuilder()
+        self.builder.note(newest)
 
-    def take(self, records: Sequence[Recorded]) -> None:
-        """Fold further records."""
+    def fold(self, records: Sequence[Recorded]) -> None:
+        """Take in further records."""
         for record in records:
             apply(self.state, record)
-        self.publisher.note(records)
+        self.builder.note(records)
 
 
-class ViewerHandle:
+class ViewerHandle(PublishingHandle):
     """Watches a session and commands it through its inbox."""
 
     role: Role = "viewer"
@@ -63,9 +55,9 @@ class ViewerHandle:
         *,
         read_only: bool = False,
         log_fault: Callable[[str], None] = lambda _text: None,
-        earlier: Earlier = nothing_earlier,
+        earlier: ReadEarlier | None = None,
         directory: str = "",
-        identify: Identify = nobody,
+        identify: Identify | None = None,
         user: str = "",
     ) -> None:
         """Read the session as it stands.
@@ -83,37 +75,22 @@ class ViewerHandle:
         Raises:
             AutoexpError: it cannot be read.
         """
+        super().__init__(earlier, identify)
         self.read_only = read_only
-        self.unanswered = False
-        self.player: Player | None = None
-        self._earlier = earlier
         self._directory = directory
-        self._identify = identify
         self._user = user
         self._watcher = watcher
         self._clock = clock
         self._log_fault = log_fault
-        self._folded = Folded(*watcher.load())
-        self._listeners: list[Listener] = []
+        self._session = FoldedSession(*watcher.load())
         self._stop = threading.Event()
         self._problem = ""
-        self._leaving: list[threading.Thread] = []
+        self._writers: list[threading.Thread] = []
+        """Of commands on their way into the inbox."""
         self._detail = watcher.live()
-        self._snapshot = self._make()
+        self._snapshot: Snapshot = self._build_snapshot()
         self._thread = threading.Thread(target=self._run, name="viewer", daemon=True)
         self._thread.start()
-
-    def snapshot(self) -> Snapshot:
-        """The newest folded state."""
-        return self._snapshot
-
-    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, from the journal."""
-        return self._earlier(self._directory, seq, count)
-
-    def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on each new snapshot, from the viewer's thread."""
-        self._listeners.append(listener)
 
     def send(
         self,
@@ -123,9 +100,9 @@ class ViewerHandle:
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """Leave a command in the inbox, off the caller's thread."""
-        order = self._ordered(command, by, expected)
+        order = self._make_order(command, by, expected)
         thread = threading.Thread(target=self._leave, args=(order,), daemon=True)
-        self._leaving = [*(one for one in self._leaving if one.is_alive()), thread]
+        self._writers = [*(one for one in self._writers if one.is_alive()), thread]
         thread.start()
         return order.command_id
 
@@ -135,29 +112,14 @@ class ViewerHandle:
         Raises:
             EnvironmentFailed: it could not be written.
         """
-        order = self._ordered(command, by, None)
+        order = self._make_order(command, by, None)
         self._watcher.leave(order)
         return order.command_id
-
-    def _ordered(
-        self, command: Command, by: str, expected: Mapping[str, int] | None
-    ) -> Order:
-        return Order(
-            command_id=new_command_id(),
-            command=command,
-            by=by,
-            seen_seq=self._snapshot.seq,
-            expected=dict(expected or {}),
-            sender=self._identify() if is_personal(command) else None,
-        )
-
-    def look_at(self, jobs: Sequence[str]) -> None:
-        """The owner's detail is all that a viewer shows."""
 
     def close(self, *, hand_over: bool = False) -> None:
         """Stop watching, with all that was sent in the inbox; the session goes on."""
         del hand_over  # it runs no engine
-        for thread in self._leaving:
+        for thread in self._writers:
             thread.join(INBOX_SECONDS)
         self._stop.set()
         self._thread.join(2 * POLL_SECONDS)
@@ -167,8 +129,7 @@ class ViewerHandle:
         try:
             self._watcher.leave(order)
         except AutoexpError as error:
-            self._problem = f"the command was not sent: {error}"
-            self._publish()
+            self._show_problem(f"the command was not sent: {error}")
 
     # ----------------------------------------------------------------- the thread
     def _run(self) -> None:
@@ -176,39 +137,36 @@ class ViewerHandle:
             try:
                 self._look()
             except (AutoexpError, OSError) as problem:
-                self._problem = str(problem)
-                self._publish()
+                self._show_problem(str(problem))
             except Exception:  # noqa: BLE001 - a thread's last frame: keep and show
                 self._log_fault(traceback.format_exc())
-                self._problem = "this view failed; see the log"
-                self._publish()
+                self._show_problem("this view failed; see the log")
 
     def _look(self) -> None:
         self._watcher.beat()
         records = self._watcher.news()
         detail = self._watcher.live()
         if records is None:
-            self._folded = Folded(*self._watcher.load())
+            self._session = FoldedSession(*self._watcher.load())
         else:
-            self._folded.take(records)
+            self._session.fold(records)
         moved = records is None or bool(records) or detail is not self._detail
         self._detail = detail
-        if moved or self._alive_changed():
-            self._publish()
+        if moved or self._has_owner_changed():
+            self.publish(self._build_snapshot())
 
-    def _alive_changed(self) -> bool:
+    def _has_owner_changed(self) -> bool:
         shown = self._snapshot.engine
         now = (self._watcher.owner_alive(), self._watcher.halted_pid())
         return now != (shown.owner_alive, shown.halted_pid)
 
-    def _publish(self) -> None:
-        self._snapshot = self._make()
-        for listener in self._listeners:
-            listener(self._snapshot)
+    def _show_problem(self, problem: str) -> None:
+        self._problem = problem
+        self.publish(self._build_snapshot())
 
-    def _make(self) -> Snapshot:
+    def _build_snapshot(self) -> Snapshot:
         view, live = self._detail or (EngineView(role="viewer"), dict[str, Live]())
-        state = self._folded.state
+        state = self._session.state
         view = replace(
             view,
             role="viewer",
@@ -222,5 +180,5 @@ class ViewerHandle:
             user=self._user,
             holding=self._problem or view.holding,
         )
-        snapshot = self._folded.publisher.snapshot(state, view, live)
+        snapshot = self._session.builder.snapshot(state, view, live)
         return replace(snapshot, t=float(state.present(self._clock.utc())))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
+from autoexp_tui.engine.reading_ports import FoundFile, LogChunk, LogCursor, Search
 from autoexp_tui.probes.metric_places import find_files
 from autoexp_tui.storage.trust import looked_at, opened
 
@@ -78,38 +78,26 @@ class LogReader:
         self._monotonic = monotonic
         self._places: dict[_Key, Place] = {}
 
-    def read(
-        self,
-        job: str,
-        attempt: int,
-        run: int,
-        path: str,
-        offset: int,
-        limit: int,
-        *,
-        final: bool = False,
-    ) -> LogChunk | None:
-        """At most `limit` bytes (and 1 MiB) from `offset` up to the last whole line.
+    def read(self, at: LogCursor) -> LogChunk | None:
+        """At most `at.limit` bytes (and 1 MiB) up to the last whole line.
 
-        `run` -1: of a file that outlives its runs. A line longer than that comes in
-        pieces. After a truncation or replacement the chunk starts a new file with
-        `reset`, and may be empty.
+        A line longer than that comes in pieces. After a truncation or replacement the
+        chunk starts a new file with `reset`, and may be empty.
 
         Raises:
             OSError: it cannot be read, for another reason than that it is not there.
         """
-        key = (job, attempt, run, path)
-        look = _Look(key, offset, min(limit, MOST_BYTES), final=final)
+        attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
+        key = (at.job, attempt, run, at.path)
+        look = _Look(key, at.offset, min(at.limit, MOST_BYTES), final=at.final)
         chunk = self._read_again_if_stale(look)
-        if chunk is None and final and run >= 0:
+        if chunk is None and at.final and not at.outlives:
             self._places.pop(key, None)
         return chunk
 
-    def find(
-        self, patterns: Sequence[str], first: str, present: str
-    ) -> Sequence[FoundFile]:
+    def find(self, search: Search) -> Sequence[FoundFile]:
         """The files that match any of the patterns; see `reading_ports.LogSource`."""
-        return find_files(patterns, first, present)
+        return find_files(search.patterns, search.first, search.present)
 
     def _read_again_if_stale(self, look: _Look) -> LogChunk | None:
         try:

@@ -18,8 +18,8 @@ Move = Callable[["Player", "Playback"], object]
 MOVES: Final[Mapping[str, Move]] = MappingProxyType(
     {
         "replay.play": lambda player, shown: player.toggle(),
-        "replay.slower": lambda player, shown: player.pace(0.5),
-        "replay.faster": lambda player, shown: player.pace(2.0),
+        "replay.slower": lambda player, shown: player.change_speed(0.5),
+        "replay.faster": lambda player, shown: player.change_speed(2.0),
         "replay.back": lambda player, shown: player.step(-1),
         "replay.on": lambda player, shown: player.step(1),
         "replay.begin": lambda player, shown: player.jump(shown.begin),

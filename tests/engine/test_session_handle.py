@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.engine.joined import JoinedHandle
-from autoexp_tui.engine.live import plan_snapshot
+from autoexp_tui.engine.live import make_plan_snapshot
+from autoexp_tui.engine.session_handle import SessionHandle
 from autoexp_tui.events.events import EngineStopped, Recorded
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
@@ -23,7 +23,7 @@ from tests.support.scripted_handle import ScriptedHandle
 def shown(
     role: Role, *, alive: bool = True, stopped: bool = False, over: bool = False
 ) -> Snapshot:
-    plan = plan_snapshot(PLAN)
+    plan = make_plan_snapshot(PLAN)
     view = replace(
         plan.engine, role=role, owner_alive=alive, stopped=stopped, directory="/s/k7f2"
     )
@@ -63,14 +63,16 @@ def ways() -> Ways:
 
 
 @pytest.fixture
-def join(ways: Ways) -> Iterator[Callable[[ScriptedHandle], JoinedHandle]]:
-    made: list[JoinedHandle] = []
+def join(ways: Ways) -> Iterator[Callable[[ScriptedHandle], SessionHandle]]:
+    made: list[SessionHandle] = []
 
-    def joined(first: ScriptedHandle, heir_seconds: float = 0.0) -> JoinedHandle:
-        made.append(
-            JoinedHandle(first, ways, heir_seconds=heir_seconds, again_seconds=0.01)
+    def joined(first: ScriptedHandle, heir_seconds: float = 0.0) -> SessionHandle:
+        handle = SessionHandle(
+            lambda: first, ways, heir_seconds=heir_seconds, again_seconds=0.01
         )
-        return made[-1]
+        handle.open_now()
+        made.append(handle)
+        return handle
 
     yield joined
     for handle in made:
@@ -85,7 +87,7 @@ def until(holds: Callable[[], object]) -> None:
 
 
 def test_a_watcher_goes_on_when_the_engine_died(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     first = ScriptedHandle(shown("viewer"))
     handle = join(first)
@@ -100,7 +102,7 @@ def test_a_watcher_goes_on_when_the_engine_died(
 
 
 def test_of_several_the_slower_watch_whoever_was_faster(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     ways.refusals = [SessionOwned("another was faster")]
     first = ScriptedHandle(shown("viewer"))
@@ -113,7 +115,7 @@ def test_of_several_the_slower_watch_whoever_was_faster(
 
 
 def test_an_engine_that_was_told_to_stop_has_no_successor_by_itself(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     gone = shown("viewer", alive=False, stopped=True)
     first = ScriptedHandle(shown("viewer"))
@@ -127,7 +129,7 @@ def test_an_engine_that_was_told_to_stop_has_no_successor_by_itself(
 
 
 def test_an_engine_that_left_without_an_heir_is_succeeded(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     gone = shown("viewer", alive=False, stopped=True)
     first = ScriptedHandle(shown("viewer"))
@@ -138,7 +140,7 @@ def test_an_engine_that_left_without_an_heir_is_succeeded(
 
 
 def test_an_heir_comes_before_those_who_watch(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     gone = shown("viewer", alive=False, stopped=True)
     first = ScriptedHandle(shown("viewer"))
@@ -151,7 +153,7 @@ def test_an_heir_comes_before_those_who_watch(
 
 
 def test_a_finished_session_needs_no_engine(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     first = ScriptedHandle(shown("viewer"))
     handle = join(first)
@@ -164,7 +166,7 @@ def test_a_finished_session_needs_no_engine(
 
 
 def test_a_rule_s_plan_without_an_engine_is_taken_up_though_all_jobs_ended(
-    join: Callable[..., JoinedHandle],
+    join: Callable[..., SessionHandle],
 ) -> None:
     first = ScriptedHandle(shown("viewer"))
     handle = join(first)
@@ -182,7 +184,7 @@ def resting(*, stopped: bool = False) -> Snapshot:
 
 @pytest.mark.parametrize("stopped", [False, True])
 def test_an_order_to_a_session_at_rest_is_taken_up_by_who_gave_it(
-    ways: Ways, join: Callable[..., JoinedHandle], *, stopped: bool
+    ways: Ways, join: Callable[..., SessionHandle], *, stopped: bool
 ) -> None:
     first = ScriptedHandle(resting(stopped=stopped))
     handle = join(first, heir_seconds=60.0)
@@ -193,7 +195,7 @@ def test_an_order_to_a_session_at_rest_is_taken_up_by_who_gave_it(
 
 
 def test_an_order_that_the_last_engine_carried_out_needs_no_other(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     first = ScriptedHandle(shown("viewer"))
     handle = join(first)
@@ -209,7 +211,7 @@ def test_an_order_that_the_last_engine_carried_out_needs_no_other(
 
 
 def test_a_deposed_engine_becomes_a_watcher(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     first = ScriptedHandle(shown("live"))
     handle = join(first)
@@ -223,7 +225,7 @@ def test_a_deposed_engine_becomes_a_watcher(
 
 
 def test_what_hinders_the_take_over_is_shown_and_it_is_tried_again(
-    ways: Ways, join: Callable[..., JoinedHandle]
+    ways: Ways, join: Callable[..., SessionHandle]
 ) -> None:
     full = EnvironmentFailed("cannot create: No space left on device", "/s/k7f2/lease")
     ways.refusals = [full]

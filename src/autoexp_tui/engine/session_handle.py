@@ -1,0 +1,368 @@
+"""The handle that a front end holds: opens a plan or a session, and stays with it.
+
+Planning and folding a journal take longer than a first paint may: they run on a thread
+of their own while an empty snapshot says what is being done.
+
+Watches another process's engine and goes on with the session itself once that is gone;
+where nothing is left to do, once somebody orders something. Watches again when another
+engine has deposed its own. Whether the session is free is the lease's business: of
+several that try, one succeeds, and the rest watch on.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from autoexp_tui.engine.handle import EngineHandle, Listener, Player
+from autoexp_tui.model.errors import AutoexpError, SessionOwned
+from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
+
+if TYPE_CHECKING:
+    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.commands import Command
+
+HEIR_SECONDS = 20.0
+"""How long an engine that left is given to bring up an heir of its own."""
+AGAIN_SECONDS = 30.0
+"""Between two tries to go on with a session that cannot be taken up."""
+_STEP_SECONDS = 0.5
+
+
+class SessionEntry(Protocol):
+    """The ways into a session, by its directory."""
+
+    def view(self, directory: str) -> EngineHandle:
+        """Watch it.
+
+        Raises:
+            AutoexpError: it cannot be read.
+        """
+        ...
+
+    def own(self, directory: str) -> EngineHandle:
+        """Run it in this process.
+
+        Raises:
+            SessionOwned: another engine lives, or may.
+            AutoexpError: it cannot be taken up.
+        """
+        ...
+
+
+class SessionHandle(EngineHandle):
+    """Passes everything on to the handle of the moment, once there is one."""
+
+    def __init__(
+        self,
+        open_handle: Callable[[], EngineHandle],
+        entry: SessionEntry | None = None,
+        *,
+        name: str = "",
+        doing: str = "",
+        read_only: bool = False,
+        on_failure: Callable[[BaseException], None] = lambda _error: None,
+        heir_seconds: float = HEIR_SECONDS,
+        again_seconds: float = AGAIN_SECONDS,
+    ) -> None:
+        """Nothing is opened before `start`, or `open_now`.
+
+        Args:
+            open_handle: plans, or takes up the session.
+            entry: leads into the session again, whichever engine runs it; None: what
+                was opened is kept as it is.
+            name: of what is opened, while nothing else is known.
+            doing: what is being done until it is open.
+            read_only: whether it is to take no commands.
+            on_failure: takes what `open_handle` raised, on the thread of `start`.
+            heir_seconds: see `HEIR_SECONDS`.
+            again_seconds: see `AGAIN_SECONDS`.
+        """
+        self._open = open_handle
+        self._entry = entry
+        self._on_failure = on_failure
+        self._read_only = read_only
+        self._heir_seconds = heir_seconds
+        self._again_seconds = again_seconds
+        self._handle: EngineHandle | None = None
+        self._empty = make_empty_snapshot(name, doing)
+        self._listeners: list[Listener] = []
+        self._opening = False
+        """Whether something is being opened, in place of what was opened before too."""
+        self._open_thread: threading.Thread | None = None
+        self._send_lock = threading.Lock()
+        self._problem = ""
+        self._order_id = ""
+        """Of the last command that was left in the inbox."""
+        self._closed = threading.Event()
+        self._changed = threading.Event()
+        self._swap_lock = threading.Lock()
+
+    # -------------------------------------------------------------------- opening
+    @property
+    def is_open(self) -> bool:
+        """Whether something was opened."""
+        return self._handle is not None
+
+    def start(self) -> None:
+        """Begin to open, off the caller's thread; again, after it failed.
+
+        What was opened and is a plan that nobody submitted is opened anew: the plan
+        of before stands until then. Nothing happens while one is being opened.
+        """
+        if self._open_thread is not None and self._open_thread.is_alive():
+            return
+        self._opening = True
+        self._open_thread = threading.Thread(
+            target=self._open_anew, name="open", daemon=True
+        )
+        self._open_thread.start()
+        self._publish()
+
+    def open_now(self) -> None:
+        """Open on the caller's thread.
+
+        Raises:
+            AutoexpError: it cannot be opened.
+        """
+        self._take_over(self._open())
+
+    def _open_anew(self) -> None:
+        try:
+            handle = self._open()
+        except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
+            self._opening = False
+            self._publish()
+            self._on_failure(error)
+        else:
+            self._take_over(handle)
+
+    def _take_over(self, handle: EngineHandle) -> None:
+        """Put what was opened in place, unless the plan before it was submitted."""
+        with self._send_lock:
+            self._opening = False
+            before = self._handle
+            if before is None or before.role == "plan":
+                self._handle = handle
+        if self._handle is not handle:
+            handle.close()
+            return
+        self._listen(handle)
+        self._pass_on(handle.snapshot())
+        if before is not None:
+            before.close()
+        elif self._entry is not None:
+            threading.Thread(
+                target=self._follow, args=(self._entry,), name="session", daemon=True
+            ).start()
+
+    # --------------------------------------------------------------------- handle
+    @property
+    def role(self) -> Role:
+        return self._handle.role if self._handle else "plan"
+
+    @property
+    def read_only(self) -> bool:
+        return self._handle.read_only if self._handle else self._read_only
+
+    @property
+    def unanswered(self) -> bool:
+        return self._handle is not None and self._handle.unanswered
+
+    @property
+    def player(self) -> Player | None:
+        return self._handle.player if self._handle else None
+
+    def snapshot(self) -> Snapshot:
+        return self._annotate(self._handle.snapshot()) if self._handle else self._empty
+
+    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        return self._handle.earlier(seq, count) if self._handle else ()
+
+    def subscribe(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def send(
+        self,
+        command: Command,
+        *,
+        by: str = "cockpit",
+        expected: Mapping[str, int] | None = None,
+    ) -> str:
+        """Pass a command on: between two handles it is left in the inbox; before the
+        first one is there, it is not taken."""
+        with self._send_lock:  # what is submitted is not replaced by another plan
+            handle = self._handle
+            if handle is None:
+                return ""
+            command_id = handle.send(command, by=by, expected=expected)
+        if handle.role == "viewer":
+            self._order_id = command_id
+            self._changed.set()
+        return command_id
+
+    def look_at(self, jobs: Sequence[str]) -> None:
+        if self._handle is not None:
+            self._handle.look_at(jobs)
+
+    def close(self, *, hand_over: bool = False) -> None:
+        self._closed.set()
+        self._changed.set()
+        with self._swap_lock:
+            if self._handle is not None:
+                self._handle.close(hand_over=hand_over)
+
+    def _listen(self, handle: EngineHandle) -> None:
+        def hear(snapshot: Snapshot) -> None:
+            if handle is self._handle:
+                self._pass_on(snapshot)
+
+        handle.subscribe(hear)
+
+    def _pass_on(self, snapshot: Snapshot) -> None:
+        if self._entry is None or not is_deposed(snapshot):  # else the next tells more
+            self._publish(snapshot)
+        self._changed.set()
+
+    def _publish(self, snapshot: Snapshot | None = None) -> None:
+        """Tell the listeners; None: of a change of what is added to a snapshot."""
+        if self._handle is None:
+            return
+        annotated = self._annotate(snapshot or self._handle.snapshot())
+        for listener in tuple(self._listeners):
+            listener(annotated)
+
+    def _annotate(self, snapshot: Snapshot) -> Snapshot:
+        """A snapshot, with what is being done, and what hinders it."""
+        view = snapshot.engine
+        if self._opening and view.role == "plan":
+            view = replace(view, doing=self._empty.engine.doing)
+        if self._problem:
+            view = replace(view, holding=self._problem)
+        return snapshot if view is snapshot.engine else replace(snapshot, engine=view)
+
+    # -------------------------------------------------------------- staying with it
+    def _follow(self, entry: SessionEntry) -> None:
+        while True:
+            self._changed.wait()
+            self._changed.clear()
+            if self._closed.is_set() or self._handle is None:
+                return
+            snapshot = self._handle.snapshot()
+            if is_deposed(snapshot):
+                self._swap(entry.view, entry, snapshot)
+            elif self._lacks_engine(snapshot):
+                self._inherit(entry, snapshot)
+
+    def _lacks_engine(self, snapshot: Snapshot) -> bool:
+        """Whether the session's work, or an order from here, has nobody to do it."""
+        return is_orphaned(snapshot) or (
+            bool(self._order_id)
+            and is_without_owner(snapshot)
+            and all(one.command_id != self._order_id for one in snapshot.events)
+        )
+
+    def _inherit(self, entry: SessionEntry, snapshot: Snapshot) -> None:
+        """Go on with the session; an heir of the engine that left comes first."""
+        heir_due = snapshot.engine.stopped and is_orphaned(snapshot)
+        if heir_due and self._await_heir():
+            return
+        if not self._swap(entry.own, entry, snapshot):
+            self._closed.wait(self._again_seconds if self._problem else _STEP_SECONDS)
+            self._changed.set()
+
+    def _await_heir(self) -> bool:
+        """Whether another engine came up in the time that an heir has for it."""
+        slept = 0.0
+        while slept < self._heir_seconds and not self._closed.wait(_STEP_SECONDS):
+            slept += _STEP_SECONDS
+            if not self._lacks_engine(self.snapshot()):
+                return True
+        return self._closed.is_set()
+
+    def _swap(
+        self,
+        enter: Callable[[str], EngineHandle],
+        entry: SessionEntry,
+        snapshot: Snapshot,
+    ) -> bool:
+        """Another handle in the place of this one; False when it is still a view."""
+        with self._swap_lock:
+            if self._closed.is_set() or self._handle is None:
+                return True
+            # Its thread must have ended: both look at the lease with the same eyes.
+            self._handle.close()
+            handle = self._enter(enter, entry, snapshot.engine.directory)
+            self._handle = handle
+        self._listen(handle)
+        self._pass_on(handle.snapshot())
+        return not self._lacks_engine(handle.snapshot())
+
+    def _enter(
+        self,
+        enter: Callable[[str], EngineHandle],
+        entry: SessionEntry,
+        directory: str,
+    ) -> EngineHandle:
+        """A handle by one of the ways in; else the view again, or what there was when
+        not even that can be had."""
+        self._problem, handle = "", self._handle
+        try:
+            return enter(directory)
+        except SessionOwned:
+            pass
+        except AutoexpError as problem:
+            self._problem = f"cannot go on with this session: {problem.line}"
+        try:
+            return entry.view(directory)
+        except AutoexpError as problem:
+            self._problem = problem.line
+            assert handle is not None
+            return handle
+
+
+def make_empty_snapshot(name: str, doing: str) -> Snapshot:
+    """No jobs yet, and a word for why."""
+    return Snapshot(
+        seq=0,
+        t=0.0,
+        session="",
+        name=name,
+        plan=None,
+        started_at=0.0,
+        paused=None,
+        engine=EngineView(role="plan", doing=doing),
+        jobs=(),
+        live=(),
+    )
+
+
+def is_deposed(snapshot: Snapshot) -> bool:
+    """Whether the engine of this process has ended because another has the session."""
+    engine = snapshot.engine
+    return engine.role == "live" and engine.stopped and not engine.owner_alive
+
+
+def is_orphaned(snapshot: Snapshot) -> bool:
+    """Whether a session that is watched needs an engine and has none."""
+    wanted = snapshot.open and not is_at_rest(snapshot)
+    return is_without_owner(snapshot) and wanted
+
+
+def is_without_owner(snapshot: Snapshot) -> bool:
+    """Whether a session that is watched has no engine."""
+    return snapshot.engine.role == "viewer" and not snapshot.engine.owner_alive
+
+
+def is_at_rest(snapshot: Snapshot) -> bool:
+    """Whether somebody told the engine to stop: nobody goes on by themselves then."""
+    from autoexp_tui.events.events import EngineStopped
+
+    if not snapshot.engine.stopped:
+        return False
+    for record in reversed(snapshot.events):
+        if isinstance(record.event, EngineStopped):
+            return record.event.on_request
+    return False
