@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state import orders
+from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.kill_cost import Looks
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.checkpoints import CheckpointPlace, SeenCheckpoint
@@ -235,7 +235,7 @@ async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
         waiting = [
             job
             for job in seat.app.desk.session.jobs
-            if job.stage == "evaluate" and orders.skippable(job)
+            if job.stage == "evaluate" and answers.can_skip(job)
         ]
         assert waiting
         assert all(job.name in seat.dialog for job in waiting)

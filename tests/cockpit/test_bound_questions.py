@@ -10,7 +10,7 @@ from pathlib import Path
 
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.options import CockpitOptions
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.engine.session_handle import SessionHandle
 from autoexp_tui.model.commands import Answer, Resubmit, Submit

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.options import LeaveWay
-from autoexp_tui.cockpit.render import faults as fault_view
-from autoexp_tui.cockpit.render.faults import Fault
-from autoexp_tui.cockpit.render.spans import wrap
+from autoexp_tui.cockpit.render import plan_findings as fault_view
+from autoexp_tui.cockpit.render.plan_findings import Fault
+from autoexp_tui.cockpit.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit

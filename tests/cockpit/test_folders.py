@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.cockpit import folders
 from autoexp_tui.cockpit.folders import read_folder
-from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.spans import plain
 
 
 def text(path: Path) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.text import ascii_twin
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Edge, Plan

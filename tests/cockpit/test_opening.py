@@ -73,7 +73,7 @@ async def test_opening_a_stage_and_going_back_draw_only_what_is_visible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cockpit(planned(JOBS)) as seat:
-        with counted(monkeypatch, columns, "job_cells") as drawn:
+        with counted(monkeypatch, columns, "render_job") as drawn:
             await seat.press("1", "enter")
             await seat.press("escape")
         assert 0 < len(drawn) < 150
@@ -83,7 +83,7 @@ async def test_the_jobs_of_a_stage_are_looked_at_off_the_screen_s_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cockpit(planned(JOBS)) as seat:
-        with counted(monkeypatch, why, "cause_key") as looked:
+        with counted(monkeypatch, why, "build_cause_key") as looked:
             await seat.press("1")
             await seat.until(lambda: "S submits it" in seat.pane("why"))
         assert len(looked) > CROWD
@@ -120,10 +120,10 @@ async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
     def slowly(title: str, *arguments: Any, **more: Any) -> why.WhyText:
         begun.append(title)
         thinking[len(begun) - 1].wait(PATIENCE)
-        return why.why_many(title, *arguments, **more)
+        return why.explain_jobs(title, *arguments, **more)
 
     async with cockpit(planned(JOBS), size=(200, 60)) as seat:
-        monkeypatch.setattr(why_pane, "why_many", slowly)
+        monkeypatch.setattr(why_pane, "explain_jobs", slowly)
         await seat.press("1")
         await seat.until(lambda: len(begun) == 1)
         left = seat.jobs.stages.jobs()[0].name
@@ -154,10 +154,10 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
     def slowly(*arguments: Any, **more: Any) -> why.WhyText:
         begun.set()
         may_end.wait(PATIENCE)
-        return why.why_many(*arguments, **more)
+        return why.explain_jobs(*arguments, **more)
 
     async with cockpit(planned(JOBS)) as seat:
-        monkeypatch.setattr(why_pane, "why_many", slowly)
+        monkeypatch.setattr(why_pane, "explain_jobs", slowly)
         await seat.press("1")
         await seat.until(begun.is_set)
         with monkeypatch.context() as patch:

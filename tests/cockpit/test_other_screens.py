@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.render.lists import SessionLike
 from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
-from autoexp_tui.cockpit.state.sessions import SessionLike
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import Snapshot

@@ -23,8 +23,7 @@ from autoexp_tui.cockpit.painting import (
     pen_of,
     tinted,
 )
-from autoexp_tui.cockpit.render.changes import changed_cells
-from autoexp_tui.cockpit.render.spans import Line, Span, pad
+from autoexp_tui.cockpit.spans import Line, Span, compare_lines, pad
 from autoexp_tui.cockpit.text import strip
 from autoexp_tui.cockpit.themes import Skin, load_skin
 from tests.cockpit.seat import cockpit
@@ -58,7 +57,7 @@ def fully(content: Line) -> str:
 def partially(before: Line, after: Line) -> str:
     spans = [
         (1, start, end)
-        for start, end in changed_cells(pad(before, CELLS), pad(after, CELLS))
+        for start, end in compare_lines(pad(before, CELLS), pad(after, CELLS))
     ]
     chops: list[dict[int, Strip | None]] = [{0: None}, {0: drawn(after)}]
     return ThriftyUpdate(chops, spans, [[CELLS], [CELLS]]).render_segments(CONSOLE)
@@ -82,22 +81,22 @@ def test_the_changed_cells_are_all_that_has_to_be_sent(
 
 @given(lines)
 def test_an_equal_line_sends_nothing(content: Line) -> None:
-    assert changed_cells(content, content) == []
+    assert compare_lines(content, content) == []
 
 
 def test_far_changes_are_sent_apart_and_near_ones_together() -> None:
     before = (Span("0" * 20),)
     after = (Span("1000010000000000000" + "1"),)
-    assert changed_cells(before, after) == [(0, 6), (19, 20)]
+    assert compare_lines(before, after) == [(0, 6), (19, 20)]
 
 
 def test_a_wide_character_is_never_cut_in_two() -> None:
-    assert changed_cells((Span("a漢b"),), (Span("ax b"),)) == [(1, 3)]
+    assert compare_lines((Span("a漢b"),), (Span("ax b"),)) == [(1, 3)]
 
 
 def test_what_joins_a_wide_character_is_drawn_with_it() -> None:
     joined = (Span("字\N{COMBINING ACUTE ACCENT}0"),)
-    assert changed_cells((Span("字0"),), joined) == [(0, 3)]
+    assert compare_lines((Span("字0"),), joined) == [(0, 3)]
 
 
 def test_a_colour_is_named_when_it_changes_and_not_again() -> None:

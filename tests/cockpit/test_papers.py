@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from autoexp_tui.cockpit.dialogs.reader import PagesScreen
-from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobPapers

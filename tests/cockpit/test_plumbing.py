@@ -18,9 +18,9 @@ from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.bridge import Bridge
 from autoexp_tui.cockpit.notify import Ringer
 from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state.causes import PlanWords, causes
-from autoexp_tui.cockpit.state.session import SessionView, observe
+from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.session import SessionView, build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.text import ascii_twin
 from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.seat import cockpit
@@ -220,11 +220,11 @@ def test_a_multiplexer_is_known(environment: dict[str, str], expected: bool) -> 
 
 # -------------------------------------------------------------------------- ringer
 def ringer(session: SessionView) -> Ringer:
-    return Ringer(session, causes(session, PlanWords(session.snapshot.plan)))
+    return Ringer(session, group_causes(session, PlanWords(session.snapshot.plan)))
 
 
 def rings(bell: Ringer, session: SessionView) -> str:
-    return bell.ring(session, causes(session, PlanWords(session.snapshot.plan)))
+    return bell.ring(session, group_causes(session, PlanWords(session.snapshot.plan)))
 
 
 def failed_once(session: SessionView) -> SessionView:
@@ -232,34 +232,34 @@ def failed_once(session: SessionView) -> SessionView:
     changed = with_job(
         session.snapshot, running.name, state=JobState.FAILED, cause=Cause.NAN
     )
-    return observe(changed, session)
+    return build_session(changed, session)
 
 
 def test_what_was_there_at_the_start_does_not_ring() -> None:
-    session = observe(campaign(31))
+    session = build_session(campaign(31))
     assert rings(ringer(session), session) == ""
 
 
 def test_a_failure_rings_once() -> None:
-    session = observe(campaign(31))
+    session = build_session(campaign(31))
     bell = ringer(session)
     assert rings(bell, failed_once(session)) == "dense300m: 1 job failed"
     assert rings(bell, failed_once(session)) == ""
 
 
 def test_the_end_of_everything_rings() -> None:
-    session = observe(campaign(31))
+    session = build_session(campaign(31))
     bell = ringer(session)
-    ended = observe(replace(session.snapshot, open=False), session)
+    ended = build_session(replace(session.snapshot, open=False), session)
     assert rings(bell, ended).startswith("dense300m: all ended")
 
 
 def test_a_new_question_rings() -> None:
     base = campaign(31)
     report = base.jobs[-1]
-    quiet = observe(with_job(base, report.name, ask=None))
+    quiet = build_session(with_job(base, report.name, ask=None))
     bell = ringer(quiet)
-    assert rings(bell, observe(base)) == "dense300m: 1 thing needs you"
+    assert rings(bell, build_session(base)) == "dense300m: 1 thing needs you"
 
 
 # --------------------------------------------------------------------------- locale

@@ -16,11 +16,11 @@ from autoexp_tui.cockpit.commands import (
     keys_markdown,
 )
 from autoexp_tui.cockpit.keymap import keymap, load_keymap
-from autoexp_tui.cockpit.render.spans import Span, line
-from autoexp_tui.cockpit.render.status_style import FACES
 from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.replay_commands import MOVES
+from autoexp_tui.cockpit.spans import Span, line
+from autoexp_tui.cockpit.state.status import FACES
 from autoexp_tui.cockpit.text import ascii_twin, strip
 from autoexp_tui.cockpit.themes import ROLES, Skin, load_skin, themes_directory
 from autoexp_tui.model.errors import UsageError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.render.timeline import job_strip, stage_strip
+from autoexp_tui.cockpit.render.timeline import build_job_strip, build_stage_strip
 from autoexp_tui.cockpit.widgets import timeline_pane
 from autoexp_tui.model.commands import Command
 from tests.cockpit.seat import Seat, cockpit
@@ -118,14 +118,14 @@ async def test_ten_thousand_jobs_cost_what_is_visible(
 
         def of_job(*arguments: Any) -> Any:
             jobs.append(1)
-            return job_strip(*arguments)
+            return build_job_strip(*arguments)
 
         def of_stage(*arguments: Any) -> Any:
             stages.append(1)
-            return stage_strip(*arguments)
+            return build_stage_strip(*arguments)
 
-        monkeypatch.setattr(timeline_pane, "job_strip", of_job)
-        monkeypatch.setattr(timeline_pane, "stage_strip", of_stage)
+        monkeypatch.setattr(timeline_pane, "build_job_strip", of_job)
+        monkeypatch.setattr(timeline_pane, "build_stage_strip", of_stage)
         await seat.press("G", "k")
         assert 0 < len(jobs) <= 2 * seat.app.size.height
         assert not stages

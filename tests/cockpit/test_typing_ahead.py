@@ -7,7 +7,7 @@ from textual import events
 from textual.keys import _character_to_key
 
 from autoexp_tui.cockpit.dialogs.reader import PaletteScreen
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.commands import Resubmit, Skip
 from tests.cockpit.seat import Seat, cockpit
 from tests.support.campaigns import campaign

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.reasons import reason
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state import waiting as view
+from autoexp_tui.cockpit.render import lists as view
+from autoexp_tui.cockpit.state.reasons import find_reason
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.commands import Skip
 from autoexp_tui.model.states import JobState
 from tests.cockpit.seat import Seat, cockpit
@@ -121,13 +121,13 @@ async def test_ten_thousand_cost_what_is_visible(
     async with cockpit(campaign(10_000)) as seat:
         await seat.press("w", "G", "l")
         drawn: list[int] = []
-        original = reason
+        original = find_reason
 
         def counted(*arguments: object) -> str:
             drawn.append(1)
             return original(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(view, "reason", counted)
+        monkeypatch.setattr(view, "find_reason", counted)
         await seat.press("j")
         await seat.push(moved(seat.handle.snapshot(), 1))
         assert len(drawn) < 60 * (1 + view._ALIKE)

@@ -20,7 +20,7 @@ import pytest
 
 from autoexp_tui.executors import wrapper
 from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.text.last_error_line import OWN_LINE, memory_line, telling_line
+from autoexp_tui.text.log_lines import OWN_LINE, find_error_line, find_memory_line
 from tests.executors.wrapper_runs import PATIENCE, Attempt, until
 
 SOURCE = Path(wrapper.__file__)
@@ -1016,9 +1016,9 @@ def test_nobody_takes_the_line_in_the_log_for_the_commands(attempt: Attempt) -> 
     assert until(lambda: copies(attempt))
     tail = attempt.log.read_text()
     assert last_line(attempt).startswith(OWN_LINE)
-    assert telling_line(tail) == "ValueError: bad"
-    assert telling_line("one\n" + last_line(attempt)) == "one"
-    assert memory_line(tail) == ""
+    assert find_error_line(tail) == "ValueError: bad"
+    assert find_error_line("one\n" + last_line(attempt)) == "one"
+    assert find_memory_line(tail) == ""
     disk.comes_back()
     process.communicate(timeout=PATIENCE)
 

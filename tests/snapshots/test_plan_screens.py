@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.render.faults import Fault
+from autoexp_tui.cockpit.render.plan_findings import Fault
 from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.planning.job_details import Entry, JobPapers
 from tests.cockpit.plans import holey, opened

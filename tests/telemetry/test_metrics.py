@@ -17,7 +17,7 @@ from autoexp_tui.telemetry.metrics import (
     Point,
     compile_metric,
 )
-from autoexp_tui.text.metric_names import canonical_name
+from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 
 MEGATRON = (
@@ -378,7 +378,7 @@ def test_a_pattern_that_cannot_work_is_refused(pattern: str) -> None:
     ],
 )
 def test_a_metric_has_one_name(name: str, expected: str) -> None:
-    assert canonical_name(name) == expected
+    assert find_canonical_name(name) == expected
 
 
 # ---------------------------------------------------------------------- properties

@@ -10,7 +10,7 @@ from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import AutoexpError, Problem, ValidationFailed
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.faults import Fault
+    from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.config.key_places import KeyPlaces
 
 
@@ -39,7 +39,7 @@ def _key_places(options: Options) -> KeyPlaces | None:
 
 def _locate_fault(problem: Problem, places: KeyPlaces | None) -> Fault:
     """Planning has said the place; what was no finding of planning is looked for."""
-    from autoexp_tui.cockpit.render.faults import Fault
+    from autoexp_tui.cockpit.render.plan_findings import Fault
 
     path, line = "", 0
     if problem.place:

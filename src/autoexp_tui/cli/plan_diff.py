@@ -21,7 +21,7 @@ from autoexp_tui.cli.options import Options, state_dir_of
 from autoexp_tui.model.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.storage.session_dir import SessionDir
 
@@ -81,7 +81,7 @@ def changes_of(plan: Plan) -> PlanChanges | None:
     Waits for a process: to be called off the screen's thread. What goes wrong there
     is no fault of the plan, and gives None.
     """
-    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 
     # -P: a file of the user's that is called like a module must not be one.
     words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)

@@ -46,7 +46,7 @@ def parse_since(text: str, session: SessionDir, now: float) -> float:
     Raises:
         UsageError: it names none.
     """
-    from autoexp_tui.cockpit.state.time_parsing import NoMoment, parse_moment
+    from autoexp_tui.text.time_parsing import NoMoment, parse_moment
 
     if text == LEFT:
         left = read_last_visit(session.path)
@@ -73,9 +73,9 @@ def describe_since(session: SessionDir, text: str) -> list[str]:
         AutoexpError: no such moment, or the session cannot be read.
     """
     from autoexp_tui.cockpit.render.digest import write_digest
-    from autoexp_tui.cockpit.render.spans import plain
-    from autoexp_tui.cockpit.state.causes import PlanWords, causes
-    from autoexp_tui.cockpit.state.session import observe
+    from autoexp_tui.cockpit.spans import plain
+    from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+    from autoexp_tui.cockpit.state.session import build_session
     from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
     from autoexp_tui.model.snapshot import EngineView
     from autoexp_tui.storage.journal import load_state
@@ -85,8 +85,10 @@ def describe_since(session: SessionDir, text: str) -> list[str]:
     loaded = load_state(session)
     publisher = SnapshotBuilder()
     publisher.note(loaded.events)
-    shown = observe(publisher.snapshot(loaded.state, EngineView(role="viewer"), {}))
-    groups = causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
+    shown = build_session(
+        publisher.snapshot(loaded.state, EngineView(role="viewer"), {})
+    )
+    groups = group_causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
     lines = write_digest(
         shown, groups, shown.present(since), shown.present(now), lead="Since"
     )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.options import CockpitOptions
-    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle

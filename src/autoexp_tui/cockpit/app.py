@@ -30,10 +30,10 @@ from autoexp_tui.cockpit.commands import Commands, Pane
 from autoexp_tui.cockpit.notify import Voice
 from autoexp_tui.cockpit.painting import say_colors_shortly, without_grey
 from autoexp_tui.cockpit.planning import PlanDesk
-from autoexp_tui.cockpit.render.spans import Line, Role, outside
 from autoexp_tui.cockpit.screens.base import BoxScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import Desk, outlook_of
+from autoexp_tui.cockpit.spans import Line, Role, outside
 from autoexp_tui.cockpit.themes import load_skin
 
 if TYPE_CHECKING:
@@ -468,9 +468,9 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def ask_to_leave(self) -> None:
         """Ask where leaving could matter; leave at once where it cannot."""
         from autoexp_tui.cockpit.dialogs.question import QuestionScreen
-        from autoexp_tui.cockpit.render.questions import leave_question
+        from autoexp_tui.cockpit.render.questions import ask_leave
 
-        question = leave_question(self.desk.session, self._way_back())
+        question = ask_leave(self.desk.session, self._way_back())
         if question is None:
             self.leave(LeaveWay.NOTHING)
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from autoexp_tui.cockpit.render.spans import Line, Span, outside
+from autoexp_tui.cockpit.spans import Line, Span, outside
 from autoexp_tui.model.wording import size
 
 MOST_FILES = 30

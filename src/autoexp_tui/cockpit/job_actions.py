@@ -17,25 +17,27 @@ from textual.timer import Timer
 
 from autoexp_tui.cockpit.dialogs.question import Answered, QuestionScreen
 from autoexp_tui.cockpit.logfile import open_regular
+from autoexp_tui.cockpit.render.job_questions import (
+    ask_kill,
+    ask_resubmit,
+    ask_skip,
+    render_overrides,
+    render_place,
+)
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
     Choice,
     Question,
-    approval_question,
-    asking,
-    kill_question,
-    override_diff,
-    resubmit_question,
-    same_place,
-    skip_question,
+    ask_approval,
+    ask_submit,
+    select_asking,
 )
-from autoexp_tui.cockpit.render.spans import Line, outside
-from autoexp_tui.cockpit.render.submitting import submit_question
-from autoexp_tui.cockpit.state import orders
+from autoexp_tui.cockpit.spans import Line, outside
+from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.kill_cost import (
-    checkpoint_places,
-    killable,
-    not_yet_looked,
+    list_checkpoint_places,
+    mark_unlooked,
+    select_killable,
 )
 from autoexp_tui.conditions.kinds import Approval
 from autoexp_tui.effects.effects import ComposeJob
@@ -54,8 +56,7 @@ from autoexp_tui.text.sanitize import clean
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.state.causes import CauseGroup
-    from autoexp_tui.cockpit.state.scope import Scope
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
+    from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
     from autoexp_tui.model.snapshot import Snapshot
 
 MOST_SHOWN = 1 << 16
@@ -108,7 +109,7 @@ class Acts:
                 self._app.say(f"refused: {reason}", "failed", keep=True)
 
     def _sent(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
-        self.send(command, orders.seen(jobs))
+        self.send(command, answers.count_attempts(jobs))
         self._app.say(words)
         self._app.desk.marks.difference_update(job.name for job in jobs)
 
@@ -134,7 +135,7 @@ class Acts:
     def _has_changed(self, shown: Sequence[JobView]) -> bool:
         """Whether jobs moved while a question showed them; if so, say that."""
         now = self._app.desk.session.named([job.name for job in shown])
-        changed = orders.has_changed(shown, now)
+        changed = answers.has_changed(shown, now)
         if changed:
             self._app.say("changed while you read: look again", "warning")
         return changed
@@ -151,9 +152,9 @@ class Acts:
             self._app.say("another countdown runs: U stops it", "warning")
             return
         session, look = self._app.desk.session, self._app.options.checkpoints
-        shown = killable(scope.jobs)
-        places = checkpoint_places(shown, session) if look else ()
-        question = kill_question(scope, session, not_yet_looked(places))
+        shown = select_killable(scope.jobs)
+        places = list_checkpoint_places(shown, session) if look else ()
+        question = ask_kill(scope, session, mark_unlooked(places))
 
         def answered(answer: Answered) -> None:
             self._begin_kill(scope, shown)
@@ -163,7 +164,7 @@ class Acts:
         def looked(found: Any, problem: BaseException | None) -> None:
             if problem is not None:
                 raise problem
-            known = kill_question(scope, session, found)
+            known = ask_kill(scope, session, found)
             if screen is not None and known is not None:
                 screen.turn_into(known)
 
@@ -174,15 +175,15 @@ class Acts:
     def _begin_kill(self, scope: Scope, shown: Sequence[JobView]) -> None:
         session = self._app.desk.session
         now = session.named([job.name for job in shown])
-        still = killable(now)
-        if orders.seen(still) != orders.seen(shown):
+        still = select_killable(now)
+        if answers.count_attempts(still) != answers.count_attempts(shown):
             self._app.say("changed while you read: look again", "warning")
             self.kill(replace(scope, jobs=now))
             return
         names = tuple(job.name for job in still)
         self.countdown = Countdown(
             command=Kill(jobs=names, reason="killed in the cockpit"),
-            expected=orders.seen(still),
+            expected=answers.count_attempts(still),
             words=plural(len(names), "job"),
             due=self._app.clock.monotonic() + COUNTDOWN,
         )
@@ -233,35 +234,35 @@ class Acts:
             elif answer.choice is not None:
                 jobs = session.named(answer.choice.jobs)
                 words = f"submitting {plural(len(jobs), 'job')}"
-                self._sent(jobs, orders.submit(answer.choice, shown), words)
+                self._sent(jobs, answers.build_submit(answer.choice, shown), words)
 
         families = desk.words.of_families
-        question = submit_question(scope, session, desk.rates, families)
+        question = ask_submit(scope, session, desk.rates, families)
         self._ask(question, desk.opening or "nothing is planned or held", answered)
 
     # -------------------------------------------------------------------- resubmit
     def resubmit(self, scope: Scope) -> None:
         """Ask how to bring jobs back."""
         session = self._app.desk.session
-        jobs = [job for job in scope.jobs if orders.revivable(job)]
+        jobs = [job for job in scope.jobs if answers.can_resubmit(job)]
         names = [job.name for job in jobs]
 
         def check(choice: Choice | None, text: str) -> object:
-            return orders.resubmit(names, choice, text) if choice else None
+            return answers.build_resubmit(names, choice, text) if choice else None
 
         def preview(choice: Choice, text: str) -> Sequence[Line]:
             if choice.id != "overrides":
                 return ()
-            return (*override_diff(jobs, text.split()), same_place(jobs))
+            return (*render_overrides(jobs, text.split()), render_place(jobs))
 
         def answered(answer: Answered) -> None:
             if self._has_changed(jobs):
                 self.resubmit(self._renewed(scope))
             elif answer.choice is not None:
-                command = orders.resubmit(names, answer.choice, answer.text)
+                command = answers.build_resubmit(names, answer.choice, answer.text)
                 self._sent(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
 
-        question = resubmit_question(scope, session)
+        question = ask_resubmit(scope, session)
         nothing = _none_of(scope, "ended in a way that R mends")
         self._ask(question, nothing, answered, check=check, preview=preview)
 
@@ -269,21 +270,21 @@ class Acts:
     def skip(self, scope: Scope) -> None:
         """Ask whether to skip jobs, or to waive a condition of one."""
         session = self._app.desk.session
-        jobs = [job for job in scope.jobs if orders.skippable(job)]
+        jobs = [job for job in scope.jobs if answers.can_skip(job)]
         names = [job.name for job in jobs]
 
         def check(choice: Choice | None, text: str) -> object:
-            return orders.skip(names, choice, text) if choice else None
+            return answers.build_skip(names, choice, text) if choice else None
 
         def answered(answer: Answered) -> None:
             if self._has_changed(jobs):
                 self.skip(self._renewed(scope))
             elif answer.choice is not None:
-                command = orders.skip(names, answer.choice, answer.text)
+                command = answers.build_skip(names, answer.choice, answer.text)
                 word = "skipping" if answer.choice.id == "skip" else "waiving for"
                 self._sent(jobs, command, f"{word} {plural(len(jobs), 'job')}")
 
-        question = skip_question(scope, session)
+        question = ask_skip(scope, session)
         self._ask(question, _none_of(scope, "waits"), answered, check=check)
 
     def acknowledge(self, group: CauseGroup) -> None:
@@ -296,7 +297,7 @@ class Acts:
     def answer(self, scope: Scope) -> None:
         """Show what asks, one after the other: of the scope, else all that ask."""
         session = self._app.desk.session
-        jobs = asking(scope.jobs) or asking(session.jobs)
+        jobs = select_asking(scope.jobs) or select_asking(session.jobs)
         if not jobs:
             self._app.say("nothing asks", "warning")
             return
@@ -306,7 +307,7 @@ class Acts:
         """Ask about the next that still asks; all but that is as it is now."""
         if place >= len(names):
             return
-        jobs = asking(self._app.desk.session.named(names[place : place + 1]))
+        jobs = select_asking(self._app.desk.session.named(names[place : place + 1]))
         if not jobs:
             self._ask_next(names, place + 1)
             return
@@ -365,7 +366,7 @@ class Acts:
             else:
                 sent(approved=False)
 
-        question = approval_question(job, ask, files, many, session)
+        question = ask_approval(job, ask, files, many, session)
         self._ask(question, "", answered)
 
     # ----------------------------------------------------------------------- pause

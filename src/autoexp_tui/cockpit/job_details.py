@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from autoexp_tui.cockpit.dialogs.reader import PagesScreen
 from autoexp_tui.cockpit.render.job_details import (
     Page,
-    known_pages,
-    pages_of,
-    pages_of_two,
+    build_diff_pages,
+    build_known_pages,
+    build_pages,
 )
-from autoexp_tui.cockpit.render.spans import outside
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.planning.job_details import JobPapers
 
@@ -44,7 +44,7 @@ class PaperDesk:
         if self._app.options.papers is None:
             self._push(specs, _pages(plan, specs, [_of_plan(one) for one in specs]))
             return
-        screen = self._push(specs, known_pages(plan, specs))
+        screen = self._push(specs, build_known_pages(plan, specs))
         screen.call_after_refresh(self._read, screen, plan, specs)
 
     def _push(self, specs: Sequence[JobSpec], pages: Sequence[Page]) -> PagesScreen:
@@ -78,8 +78,8 @@ def _pages(
     plan: Plan, specs: Sequence[JobSpec], found: Sequence[JobPapers]
 ) -> tuple[Page, ...]:
     if len(specs) == 2:
-        return pages_of_two((specs[0], found[0]), (specs[1], found[1]), plan.mask)
-    return pages_of(plan, specs[0], found[0])
+        return build_diff_pages((specs[0], found[0]), (specs[1], found[1]), plan.mask)
+    return build_pages(plan, specs[0], found[0])
 
 
 def _of_plan(spec: JobSpec) -> JobPapers:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit import terminal
-from autoexp_tui.cockpit.render.header import terminal_title
-from autoexp_tui.cockpit.render.spans import Role, outside
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.render.bars import format_title
+from autoexp_tui.cockpit.spans import Role, outside
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.wording import plural
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Voice:
 
     def tell_title(self, desk: Desk) -> None:
         """Name the terminal's window by how far the session is."""
-        text = terminal_title(desk.session, desk.groups)
+        text = format_title(desk.session, desk.groups)
         if not self._quiet and text != self._title:
             self._title = text
             self._write(terminal.title(text))

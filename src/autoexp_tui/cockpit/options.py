@@ -12,7 +12,7 @@ from autoexp_tui.cockpit.commands import Commands
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.state.filtering import Expression
     from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.model.checkpoints import CheckpointPlace

@@ -14,8 +14,7 @@ from autoexp_tui.model.wording import plural
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.dialogs.faults import FaultsScreen, Way
-    from autoexp_tui.cockpit.render.faults import Fault
-    from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+    from autoexp_tui.cockpit.render.plan_findings import Fault, PlanChanges
     from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import Plan
 

@@ -21,7 +21,7 @@ MODULES: Final = (
     "autoexp_tui.cockpit.job_details",
     "autoexp_tui.cockpit.job_actions",
     "autoexp_tui.cockpit.dialogs.question",
-    "autoexp_tui.cockpit.render.questions",
+    "autoexp_tui.cockpit.render.job_questions",
     "autoexp_tui.cockpit.render.plot",
     "autoexp_tui.cockpit.screens.grid",
     "autoexp_tui.planning.grid",

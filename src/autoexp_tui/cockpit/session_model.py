@@ -10,29 +10,36 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cockpit.render.spans import outside
-from autoexp_tui.cockpit.state.causes import CauseGroup, PlanWords, cause_key, causes
-from autoexp_tui.cockpit.state.eta import Ends, ends, gpu_hours
+from autoexp_tui.cockpit.spans import outside
+from autoexp_tui.cockpit.state.causes import (
+    CauseGroup,
+    PlanWords,
+    build_cause_key,
+    group_causes,
+)
 from autoexp_tui.cockpit.state.filtering import Expression, compile_filter
+from autoexp_tui.cockpit.state.forecast import (
+    NO_CUTS,
+    Ends,
+    Rates,
+    count_gpu_hours,
+    estimate_ends,
+    find_sure_cuts,
+    measure_rates,
+)
 from autoexp_tui.cockpit.state.rows import (
     Arrangement,
     Row,
-    arrange,
+    build_rows,
+    build_single_rows,
     next_column,
-    single_rows,
     sort_by,
 )
-from autoexp_tui.cockpit.state.session import JobView, SessionView, observe
-from autoexp_tui.cockpit.state.stages import StageView, stages
-from autoexp_tui.cockpit.state.time_limit_forecast import (
-    NO_CUTS,
-    Rates,
-    rates,
-    sure_cuts,
-)
+from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.stages import StageView, build_stages
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.columns import Column
+    from autoexp_tui.cockpit.state.rows import Column
     from autoexp_tui.model.snapshot import Snapshot
 
 FORECAST_EVERY = 10.0
@@ -46,7 +53,7 @@ MANY = 2000
 
 def outlook_of(session: SessionView) -> tuple[Ends, float, Rates]:
     """Estimated ends, GPU hours used, rates; reads frozen values alone."""
-    return ends(session), gpu_hours(session), rates(session)
+    return estimate_ends(session), count_gpu_hours(session), measure_rates(session)
 
 
 class Desk:
@@ -55,7 +62,7 @@ class Desk:
     def __init__(
         self, snapshot: Snapshot, expression: Expression | None = None
     ) -> None:
-        self.session: SessionView = observe(snapshot)
+        self.session: SessionView = build_session(snapshot)
         self.words = PlanWords(snapshot.plan, self.session.changed)
         self.failed = False
         """Whether what the engine says it is doing has ended without a result."""
@@ -89,7 +96,7 @@ class Desk:
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
         self.failed = False
-        self.session = observe(snapshot, self.session)
+        self.session = build_session(snapshot, self.session)
         if snapshot.playback is not None and not self.many:
             self._forecast_at = None  # its time goes faster than the machine's
         if not self.words.are_of(self.session):
@@ -111,9 +118,9 @@ class Desk:
         return True
 
     def _look_again(self) -> None:
-        self._cuts = sure_cuts(self.session, self._cuts)
-        self.groups = causes(self.session, self.words, self._cuts)
-        self.stages = stages(self.session, self.ends)
+        self._cuts = find_sure_cuts(self.session, self._cuts)
+        self.groups = group_causes(self.session, self.words, self._cuts)
+        self.stages = build_stages(self.session, self.ends)
         self._arrange()
 
     def forecast(self, now: float) -> bool:
@@ -147,7 +154,7 @@ class Desk:
     def foresee(self, expected: Ends, hours: float, usual: Rates) -> None:
         """Take an estimate, made here or elsewhere."""
         self.ends, self.gpu_hours, self.rates = expected, hours, usual
-        self.stages = stages(self.session, self.ends)
+        self.stages = build_stages(self.session, self.ends)
 
     # ------------------------------------------------------------------------ rows
     def _arrange(self) -> None:
@@ -155,14 +162,14 @@ class Desk:
         steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
         wish = (wanted, len(self.session.jobs)) if steady else ()
         if not wish or wish != self._rows_for:
-            self.rows = arrange(self.session, wanted, self._single_rows())
+            self.rows = build_rows(self.session, wanted, self._single_rows())
             self._rows_for = wish
 
     def _single_rows(self) -> tuple[Row, ...]:
         """A row for every job, made once for a plan."""
         if self._singles_for is not self.session.index:
             self._singles_for = self.session.index
-            self._singles = single_rows(self.session)
+            self._singles = build_single_rows(self.session)
         return self._singles
 
     @property
@@ -244,11 +251,11 @@ class Desk:
 
     def mark_alike(self, job: JobView) -> int:
         """Mark every job with the same cause; how many that are."""
-        key = cause_key(job)
+        key = build_cause_key(job)
         alike = [
             other.name
             for other in self.session.jobs
-            if other.look is job.look and cause_key(other) == key
+            if other.look is job.look and build_cause_key(other) == key
         ]
         self.marks.update(alike)
         return len(alike)

@@ -13,11 +13,11 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from autoexp_tui.cockpit.render.status_style import FACES
+from autoexp_tui.cockpit.state.status import FACES
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.spans import Line
+    from autoexp_tui.cockpit.spans import Line
     from autoexp_tui.cockpit.themes import Skin
 
 _TWINS: Final = str.maketrans(

@@ -18,7 +18,7 @@ from rich.errors import StyleSyntaxError
 from rich.style import Style
 from textual.theme import BUILTIN_THEMES, Theme
 
-from autoexp_tui.cockpit.render.spans import Role
+from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.errors import UsageError
 
 ROLES: tuple[str, ...] = get_args(Role)

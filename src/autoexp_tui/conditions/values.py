@@ -31,7 +31,7 @@ from autoexp_tui.model.facts import (
 from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.scalars import Scalar
 from autoexp_tui.model.verdicts import Verdict
-from autoexp_tui.text.metric_names import canonical_name
+from autoexp_tui.text.log_lines import find_canonical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +119,7 @@ class MetricIs(_OfValue):
     after_step: int = 0
 
     def value_key(self, job: str) -> MetricKey:
-        return MetricKey(self.job or job, canonical_name(self.name))
+        return MetricKey(self.job or job, find_canonical_name(self.name))
 
     def name_object(self) -> str:
         return f"{self.name}{self._name_owner()} {self.op} {self.value:g}"

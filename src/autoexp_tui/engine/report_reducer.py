@@ -21,7 +21,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.state import Attempt, JobRecord
 from autoexp_tui.model.states import BEGUN, UNANSWERED, Cause, JobState, Outcome
 from autoexp_tui.model.verdicts import Why, why
-from autoexp_tui.text.last_error_line import memory_line
+from autoexp_tui.text.log_lines import find_memory_line
 from autoexp_tui.text.sanitize import clean
 
 _OWN_KILLS = frozenset({Cause.NAN, Cause.STALL, Cause.KILL_CRITERION})
@@ -196,7 +196,7 @@ def _short_of_memory(exited: ExitRecord, tail: str) -> str:
         return ""
     if exited.oom_kills:
         return "the kernel killed it"
-    return "its log says so" if memory_line(tail) else ""
+    return "its log says so" if find_memory_line(tail) else ""
 
 
 _OF_A_KILL = frozenset({None, Cause.USER})

@@ -26,7 +26,7 @@ from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause
 from autoexp_tui.model.verdicts import Why, why
 from autoexp_tui.model.wording import CAUSES
-from autoexp_tui.text.last_error_line import nan_line, telling_line
+from autoexp_tui.text.log_lines import find_error_line, find_nan_line
 from autoexp_tui.text.sanitize import clean
 
 _WORDS = 300
@@ -255,5 +255,5 @@ def _evidence(job: JobRecord, read: seen.LogRead) -> str:
         return f"its log could not be read: {read.problem}"
     attempt = judge.attempt_of(job, read.attempt)
     if attempt is not None and attempt.cancel_cause is Cause.NAN:
-        return nan_line(read.tail) or telling_line(read.tail)
-    return telling_line(read.tail)
+        return find_nan_line(read.tail) or find_error_line(read.tail)
+    return find_error_line(read.tail)

@@ -24,7 +24,7 @@ from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.log_rules import MatchLimits
 from autoexp_tui.telemetry.metric_files import FileReader, is_pattern
 from autoexp_tui.telemetry.metrics import MetricReader, Point
-from autoexp_tui.text.metric_names import LOSS, STEP, canonical_name
+from autoexp_tui.text.log_lines import LOSS, STEP, find_canonical_name
 
 MOST_METRICS: Final = 64
 """Of one job; further names are left out."""
@@ -234,14 +234,14 @@ class Track:
     @property
     def loss(self) -> str:
         """The metric of trends and anomalies."""
-        return canonical_name(self.rules.loss)
+        return find_canonical_name(self.rules.loss)
 
     @property
     def result_metric(self) -> str:
         """The metric of the result, where the rules or the log have it."""
         named = self.rules.result.metric
         if named or self.loss in self.newest:
-            return canonical_name(named or self.rules.loss)
+            return find_canonical_name(named or self.rules.loss)
         return LOSS if LOSS in self.newest else self.loss
 
     @property
@@ -277,7 +277,7 @@ class Track:
 
     def _step_of(self, point: Point) -> int | None:
         """Where the run stands, by the metric that the config counts progress in."""
-        metric = canonical_name(self.rules.progress.metric)
+        metric = find_canonical_name(self.rules.progress.metric)
         if metric == STEP:
             return point.step
         value = point.values.get(metric)

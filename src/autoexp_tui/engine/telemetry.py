@@ -53,7 +53,7 @@ from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.metric_files import FileReader, locate_files
 from autoexp_tui.telemetry.metrics import MetricReader, Point
-from autoexp_tui.text.metric_names import canonical_name
+from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 
 NOTE_SECONDS: Final = 15.0
@@ -192,7 +192,7 @@ class Telemetry:
         return Track(
             rules=rules,
             reader=MetricReader(compiled.metrics),
-            anomalies=AnomalyWatch(rules.anomalies, canonical_name(rules.loss)),
+            anomalies=AnomalyWatch(rules.anomalies, find_canonical_name(rules.loss)),
             curve_points=points_of(len(self._state.jobs)),
         )
 
@@ -206,7 +206,7 @@ class Telemetry:
         track.reached = None
         track.unread = 0
         track.reader = MetricReader(compiled.metrics)
-        track.anomalies = AnomalyWatch(rules.anomalies, canonical_name(rules.loss))
+        track.anomalies = AnomalyWatch(rules.anomalies, find_canonical_name(rules.loss))
         track.pace = Pace()
 
     # --------------------------------------------------------------------- chunks

@@ -34,7 +34,7 @@ from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.model.verdicts import Verdict
 from autoexp_tui.scheduling.ready_jobs import Ready
-from autoexp_tui.text.metric_names import canonical_name
+from autoexp_tui.text.log_lines import find_canonical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +145,7 @@ class DecisionContext:
         job = self.state.jobs.get(key.job)
         noted = job.noted if job is not None and job.ended else None
         values = (
-            {canonical_name(name): at for name, at in noted.values.items()}
+            {find_canonical_name(name): at for name, at in noted.values.items()}
             if noted
             else {}
         )

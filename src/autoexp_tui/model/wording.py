@@ -26,6 +26,7 @@ from autoexp_tui.text.spelling import (
     count,
     duration,
     fit,
+    number,
     ordinal,
     plural,
     size,
@@ -164,15 +165,6 @@ def short(why: Why, cells: int = SHORT_COLUMNS) -> str:
 def wakes(pid: int) -> str:
     """What lets a process go on that Ctrl-Z or SIGSTOP stopped."""
     return f"`fg` in its terminal, or `kill -CONT {pid}`"
-
-
-def number(value: float) -> str:
-    """A measured number in at most four significant digits: `2.914`, `1e-4`, `8000`."""
-    if isinstance(value, int) or not math.isfinite(value):
-        return str(value)
-    if value == int(value) and abs(value) < 1e6:
-        return str(int(value))
-    return spell_float(float(f"{value:.4g}"))
 
 
 def _plain(why: Why) -> str:

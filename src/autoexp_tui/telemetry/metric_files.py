@@ -21,7 +21,7 @@ from autoexp_tui.model.rules import MetricFile, Monitoring
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.telemetry.metric_lines import Reading, split_lines
 from autoexp_tui.telemetry.metrics import Point, StepCounter
-from autoexp_tui.text.metric_names import STEP, canonical_name
+from autoexp_tui.text.log_lines import STEP, find_canonical_name
 
 PATH_FIELDS: Final = ("name", "stage", "family", "index", "output_dir", "log_dir")
 """What may stand between braces in a path."""
@@ -92,7 +92,9 @@ class FileReader:
 
     def __init__(self, file: MetricFile) -> None:
         self._file = file
-        self._names = {key: canonical_name(name) for name, key in file.metrics.items()}
+        self._names = {
+            key: find_canonical_name(name) for name, key in file.metrics.items()
+        }
         self._format: _Format = _Csv() if file.format == "csv" else _JsonLines()
         self._steps = StepCounter()
         self.tells_steps = False
@@ -135,7 +137,7 @@ class FileReader:
         if key not in self._known:
             if len(self._known) >= MOST_NUMBERS:
                 return ""
-            name = canonical_name(key)
+            name = find_canonical_name(key)
             is_private = name == STEP or key.startswith("_")
             self._known[key] = "" if is_private else name[:_MOST_NAME]
         return self._known[key]

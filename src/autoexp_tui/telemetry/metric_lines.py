@@ -13,13 +13,13 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
-from autoexp_tui.text.metric_names import (
+from autoexp_tui.text.log_lines import (
     EVAL_LOSS,
     GRAD_NORM,
     LEARNING_RATE,
     LOSS,
     TOKENS_PER_SECOND,
-    plain_name,
+    normalize_name,
 )
 
 _Found: TypeAlias = re.Match[bytes]
@@ -221,7 +221,7 @@ def _name_loss(line: bytes, match: _Found) -> str | None:
     if tied == before and tied[-1:] not in b"_/-.":
         return None
     gap = "" if tied == before else " "
-    name = plain_name(f"{tied.rsplit(b' ', 1)[-1].decode()}{gap}loss")
+    name = normalize_name(f"{tied.rsplit(b' ', 1)[-1].decode()}{gap}loss")
     return None if name == "no_loss" else name
 
 

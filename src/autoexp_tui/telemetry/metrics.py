@@ -25,7 +25,7 @@ from autoexp_tui.telemetry.metric_lines import (
     read_loss,
     split_lines,
 )
-from autoexp_tui.text.metric_names import STEP, canonical_name
+from autoexp_tui.text.log_lines import STEP, find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE, LineSearch, Pattern, readable
 
 
@@ -101,7 +101,7 @@ def compile_metric(metric: MetricPattern) -> CompiledMetric:
     pattern = compile_pattern(f"metric {metric.name}", metric.pattern)
     if not pattern.groups:
         raise ValueError(f"metric {metric.name}: the pattern has no group")
-    return CompiledMetric(canonical_name(metric.name), pattern)
+    return CompiledMetric(find_canonical_name(metric.name), pattern)
 
 
 class OwnMetrics:

@@ -12,12 +12,17 @@ from collections.abc import Sequence
 from typing import Final
 from unicodedata import combining, east_asian_width
 
-from autoexp_tui.model.moment import wall_time
 from autoexp_tui.text.sanitize import clean_line
 
 MINUTE: Final = 60
+
+
 HOUR: Final = 3600
+
+
 DAY: Final = 86400
+
+
 UNKNOWN: Final = "?"
 """For a number or a time that says nothing."""
 
@@ -52,14 +57,20 @@ def clock_time(t: float, now: float | None = None) -> str:
         t: UTC seconds since the epoch, or of a session when `now` is its `Present`.
         now: the present; None leaves the date out.
     """
-    moment = _local(wall_time(t, now))
+    moment = _local(t + _ahead(now))
     if moment is None:
         return UNKNOWN
     clock = time.strftime("%H:%M", moment)
-    today = _local(wall_time(now, now)) if now is not None else moment
+    today = _local(now + _ahead(now)) if now is not None else moment
     if today is None or moment[:3] == today[:3]:
         return clock
     return f"{time.strftime('%Y-%m-%d', moment)} {clock}"
+
+
+def _ahead(now: float | None) -> float:
+    """Seconds by which the wall clock shows more than `now`, where that knows it."""
+    ahead: float = getattr(now, "wall_ahead", 0.0)
+    return ahead
 
 
 def _local(t: float) -> time.struct_time | None:
@@ -138,6 +149,15 @@ def spell_float(number: float) -> str:
     return sign + (scientific if len(scientific) < len(decimal) else decimal)
 
 
+def number(value: float) -> str:
+    """A measured number in at most four significant digits: `2.914`, `1e-4`, `8000`."""
+    if isinstance(value, int) or not math.isfinite(value):
+        return str(value)
+    if value == int(value) and abs(value) < 1e6:
+        return str(int(value))
+    return spell_float(float(f"{value:.4g}"))
+
+
 def spell_value(value: object) -> str:
     """A value of a config as YAML has it, cleaned: `true`, `null`, `1e-4`, `""`."""
     if isinstance(value, bool) or value is None:
@@ -191,3 +211,59 @@ def fit(text: str, width: int) -> str:
     while kept and columns(kept) > width - 1:
         kept = kept[:-1]
     return kept.rstrip() + "…" if width > 0 else ""
+
+
+def format_metric(value: float | None) -> str:
+    """A metric's value with four digits; `nan` and `inf` by name, None as `-`."""
+    if value is None:
+        return "-"
+    if math.isnan(value):
+        return "nan"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    if value != 0 and not 1e-3 <= abs(value) < 1e5:
+        return f"{value:.1e}".replace("e-0", "e-").replace("e+0", "e")
+    places = 3 if abs(value) < 10 else 2 if abs(value) < 100 else 1
+    return f"{value:.{places}f}"
+
+
+def format_pace(rate: float) -> str:
+    """`2.6 steps a second`: three digits, for it is measured over seconds, no finer."""
+    return f"{number(float(f'{rate:.3g}'))} steps a second"
+
+
+def format_progress(step: int | None, total: int | None) -> str:
+    """`31.2k/60k`; the step alone without a total; `-` without a step."""
+    if step is None:
+        return "-"
+    return f"{count(step)}/{count(total)}" if total else count(step)
+
+
+def format_percent(step: int | None, total: int | None) -> str:
+    """`52 %`; the step alone without a total; `-` without a step."""
+    if step is None or not total:
+        return format_progress(step, total)
+    return f"{min(step / total, 9.99):.0%}".replace("%", " %")
+
+
+def format_elapsed(seconds: float | None) -> str:
+    """A span of time in at most five cells: `12s`, `4m05`, `3h12`, `2d04`."""
+    if seconds is None:
+        return "-"
+    whole = max(0, int(seconds))
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}"
+    if whole < 86400:
+        return f"{whole // 3600}h{whole % 3600 // 60:02}"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02}"
+
+
+def format_estimate(t: float, now: float) -> str:
+    """An estimated time to come: `~19:40` within a day, `in ~3 d 4 h` beyond."""
+    return (
+        f"~{clock_time(t + _ahead(now))}"
+        if t - now < 20 * 3600
+        else f"in ~{duration(t - now)}"
+    )

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.questions import Question, resubmit_question
-from autoexp_tui.cockpit.render.reasons import reason
-from autoexp_tui.cockpit.render.spans import plain
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.render.job_questions import ask_resubmit
+from autoexp_tui.cockpit.render.questions import Question
 from autoexp_tui.cockpit.session_model import Desk
-from autoexp_tui.cockpit.state import orders
-from autoexp_tui.cockpit.state.scope import Scope
+from autoexp_tui.cockpit.spans import plain
+from autoexp_tui.cockpit.state import answers
+from autoexp_tui.cockpit.state.reasons import find_reason
+from autoexp_tui.cockpit.state.session import Scope
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.events.events import CommandRefused
 from autoexp_tui.model.commands import Resubmit
@@ -69,7 +70,7 @@ def chain(cause: Cause, state: JobState) -> Snapshot:
 
 def asked(snapshot: Snapshot) -> Question:
     session = Desk(snapshot).session
-    question = resubmit_question(Scope(jobs=session.jobs[:1]), session)
+    question = ask_resubmit(Scope(jobs=session.jobs[:1]), session)
     assert question is not None
     return question
 
@@ -111,7 +112,7 @@ def test_every_way_sends_the_start_that_it_tells(
     choice: str, typed: str, saved: int
 ) -> None:
     chosen = next(one for one in asked(nan(saved, ill=500)).choices if one.id == choice)
-    sent = orders.resubmit(["a"], chosen, typed)
+    sent = answers.build_resubmit(["a"], chosen, typed)
     assert isinstance(sent, Resubmit)
     fresh = "from the beginning" in chosen.label
     assert sent.from_checkpoint is not fresh
@@ -136,7 +137,9 @@ def without_file() -> Snapshot:
 
 def test_a_file_that_its_writer_never_wrote_is_told_by_name() -> None:
     desk = Desk(without_file())
-    assert reason(desk.session.jobs[1], desk.session) == "iter_8/done.txt never came"
+    assert (
+        find_reason(desk.session.jobs[1], desk.session) == "iter_8/done.txt never came"
+    )
 
 
 def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
@@ -181,7 +184,7 @@ def test_r_with_other_values_asks_what_followers_do() -> None:
         "followers wait for its new files",
         "followers use the files that are there",
     ]
-    sent = [orders.resubmit(["a"], one, "lr=2e-4") for one in choices]
+    sent = [answers.build_resubmit(["a"], one, "lr=2e-4") for one in choices]
     assert [command.use_files for command in sent] == [False, True]
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.cockpit.render import columns, questions
-from autoexp_tui.cockpit.render.grid import columns as columns_of_grid
-from autoexp_tui.cockpit.render.grid import row_line
-from autoexp_tui.cockpit.render.job_details import pages_of, pages_of_two
-from autoexp_tui.cockpit.render.spans import plain
-from autoexp_tui.cockpit.render.why import why_job
+from autoexp_tui.cockpit.render import columns, job_questions
+from autoexp_tui.cockpit.render.grid import choose_columns as columns_of_grid
+from autoexp_tui.cockpit.render.grid import render_row
+from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
+from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import Desk
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import JobView
-from autoexp_tui.cockpit.state.stages import families
+from autoexp_tui.cockpit.state.stages import build_families
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.planning.grid import build_grid
 from autoexp_tui.planning.job_details import JobPapers
@@ -50,17 +50,17 @@ def job(at: Desk) -> JobView:
 
 def test_the_table_shows_the_job_s_own_value_and_marks_it() -> None:
     at = desk()
-    chosen = columns.choose(at.session, at.words.parameters, 200, 200)
-    row = plain(columns.job_cells(job(at), chosen, at.session))
+    chosen = columns.choose_columns(at.session, at.words.parameters, 200, 200)
+    row = plain(columns.render_job(job(at), chosen, at.session))
     assert " 7e-9* " in row
     assert " 500* " in row
 
 
 def test_other_jobs_are_shown_as_planned() -> None:
     at = desk()
-    chosen = columns.choose(at.session, at.words.parameters, 200, 200)
+    chosen = columns.choose_columns(at.session, at.words.parameters, 200, 200)
     for other in at.session.jobs[1:]:
-        assert "*" not in plain(columns.job_cells(other, chosen, at.session))
+        assert "*" not in plain(columns.render_job(other, chosen, at.session))
 
 
 def test_a_value_that_only_one_job_has_gets_a_column() -> None:
@@ -77,13 +77,13 @@ def test_the_filter_asks_for_the_job_s_own_value() -> None:
 def test_the_family_is_named_by_both_values() -> None:
     at = desk()
     stage = next(one for one in at.stages if one.name == FIRST.spec.stage)
-    own = families(stage, at.session, at.words.of_families)[0]
+    own = build_families(stage, at.session, at.words.of_families)[0]
     assert "lr=7e-9*" in own.label
 
 
 def test_why_tells_the_values_of_the_job_and_of_each_attempt() -> None:
     at = desk()
-    told = why_job(job(at), at.session, at.words)
+    told = explain_job(job(at), at.session, at.words)
     text = [plain(line) for line in told.lines]
     assert any(
         line.strip().startswith("values") and "lr=7e-9*" in line for line in text
@@ -96,13 +96,13 @@ def test_why_tells_the_values_of_the_job_and_of_each_attempt() -> None:
 def test_the_grid_marks_the_cell_of_the_job_alone() -> None:
     at, grid = desk(), build_grid(plan_of(BASE))
     shown = columns_of_grid(grid, 400, 0)
-    rows = [plain(row_line(grid, row, shown, at.session, None)) for row in grid.rows]
+    rows = [plain(render_row(grid, row, shown, at.session, None)) for row in grid.rows]
     assert sum(row.count("*") for row in rows) == 1
 
 
 def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
     plan = plan_of(BASE)
-    page = pages_of(plan, changed(), JobPapers())[0]
+    page = build_pages(plan, changed(), JobPapers())[0]
     text = [plain(line) for line in page.lines]
     place = text.index("Changed  it runs with these values")
     assert any("7e-9  (planned: " in line for line in text[place:])
@@ -110,12 +110,14 @@ def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
 
 
 def test_two_jobs_differ_by_what_they_run_with() -> None:
-    page = pages_of_two((FIRST.spec, JobPapers()), (changed(), JobPapers()))[0]
+    page = build_diff_pages((FIRST.spec, JobPapers()), (changed(), JobPapers()))[0]
     assert any(plain(line) == f"+{KEY}: 7e-9" for line in page.lines)
 
 
 def test_r_tells_the_value_that_a_job_has_by_now() -> None:
-    rows = questions.override_diff([job(desk())], [f"{KEY}=5e-4", "train.iters=9"])
+    rows = job_questions.render_overrides(
+        [job(desk())], [f"{KEY}=5e-4", "train.iters=9"]
+    )
     assert [plain(row) for row in rows] == [
         f"  {KEY}: 7e-9 -> 5e-4",
         "  train.iters: 500 -> 9",
@@ -124,7 +126,7 @@ def test_r_tells_the_value_that_a_job_has_by_now() -> None:
 
 def test_r_says_that_other_values_write_into_the_same_directory() -> None:
     at = desk()
-    one = plain(questions.same_place([job(at)]))
+    one = plain(job_questions.render_place([job(at)]))
     assert one.strip().startswith("It writes into the same directory: ")
     assert FIRST.spec.output_dir in one
-    assert "Each writes" in plain(questions.same_place(at.session.jobs[:2]))
+    assert "Each writes" in plain(job_questions.render_place(at.session.jobs[:2]))

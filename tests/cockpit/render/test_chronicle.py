@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.cockpit.render.event_log import (
+from autoexp_tui.cockpit.render.event_log import render_detail, render_entry
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state.event_history import (
     Entry,
-    detail,
-    entry_line,
-    entry_text,
+    EventFilter,
+    EventHistory,
+    find_kinds,
+    format_entry,
 )
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.state.event_history import Annals
-from autoexp_tui.cockpit.state.event_kinds import EventFilter, kinds_of
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.events.events import Event
@@ -27,13 +27,13 @@ SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
 
 
 def told(*happened: Event) -> Sequence[Entry]:
-    annals = Annals()
+    annals = EventHistory()
     annals.want(EventFilter(everything=True), with_events(campaign(4), happened))
     return annals.entries
 
 
 def lines(entry: Entry) -> str:
-    return "\n".join(plain(line) for line in detail(entry, T0, 100))
+    return "\n".join(plain(line) for line in render_detail(entry, T0, 100))
 
 
 def test_a_settlement_is_folded_into_its_effect() -> None:
@@ -54,7 +54,7 @@ def test_an_effect_names_its_jobs_and_what_came_of_it() -> None:
         events.EffectOrdered(effect_id="e1", effect=SUBMIT),
         events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch x\n48213"),
     )
-    text = plain(entry_line(found[0], T0, 100))
+    text = plain(render_entry(found[0], T0, 100))
     assert text.startswith("✓ ")
     assert "submit" in text
     assert text.index("2 jobs") < text.index("submit") < text.index("a, b")
@@ -78,7 +78,7 @@ def test_the_line_of_a_single_start_shows_what_was_sent() -> None:
         events.EffectOrdered(effect_id="e1", effect=alone),
         events.EffectSettled(effect_id="e1", outcome="ok", detail=f"{sent}\n48213"),
     )
-    assert sent in plain(entry_line(found[0], T0, 140))
+    assert sent in plain(render_entry(found[0], T0, 140))
 
 
 @pytest.mark.parametrize(
@@ -86,17 +86,17 @@ def test_the_line_of_a_single_start_shows_what_was_sent() -> None:
 )
 def test_each_outcome_has_its_mark(outcome: str, mark: str) -> None:
     settled = events.EffectSettled(effect_id="e0", outcome=outcome)  # type: ignore[arg-type]
-    assert plain(entry_line(told(settled)[0], T0, 80)).startswith(mark)
+    assert plain(render_entry(told(settled)[0], T0, 80)).startswith(mark)
 
 
 def test_an_effect_without_an_answer_is_pending() -> None:
     found = told(events.EffectOrdered(effect_id="e1", effect=SUBMIT))
-    assert plain(entry_line(found[0], T0, 80)).startswith("⧗")
+    assert plain(render_entry(found[0], T0, 80)).startswith("⧗")
 
 
 def test_other_events_are_named_in_words() -> None:
     found = told(events.JobEnded(job="a", state=JobState.FAILED, why=why("oom")))
-    text = plain(entry_line(found[0], T0, 100))
+    text = plain(render_entry(found[0], T0, 100))
     assert "job ended" in text
     assert "out of memory" in text
 
@@ -112,39 +112,39 @@ def test_other_events_are_named_in_words() -> None:
 )
 def test_every_kind_of_effect_is_told(effect: effects.Effect) -> None:
     found = told(events.EffectOrdered(effect_id="e1", effect=effect))
-    assert effect.kind in plain(entry_line(found[0], T0, 100))
+    assert effect.kind in plain(render_entry(found[0], T0, 100))
     assert effect.kind in lines(found[0])
 
 
 def test_the_kind_of_an_effect_is_told_in_words() -> None:
     noted = effects.NoteDone(job="a")
     found = told(events.EffectOrdered(effect_id="e1", effect=noted))
-    assert "note done " in plain(entry_line(found[0], T0, 100))
+    assert "note done " in plain(render_entry(found[0], T0, 100))
     assert "note done " in lines(found[0])
 
 
 def test_hostile_words_are_harmless() -> None:
     found = told(events.MessageLogged(text="a\x1b[2Jb\x1b]52;c;eA==\x07"))
     assert "\x1b" not in lines(found[0])
-    assert "\x1b" not in plain(entry_line(found[0], T0, 80))
-    assert "\x1b" not in entry_text(found[0], T0)
+    assert "\x1b" not in plain(render_entry(found[0], T0, 80))
+    assert "\x1b" not in format_entry(found[0], T0)
 
 
 @pytest.mark.parametrize("cells", [40, 80, 120])
 def test_no_line_is_too_wide(cells: int) -> None:
     found = told(events.MessageLogged(text="word " * 80))
-    assert width(entry_line(found[0], T0, cells)) <= cells
-    assert all(width(line) <= cells for line in detail(found[0], T0, cells))
+    assert width(render_entry(found[0], T0, cells)) <= cells
+    assert all(width(line) <= cells for line in render_detail(found[0], T0, cells))
 
 
 def test_no_event_is_said_so() -> None:
-    assert "Nothing has happened yet" in plain(detail(None, T0, 80)[0])
+    assert "Nothing has happened yet" in plain(render_detail(None, T0, 80)[0])
 
 
 def test_of_many_names_the_line_counts_the_rest_and_the_detail_has_all() -> None:
     names = tuple(f"job{n}" for n in range(9))
     found = told(events.JobsReleased(jobs=names))
-    assert "job5 and 3 more" in plain(entry_line(found[0], T0, 200))
+    assert "job5 and 3 more" in plain(render_entry(found[0], T0, 200))
     assert all(name in lines(found[0]) for name in names)
 
 
@@ -159,10 +159,10 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
         job="a", key="0123abcd", line="warm-up is over", path="/logs/a/current.log"
     )
     (entry,) = told(latched)
-    text = plain(entry_line(entry, T0, 160))
+    text = plain(render_entry(entry, T0, 160))
     assert "warm-up is over" in text
     assert "0123abcd" not in text
-    assert kinds_of(entry.record) == {"condition"}
+    assert find_kinds(entry.record) == {"condition"}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +175,6 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
     ],
 )
 def test_what_is_tried_again_or_asked_is_among_what_matters(event: Event) -> None:
-    annals = Annals()
+    annals = EventHistory()
     annals.want(EventFilter(), with_events(campaign(4), [event]))
     assert [entry.event for entry in annals.entries] == [event]

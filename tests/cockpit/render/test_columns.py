@@ -8,17 +8,18 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cockpit.render import columns
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.causes import PlanWords
 from autoexp_tui.cockpit.state.parameters import Parameter
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.state.rows import Column
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.snapshot import Live
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import HOSTILE
 
-SESSION = observe(campaign(125))
+SESSION = build_session(campaign(125))
 WORDS = PlanWords(SESSION.snapshot.plan)
 
 
@@ -35,8 +36,8 @@ def title_of_results(*names: str) -> str:
         for place, job in enumerate(base.jobs)
     ]
     plan = replace(base.plan, rule_sets=sets)
-    session = observe(replace(base, plan=plan, jobs=tuple(jobs)))
-    found = columns.choose(session, WORDS.parameters, 130, 130)
+    session = build_session(replace(base, plan=plan, jobs=tuple(jobs)))
+    found = columns.choose_columns(session, WORDS.parameters, 130, 130)
     return next(one.title for one in found if one.kind == "loss")
 
 
@@ -63,7 +64,7 @@ def test_a_long_name_of_results_is_cut() -> None:
 
 
 def kinds(screen: int, table: int | None = None) -> list[str]:
-    chosen = columns.choose(SESSION, WORDS.parameters, screen, table or screen)
+    chosen = columns.choose_columns(SESSION, WORDS.parameters, screen, table or screen)
     return [column.kind for column in chosen]
 
 
@@ -84,15 +85,15 @@ def test_columns_leave_in_order_as_the_screen_narrows(
 
 
 def test_below_90_columns_two_parameters_remain() -> None:
-    session = observe(campaign(400))
+    session = build_session(campaign(400))
     words = PlanWords(session.snapshot.plan)
     assert len(words.parameters) == 3
-    found = columns.choose(session, words.parameters, 89, 89)
+    found = columns.choose_columns(session, words.parameters, 89, 89)
     assert [column.kind for column in found].count("parameter") == 2
 
 
 def test_below_76_columns_progress_is_a_percentage() -> None:
-    chosen = columns.choose(SESSION, WORDS.parameters, 75, 75)
+    chosen = columns.choose_columns(SESSION, WORDS.parameters, 75, 75)
     assert "DONE" in [column.title for column in chosen]
 
 
@@ -103,20 +104,20 @@ def test_why_never_goes(screen: int) -> None:
 
 @pytest.mark.parametrize("screen", range(60, 210, 7))
 def test_a_row_is_as_wide_as_its_table(screen: int) -> None:
-    chosen = columns.choose(SESSION, WORDS.parameters, screen, screen)
+    chosen = columns.choose_columns(SESSION, WORDS.parameters, screen, screen)
     for job in SESSION.jobs[:40]:
-        row = columns.job_cells(job, chosen, SESSION)
+        row = columns.render_job(job, chosen, SESSION)
         assert width(row) == screen - columns.GUTTER
-    assert width(columns.titles(chosen)) == screen
+    assert width(columns.render_titles(chosen)) == screen
 
 
 @pytest.mark.parametrize("screen", [60, 80, 120])
 def test_hostile_names_do_not_widen_a_row(screen: int) -> None:
-    session = observe(campaign(31, names=HOSTILE))
+    session = build_session(campaign(31, names=HOSTILE))
     words = PlanWords(session.snapshot.plan)
-    chosen = columns.choose(session, words.parameters, screen, screen)
+    chosen = columns.choose_columns(session, words.parameters, screen, screen)
     for job in session.jobs:
-        row = columns.job_cells(job, chosen, session)
+        row = columns.render_job(job, chosen, session)
         assert width(row) == screen - columns.GUTTER
 
 
@@ -124,14 +125,14 @@ def test_hostile_names_do_not_widen_a_row(screen: int) -> None:
 def test_why_has_room_on_the_designed_sizes(
     screen: int, table: int, least: int
 ) -> None:
-    chosen = columns.choose(SESSION, WORDS.parameters, screen, table)
+    chosen = columns.choose_columns(SESSION, WORDS.parameters, screen, table)
     assert chosen[-1].cells >= least
 
 
 def test_long_values_shrink_before_the_trend_goes() -> None:
     values = ("x" * 12, "y" * 12)
     long = [Parameter(key="k", label="k", values=values)]
-    chosen = columns.choose(SESSION, long, 120, 94)
+    chosen = columns.choose_columns(SESSION, long, 120, 94)
     assert "trend" in [column.kind for column in chosen]
     assert next(one.cells for one in chosen if one.kind == "parameter") < 12
 
@@ -141,9 +142,9 @@ def test_a_narrow_table_drops_more_than_its_screen_asks() -> None:
 
 
 def test_a_folded_row_names_how_many_values_it_holds() -> None:
-    chosen = columns.choose(SESSION, WORDS.parameters, 80, 80)
+    chosen = columns.choose_columns(SESSION, WORDS.parameters, 80, 80)
     jobs = [job for job in SESSION.jobs if job.record.cause == "out_of_memory"]
-    row = plain(columns.group_cells(jobs, chosen, SESSION))
+    row = plain(columns.render_group(jobs, chosen, SESSION))
     assert f"{len(jobs)} lr" in row
     assert "1024" in row
     assert f"{len(jobs)}x out of memory" in row
@@ -159,21 +160,21 @@ def test_how_many_values_there_are_is_told_by_no_single_letter_of_a_name(
     key = WORDS.parameters[0].key
     by_value = {job.record.spec.parameters.get(key): job for job in SESSION.jobs}
     two = list(by_value.values())[:2]
-    column = columns.Column(kind="parameter", title="batch_size", cells=cells, key=key)
+    column = Column(kind="parameter", title="batch_size", cells=cells, key=key)
 
-    assert plain(columns.group_cells(two, [column], SESSION)).rstrip() == text
+    assert plain(columns.render_group(two, [column], SESSION)).rstrip() == text
 
 
 def test_a_loss_that_is_no_number_is_marked() -> None:
     snapshot = campaign(31)
     place = next(
-        job.index for job in observe(snapshot).jobs if job.look is Look.RUNNING
+        job.index for job in build_session(snapshot).jobs if job.look is Look.RUNNING
     )
     live = list(snapshot.live)
     live[place] = Live(step=10, metrics={"loss": math.nan})
-    session = observe(replace(snapshot, live=tuple(live)))
-    chosen = columns.choose(session, WORDS.parameters, 120, 120)
-    row = columns.job_cells(session.jobs[place], chosen, session)
+    session = build_session(replace(snapshot, live=tuple(live)))
+    chosen = columns.choose_columns(session, WORDS.parameters, 120, 120)
+    row = columns.render_job(session.jobs[place], chosen, session)
     assert ("nan", "failed") in [(span.text.strip(), span.role) for span in row]
 
 
@@ -182,6 +183,6 @@ def test_a_plan_without_stages_has_no_stage_column() -> None:
     jobs = tuple(
         replace(job, spec=replace(job.spec, stage="")) for job in snapshot.jobs
     )
-    session = observe(replace(snapshot, jobs=jobs))
-    found = columns.choose(session, WORDS.parameters, 120, 120)
+    session = build_session(replace(snapshot, jobs=jobs))
+    found = columns.choose_columns(session, WORDS.parameters, 120, 120)
     assert "stage" not in [column.kind for column in found]

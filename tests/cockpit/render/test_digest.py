@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cockpit.render.digest import write_digest
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state.causes import PlanWords, causes
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
@@ -21,8 +21,8 @@ BASE = campaign(125)
 
 
 def lines(snapshot: Snapshot = BASE, ago: float = 9 * HOUR, lead: str = "") -> str:
-    session = observe(snapshot)
-    groups = causes(session, PlanWords(snapshot.plan))
+    session = build_session(snapshot)
+    groups = group_causes(session, PlanWords(snapshot.plan))
     found = write_digest(session, groups, T0 - ago, T0, lead=lead)
     assert all(width(one) <= 120 for one in found[1:])
     return "\n".join(plain(one) for one in found)
@@ -58,7 +58,7 @@ def test_what_happened_before_is_not_told_again() -> None:
 
 def test_a_wait_counts_as_doomed_from_when_it_became_so() -> None:
     """Its state is older: it waited before."""
-    doomed = next(job for job in observe(BASE).jobs if job.look is Look.DOOMED)
+    doomed = next(job for job in build_session(BASE).jobs if job.look is Look.DOOMED)
     status = doomed.record.start[0]
     assert status is not None
     later = replace(status, since=T0 - 60)

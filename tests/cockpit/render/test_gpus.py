@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.render.gpus import gpus_text, idle_text
-from autoexp_tui.cockpit.render.spans import plain
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.render.why import why_job
+from autoexp_tui.cockpit.render.why import explain_job, format_gpus, format_idle
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.causes import PlanWords
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.snapshot import GpuLoad, GpuView
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import with_live
@@ -35,11 +34,11 @@ def load(busy: float | None = 87.4, used: float | None = 40_000.0) -> GpuLoad:
     ],
 )
 def test_what_they_do_and_how_old_that_is(view: GpuView, text: str) -> None:
-    assert gpus_text(view, NOW) == text
+    assert format_gpus(view, NOW) == text
 
 
 def test_gpus_that_do_nothing_for_long_are_told_of() -> None:
-    assert idle_text(GpuView((load(0.0),), NOW, 840.0), NOW) == (
+    assert format_idle(GpuView((load(0.0),), NOW, 840.0), NOW) == (
         "its GPU has done nothing for 14 min"
     )
 
@@ -50,16 +49,16 @@ def test_gpus_that_do_nothing_for_long_are_told_of() -> None:
     ids=["not for long", "an old sample"],
 )
 def test_a_pause_is_no_idleness(view: GpuView) -> None:
-    assert idle_text(view, NOW) == ""
+    assert format_idle(view, NOW) == ""
 
 
 def test_why_says_what_the_gpus_of_a_run_do() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     job = next(one for one in session.jobs if one.look is Look.RUNNING)
     gpu = GpuView((load(0.0),), session.now, 840.0)
-    session = observe(with_live(session.snapshot, job.name, gpu=gpu))
+    session = build_session(with_live(session.snapshot, job.name, gpu=gpu))
     words = PlanWords(session.snapshot.plan)
-    told = why_job(session.jobs[job.index], session, words)
+    told = explain_job(session.jobs[job.index], session, words)
     text = "\n".join(plain(line) for line in told.lines)
     assert "Its GPU has done nothing for 14 min" in text
     assert "1 GPU: 0 % busy" in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.render.grid import told_cell
+from autoexp_tui.cockpit.render.grid import explain_cell
 from autoexp_tui.planning.grid import build_grid
 from tests.planning.plans import job, plan
 
@@ -18,5 +18,5 @@ from tests.planning.plans import job, plan
 )
 def test_what_filters_took_and_no_row_shows_is_counted(more: int, said: str) -> None:
     grid = build_grid(plan([job("a", 0, stage="s")], holes_more=more))
-    told = told_cell(grid, (), "t")
+    told = explain_cell(grid, (), "t")
     assert said in "".join(span.text for span in told.lines[-1])

@@ -6,26 +6,30 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.header import (
-    Facts,
-    counts_line,
-    header_line,
-    terminal_title,
+from autoexp_tui.cockpit.render.bars import (
+    HeaderFacts,
+    format_title,
+    render_counts,
+    render_header,
 )
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords, causes
-from autoexp_tui.cockpit.state.eta import ends
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.forecast import estimate_ends
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.verdicts import why
 from tests.support.campaigns import T0, all_done, campaign, planned
 
 
 def header(snapshot: Snapshot, cells: int = 120, now: float = T0 + 2) -> str:
-    session = observe(snapshot)
-    groups = causes(session, PlanWords(snapshot.plan))
+    session = build_session(snapshot)
+    groups = group_causes(session, PlanWords(snapshot.plan))
     return plain(
-        header_line(session, Facts(now=now, groups=groups, ends=ends(session)), cells)
+        render_header(
+            session,
+            HeaderFacts(now=now, groups=groups, ends=estimate_ends(session)),
+            cells,
+        )
     )
 
 
@@ -36,11 +40,13 @@ def engine(snapshot: Snapshot, **changes: object) -> Snapshot:
 
 @pytest.mark.parametrize("cells", range(60, 210, 9))
 def test_the_header_takes_exactly_its_cells(cells: int) -> None:
-    session = observe(campaign(125))
-    groups = causes(session, PlanWords(session.snapshot.plan))
-    facts = Facts(now=T0, groups=groups, ends=ends(session), gpu_hours=812)
-    assert width(header_line(session, facts, cells)) == cells
-    assert width(counts_line(session, cells)) <= cells
+    session = build_session(campaign(125))
+    groups = group_causes(session, PlanWords(session.snapshot.plan))
+    facts = HeaderFacts(
+        now=T0, groups=groups, ends=estimate_ends(session), gpu_hours=812
+    )
+    assert width(render_header(session, facts, cells)) == cells
+    assert width(render_counts(session, cells)) <= cells
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120])
@@ -133,9 +139,9 @@ def test_all_ended_is_said() -> None:
 
 
 def test_the_title_has_done_total_and_needs() -> None:
-    session = observe(campaign(125))
-    groups = causes(session, PlanWords(session.snapshot.plan))
-    assert terminal_title(session, groups) == "61/124 !14 dense300m"
+    session = build_session(campaign(125))
+    groups = group_causes(session, PlanWords(session.snapshot.plan))
+    assert format_title(session, groups) == "61/124 !14 dense300m"
 
 
 def test_late_answers_of_the_executor_are_told_before_ages() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.render.layout import Box, boxes, too_small, two_boxes
+from autoexp_tui.cockpit.render.layout import (
+    Box,
+    build_boxes,
+    build_two_boxes,
+    is_too_small,
+)
 
 SIZES = [
     (60, 16), (76, 20), (80, 24), (99, 24), (109, 29), (110, 30), (120, 40),
@@ -23,33 +28,33 @@ def cells(box: Box) -> set[tuple[int, int]]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("stages", [0, 1, 4, 40])
 def test_boxes_tile_the_screen(size: tuple[int, int], stages: int) -> None:
-    places = boxes(*size, stages)
+    places = build_boxes(*size, stages)
     covered = [cell for box in places.values() for cell in cells(box)]
     assert len(covered) == len(set(covered)) == size[0] * size[1]
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_the_jobs_have_most_rows_of_a_low_screen(size: tuple[int, int]) -> None:
-    places = boxes(*size, 4)
+    places = build_boxes(*size, 4)
     assert places["jobs"].height >= places["why"].height
     assert places["jobs"].height >= 5
 
 
 @pytest.mark.parametrize("size", SIZES)
 def test_an_enlarged_pane_has_the_whole_middle(size: tuple[int, int]) -> None:
-    places = boxes(*size, 4, "log")
+    places = build_boxes(*size, 4, "log")
     assert set(places) == {"header", "footer", "log"}
     assert sum(box.height for box in places.values()) == size[1]
 
 
 def test_metrics_and_warnings_stand_beside_on_a_wide_screen() -> None:
-    places = boxes(200, 60, 4)
+    places = build_boxes(200, 60, 4)
     assert {"metrics", "needs"} <= set(places)
     assert places["needs"].width > 50
 
 
 def test_needs_you_stands_below_the_stages_on_a_middle_screen() -> None:
-    places = boxes(120, 40, 4)
+    places = build_boxes(120, 40, 4)
     assert places["needs"].x == places["stages"].x == 0
     assert "metrics" not in places
 
@@ -59,35 +64,35 @@ def test_needs_you_stands_below_the_stages_on_a_middle_screen() -> None:
 def test_panes_that_follow_their_content_still_tile(
     size: tuple[int, int], rows: int
 ) -> None:
-    places = boxes(*size, 2, rows=rows)
+    places = build_boxes(*size, 2, rows=rows)
     covered = [cell for box in places.values() for cell in cells(box)]
     assert len(covered) == len(set(covered)) == size[0] * size[1]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 def test_what_few_jobs_leave_free_goes_to_why_and_log(size: tuple[int, int]) -> None:
-    few, many = boxes(*size, 2, rows=6), boxes(*size, 2, rows=500)
+    few, many = build_boxes(*size, 2, rows=6), build_boxes(*size, 2, rows=500)
     assert few["jobs"].height < many["jobs"].height
     assert few["why"].height > many["why"].height
     assert few["log"].height > many["log"].height
 
 
 def test_four_stages_are_all_shown_on_24_lines() -> None:
-    assert boxes(80, 24, 4)["stages"].height == 4
+    assert build_boxes(80, 24, 4)["stages"].height == 4
 
 
 def test_a_low_screen_has_the_stages_in_a_strip() -> None:
-    assert boxes(80, 24, 3)["stages"] == Box(0, 1, 80, 3)
+    assert build_boxes(80, 24, 3)["stages"] == Box(0, 1, 80, 3)
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 15)])
 def test_too_small_a_screen_has_one_line_to_say_so(size: tuple[int, int]) -> None:
-    assert too_small(*size)
-    assert set(boxes(*size, 4)) == {"header"}
+    assert is_too_small(*size)
+    assert set(build_boxes(*size, 4)) == {"header"}
 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("enlarged", [False, True])
 def test_events_mode_tiles_the_screen(size: tuple[int, int], enlarged: bool) -> None:
-    places = two_boxes(*size, "events", "effect", "effect" if enlarged else None)
+    places = build_two_boxes(*size, "events", "effect", "effect" if enlarged else None)
     assert sum(box.width * box.height for box in places.values()) == size[0] * size[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.render.status_style import FACES, Look, look_of
+from autoexp_tui.cockpit.state.status import FACES, Look, look_of
 from autoexp_tui.conditions.kinds import Approval, FileExists
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.specs import JobSpec

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.cockpit.render.event_log import masked_headline
-from autoexp_tui.cockpit.render.job_details import pages_of
+from autoexp_tui.cockpit.render.job_details import build_pages
+from autoexp_tui.cockpit.state.event_history import mask_headline
 from autoexp_tui.events import events
 from autoexp_tui.model.masking import MaskRules
 from autoexp_tui.model.verdicts import why
@@ -23,7 +23,7 @@ def text(mask: MaskRules) -> str:
         overrides=(f"hub.token={SECRET}", "lr=1"),
     )
     made = replace(plan(spec), overrides=(f"hub.token={SECRET}",), mask=mask)
-    pages = pages_of(made, spec, JobPapers())
+    pages = build_pages(made, spec, JobPapers())
     return "\n".join(
         "".join(span.text for span in line) for page in pages for line in page.lines
     )
@@ -44,4 +44,4 @@ def test_reasons_and_events_are_masked() -> None:
     reason = why("other_overrides", overrides=f"hub.token={SECRET} lr=1")
     assert sentence(reason, 0.0) == "runs with other overrides: hub.token=*** lr=1"
     logged = events.MessageLogged(text=f"login with api_key={SECRET}", level="info")
-    assert SECRET not in str(masked_headline(logged, 0.0))
+    assert SECRET not in str(mask_headline(logged, 0.0))

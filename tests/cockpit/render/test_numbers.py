@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from autoexp_tui.cockpit.render import numbers
+from autoexp_tui.cockpit import spans
+from autoexp_tui.text import spelling
 
 
 @pytest.mark.parametrize(
@@ -14,7 +15,7 @@ from autoexp_tui.cockpit.render import numbers
     [(98.44, "98.4"), (2.6, "2.6"), (2.0, "2"), (0.012345, "0.0123"), (1234.5, "1230")],
 )
 def test_a_rate_has_three_digits(value: float, text: str) -> None:
-    assert numbers.pace(value) == f"{text} steps a second"
+    assert spelling.format_pace(value) == f"{text} steps a second"
 
 
 @pytest.mark.parametrize(
@@ -32,7 +33,7 @@ def test_a_rate_has_three_digits(value: float, text: str) -> None:
     ],
 )
 def test_a_measure_has_four_digits(value: float | None, text: str) -> None:
-    assert numbers.measure(value) == text
+    assert spelling.format_metric(value) == text
 
 
 @pytest.mark.parametrize(
@@ -47,53 +48,53 @@ def test_a_measure_has_four_digits(value: float | None, text: str) -> None:
     ],
 )
 def test_elapsed_time_takes_five_cells(seconds: float | None, text: str) -> None:
-    assert numbers.elapsed(seconds) == text
+    assert spelling.format_elapsed(seconds) == text
 
 
 def test_progress_without_a_total_is_the_step() -> None:
-    assert numbers.progress(31_200, None) == "31.2k"
+    assert spelling.format_progress(31_200, None) == "31.2k"
 
 
 def test_progress_with_a_total_names_both() -> None:
-    assert numbers.progress(31_200, 60_000) == "31.2k/60k"
+    assert spelling.format_progress(31_200, 60_000) == "31.2k/60k"
 
 
 def test_a_percentage_needs_a_total() -> None:
-    assert numbers.percent(500, None) == "500"
-    assert numbers.percent(500, 1000) == "50 %"
+    assert spelling.format_percent(500, None) == "500"
+    assert spelling.format_percent(500, 1000) == "50 %"
 
 
 def test_a_sparkline_is_not_wider_than_asked() -> None:
-    assert len(numbers.sparkline(range(100), 8)) == 8
+    assert len(spans.render_sparkline(range(100), 8)) == 8
 
 
 def test_a_sparkline_rises_with_its_values() -> None:
-    assert numbers.sparkline([0, 1], 8) == "▁█"
+    assert spans.render_sparkline([0, 1], 8) == "▁█"
 
 
 def test_what_is_not_finite_leaves_a_gap() -> None:
-    assert numbers.sparkline([0, math.nan, 1], 8) == "▁ █"
+    assert spans.render_sparkline([0, math.nan, 1], 8) == "▁ █"
 
 
 def test_nothing_finite_draws_nothing() -> None:
-    assert numbers.sparkline([math.nan], 8) == ""
+    assert spans.render_sparkline([math.nan], 8) == ""
 
 
 def test_a_flat_line_is_drawn() -> None:
-    assert numbers.sparkline([2.0, 2.0], 8) == "▁▁"
+    assert spans.render_sparkline([2.0, 2.0], 8) == "▁▁"
 
 
 def test_anything_begun_shows_in_a_bar() -> None:
-    assert numbers.bar(0.001, 10) == ("█", "░" * 9)
+    assert spans.render_bar(0.001, 10) == ("█", "░" * 9)
 
 
 def test_a_bar_is_never_longer_than_its_cells() -> None:
-    assert numbers.bar(7.0, 10) == ("█" * 10, "")
+    assert spans.render_bar(7.0, 10) == ("█" * 10, "")
 
 
 def test_an_end_today_is_a_time_of_day() -> None:
-    assert numbers.moment(3600.0, 0.0) == "~01:00"
+    assert spelling.format_estimate(3600.0, 0.0) == "~01:00"
 
 
 def test_an_end_on_another_day_is_a_span() -> None:
-    assert numbers.moment(3 * 86400.0, 0.0).startswith("in ~3 d")
+    assert spelling.format_estimate(3 * 86400.0, 0.0).startswith("in ~3 d")

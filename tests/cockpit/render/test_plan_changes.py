@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from autoexp_tui.cockpit.render.plan_changes import PlanChanges
+from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.specs import Plan
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit

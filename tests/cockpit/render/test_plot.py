@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.render.plot import Plotted, legend, plot, scale
-from autoexp_tui.cockpit.render.spans import plain, width
+from autoexp_tui.cockpit.render.plot import (
+    Plotted,
+    measure_scale,
+    render_legend,
+    render_plot,
+)
+from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.model.snapshot import Curve
 
 FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))
@@ -18,11 +23,11 @@ LOW = Curve((0, 400), (0.5, 0.4))
 
 def drawn(*curves: Curve, cells: int = 60, rows: int = 14, log: bool = False) -> str:
     plotted = [Plotted(f"c{n}", curve) for n, curve in enumerate(curves)]
-    return "\n".join(plain(row) for row in plot(plotted, cells, rows, log=log))
+    return "\n".join(plain(row) for row in render_plot(plotted, cells, rows, log=log))
 
 
 def test_one_scale_holds_all_curves() -> None:
-    found = scale([Plotted("a", FALLING), Plotted("b", LOW)], log=False)
+    found = measure_scale([Plotted("a", FALLING), Plotted("b", LOW)], log=False)
     assert found is not None
     assert (found.x0, found.x1) == (0, 400)
     assert found.y0 < 0.4
@@ -36,7 +41,7 @@ def test_each_curve_ends_with_its_letter() -> None:
 
 
 def test_values_that_are_no_numbers_are_left_out() -> None:
-    found = scale(
+    found = measure_scale(
         [Plotted("a", Curve((0, 1, 2), (1.0, math.nan, math.inf)))], log=False
     )
     assert found is not None
@@ -44,7 +49,7 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
 
 
 def test_a_logarithmic_scale_leaves_out_what_is_not_positive() -> None:
-    found = scale([Plotted("a", Curve((0, 1), (-1.0, 10.0)))], log=True)
+    found = measure_scale([Plotted("a", Curve((0, 1), (-1.0, 10.0)))], log=True)
     assert found is not None
     assert found.x0 == 1
 
@@ -64,8 +69,8 @@ def test_the_axis_tells_the_last_step() -> None:
 @pytest.mark.parametrize("cells", [30, 60, 119])
 def test_no_row_is_too_wide(cells: int) -> None:
     plotted = [Plotted("a", FALLING), Plotted("b" * 200, LOW)]
-    assert all(width(row) <= cells for row in plot(plotted, cells, 20))
-    assert all(width(row) <= cells for row in legend(plotted, cells))
+    assert all(width(row) <= cells for row in render_plot(plotted, cells, 20))
+    assert all(width(row) <= cells for row in render_legend(plotted, cells))
 
 
 @given(
@@ -74,9 +79,9 @@ def test_no_row_is_too_wide(cells: int) -> None:
 )
 def test_any_values_can_be_drawn(values: list[float], log: bool) -> None:
     curve = Curve(tuple(range(len(values))), tuple(values))
-    rows = plot([Plotted("a", curve)], 60, 14, log=log)
+    rows = render_plot([Plotted("a", curve)], 60, 14, log=log)
     assert all(width(row) <= 60 for row in rows)
 
 
 def test_the_legend_has_the_newest_value() -> None:
-    assert "2.000" in plain(legend([Plotted("a", FALLING)], 60)[0])
+    assert "2.000" in plain(render_legend([Plotted("a", FALLING)], 60)[0])

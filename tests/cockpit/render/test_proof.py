@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from autoexp_tui.cockpit.render.evidence_link import Folder, LogSpot, proof_of
-from autoexp_tui.cockpit.state.event_history import entry_of
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
+from autoexp_tui.cockpit.state.event_history import build_entry
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.events import events
 from autoexp_tui.events.events import Event, Recorded
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.model.verdicts import why
 from tests.support.campaigns import campaign
 
-SESSION = observe(campaign(31))
+SESSION = build_session(campaign(31))
 RAN = next(job for job in SESSION.jobs if job.attempt and job.attempt.log_path)
 WAITS = next(job for job in SESSION.jobs if job.attempt is None)
 
 
 def proof(event: Event) -> LogSpot | Folder | None:
     record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=event)
-    return proof_of(entry_of(record, None), SESSION)
+    return find_evidence(build_entry(record, None), SESSION)
 
 
 def match(job: str, attempt: int = 1) -> events.LogMatched:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.reasons import (
-    outlook,
-    queued_text,
-    reason,
-    reason_of_all,
+from autoexp_tui.cockpit.state.forecast import estimate_end
+from autoexp_tui.cockpit.state.reasons import (
+    describe_queue,
+    find_common_reason,
+    find_reason,
 )
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state.session import JobView, SessionView, observe
+from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Retry
@@ -28,7 +28,7 @@ def changed(
 ) -> tuple[JobView, SessionView]:
     """A job of that look, changed, in its session."""
     snapshot = campaign(125)
-    place = next(job.index for job in observe(snapshot).jobs if job.look is look)
+    place = next(job.index for job in build_session(snapshot).jobs if job.look is look)
     jobs, lives = list(snapshot.jobs), list(snapshot.live)
     jobs[place] = replace(jobs[place], **changes)  # type: ignore[arg-type]
     if live is not None:
@@ -37,7 +37,7 @@ def changed(
 
 
 def seen(snapshot: Snapshot, place: int) -> tuple[JobView, SessionView]:
-    session = observe(snapshot)
+    session = build_session(snapshot)
     return session.jobs[place], session
 
 
@@ -46,13 +46,13 @@ def test_no_state_is_without_a_reason(state: JobState) -> None:
     base = campaign(31)
     record = JobRecord(spec=base.jobs[0].spec, state=state)
     snapshot = replace(base, jobs=(record, *base.jobs[1:]))
-    assert reason(*seen(snapshot, 0))
+    assert find_reason(*seen(snapshot, 0))
 
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_every_cause_has_words(cause: Cause) -> None:
     job, session = changed(Look.FAILED, cause=cause, why=None)
-    assert reason(job, session)
+    assert find_reason(job, session)
 
 
 def test_an_exit_code_comes_with_the_last_error_line() -> None:
@@ -60,7 +60,7 @@ def test_an_exit_code_comes_with_the_last_error_line() -> None:
         number=1, token="t", ordered_at=0, exit_code=1, evidence='KeyError: "rope"'
     )
     job, session = changed(Look.FAILED, cause=Cause.EXIT_CODE, attempts=(attempt,))
-    assert reason(job, session) == 'exit 1, KeyError: "rope"'
+    assert find_reason(job, session) == 'exit 1, KeyError: "rope"'
 
 
 def killed(evidence: str, note: str = "") -> str:
@@ -69,7 +69,7 @@ def killed(evidence: str, note: str = "") -> str:
     job, session = changed(
         Look.FAILED, cause=Cause.SIGNAL, attempts=(attempt,), why=said
     )
-    return reason(job, session)
+    return find_reason(job, session)
 
 
 def test_a_signal_comes_with_a_line_that_names_an_error() -> None:
@@ -89,39 +89,39 @@ def test_a_signal_comes_with_what_the_supervisor_noted() -> None:
 
 def test_a_running_job_says_when_it_ends() -> None:
     live = Live(step=50_000, total=60_000, rate=10.0)
-    assert reason(*changed(Look.RUNNING, live)) == "ends ~08:57"
+    assert find_reason(*changed(Look.RUNNING, live)) == "ends ~08:57"
 
 
 def test_a_time_limit_that_comes_first_is_told() -> None:
     live = Live(step=10, total=60_000, rate=0.1)
-    assert reason(*changed(Look.RUNNING, live)).startswith("limit hits")
+    assert find_reason(*changed(Look.RUNNING, live)).startswith("limit hits")
 
 
 def test_without_a_rate_there_is_no_estimate() -> None:
     job, session = changed(Look.RUNNING, Live(step=10, total=100))
-    assert outlook(job, session.now).ends_at is None
-    assert reason(job, session).startswith("since")
+    assert estimate_end(job, session.now).ends_at is None
+    assert find_reason(job, session).startswith("since")
 
 
 def test_a_queued_job_says_what_the_queue_says() -> None:
     live = Live(queue=InQueue("Priority"))
     job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
-    assert reason(job, session) == "2 h 10: Priority"
+    assert find_reason(job, session) == "2 h 10: Priority"
 
 
 def test_a_sibling_goes_by_its_stage() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     waiting = [job for job in session.jobs if job.look is Look.WAITING]
     evaluate = next(job for job in waiting if job.stage == "evaluate")
-    assert reason(evaluate, session) == "waits for cooldown"
+    assert find_reason(evaluate, session) == "waits for cooldown"
 
 
 def test_another_family_s_job_goes_by_its_name() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     stranger = session.jobs[30].name
     told = why("upstream", job=stranger, state="FAILED")
     job, session = changed(Look.SKIPPED, why=told)
-    assert stranger[:8] in reason(job, session)
+    assert stranger[:8] in find_reason(job, session)
 
 
 def test_a_job_that_waits_for_many_names_their_stage() -> None:
@@ -133,55 +133,57 @@ def test_a_job_that_waits_for_many_names_their_stage() -> None:
     )
     told = why("job_waits", job=evaluates[0], state="RUNNING", more=9)
     status = ConditionStatus(result=Result.WAIT, why=told, since=T0)
-    session = observe(with_job(base, report.name, spec=spec, start=(status,), ask=None))
-    assert reason(session.jobs[-1], session) == "waits for evaluate"
+    session = build_session(
+        with_job(base, report.name, spec=spec, start=(status,), ask=None)
+    )
+    assert find_reason(session.jobs[-1], session) == "waits for evaluate"
 
 
 def test_a_retry_says_when() -> None:
     retry = Retry(lived=T0 + 600, from_checkpoint=True, why=why("retry"))
     job, session = changed(Look.RUNNING, state=JobState.RETRYING, retry=retry)
-    assert reason(job, session) == "again at 08:51"
+    assert find_reason(job, session) == "again at 08:51"
 
 
 def test_a_planned_job_says_how_to_begin() -> None:
     job, session = changed(Look.WAITING, state=JobState.PLANNED, why=None)
-    assert reason(job, session) == "S submits it"
+    assert find_reason(job, session) == "S submits it"
 
 
 def test_jobs_told_together_share_one_reason() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     failed = [job for job in session.jobs if job.record.cause is Cause.OUT_OF_MEMORY]
-    assert reason_of_all(failed, session) == "out of memory"
+    assert find_common_reason(failed, session) == "out of memory"
 
 
 def test_done_jobs_told_together_name_the_last_end() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     done = [job for job in session.jobs if job.look is Look.DONE]
-    assert reason_of_all(done, session).startswith("the last ended ")
+    assert find_common_reason(done, session).startswith("the last ended ")
 
 
 def test_a_doomed_wait_names_the_stage_that_failed() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     doomed = next(job for job in session.jobs if job.look is Look.DOOMED)
-    assert reason(doomed, session) == "its stable failed"
+    assert find_reason(doomed, session) == "its stable failed"
 
 
 def test_a_long_name_leaves_room_for_what_became_of_it() -> None:
     told = why("upstream", job="a_name_" * 9, state="FAILED")
     job, session = changed(Look.SKIPPED, why=told)
-    assert reason(job, session).endswith(" failed")
+    assert find_reason(job, session).endswith(" failed")
 
 
 def test_what_the_executor_refused_is_told_in_its_words() -> None:
     told = why("rejected", message="wants 8 GPUs; this machine has 0")
     job, session = changed(Look.FAILED, cause=Cause.REJECTED, why=told)
-    assert reason(job, session).startswith("refused: wants 8 GPUs; this m")
+    assert find_reason(job, session).startswith("refused: wants 8 GPUs; this m")
 
 
 def test_queued_jobs_told_together_say_what_the_queue_says() -> None:
-    session = observe(campaign(125))
+    session = build_session(campaign(125))
     queued = [job for job in session.jobs if job.look is Look.QUEUED]
-    assert reason_of_all(queued, session) == "lower priority than 41 jobs in gpu"
+    assert find_common_reason(queued, session) == "lower priority than 41 jobs in gpu"
 
 
 def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
@@ -190,19 +192,19 @@ def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
     other = next(
         one for one in session.jobs if one.look is Look.STALLED and one is not job
     )
-    assert reason_of_all([job, other], session) == "no step for > 52 min"
+    assert find_common_reason([job, other], session) == "no step for > 52 min"
 
 
 def test_the_expected_end_of_a_stalled_job_stands_still() -> None:
     live = Live(step=3, total=9, rate=0.001, last_step_at=T0 - 3600)
     job, session = changed(Look.STALLED, live)
-    assert outlook(job, session.now).ends_at == T0 - 3600 + 6000
-    assert outlook(job, session.now + 60).ends_at == T0 - 3600 + 6000
+    assert estimate_end(job, session.now).ends_at == T0 - 3600 + 6000
+    assert estimate_end(job, session.now + 60).ends_at == T0 - 3600 + 6000
 
 
 def test_a_held_job_says_how_to_release_it() -> None:
     job, session = changed(Look.WAITING, state=JobState.HELD, why=why("held"))
-    assert "S submits it" in reason(job, session)
+    assert "S submits it" in find_reason(job, session)
 
 
 PRIORITY = "lower priority than other jobs in partition gpu"
@@ -211,35 +213,35 @@ PRIORITY = "lower priority than other jobs in partition gpu"
 def test_the_expected_start_stays_in_sight_when_the_reason_is_cut() -> None:
     live = Live(queue=InQueue(PRIORITY, T0 + 5 * 3600, "gpu"))
     job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
-    assert reason(job, session).startswith("2 h 10, ~13:41: lower priority")
+    assert find_reason(job, session).startswith("2 h 10, ~13:41: lower priority")
 
 
 def test_a_queued_job_s_sentence_has_place_reason_and_expected_start() -> None:
     live = Live(queue=InQueue(PRIORITY, T0 + 5 * 3600, "gpu"))
     job, session = changed(Look.QUEUED, live, since=T0 - 7800, why=None)
-    told = queued_text(job, session)
+    told = describe_queue(job, session)
     assert told == f"for 2 h 10: {PRIORITY}; Slurm expects 13:41"
 
 
 def test_a_reason_that_does_not_name_the_partition_is_told_with_it() -> None:
     live = Live(queue=InQueue("held by its owner", None, "gpu"))
     job, session = changed(Look.QUEUED, live, since=T0 - 60, why=None)
-    assert queued_text(job, session) == "for 60 s in gpu: held by its owner"
+    assert describe_queue(job, session) == "for 60 s in gpu: held by its owner"
 
 
 def test_an_expected_start_that_has_passed_is_not_told() -> None:
     live = Live(queue=InQueue(PRIORITY, T0 - 5))
     job, session = changed(Look.QUEUED, live, since=T0 - 60, why=None)
-    assert "expects" not in queued_text(job, session)
-    assert "~" not in reason(job, session)
+    assert "expects" not in describe_queue(job, session)
+    assert "~" not in find_reason(job, session)
 
 
 def test_what_the_executor_says_of_a_running_job_is_told() -> None:
     live = Live(queue=InQueue("Slurm says DREAMING: taken as alive"))
-    assert reason(*changed(Look.RUNNING, live)).startswith("Slurm says DREAMING")
+    assert find_reason(*changed(Look.RUNNING, live)).startswith("Slurm says DREAMING")
 
 
 def test_a_run_that_is_over_says_what_its_end_waits_for() -> None:
     says = "over, Slurm says PREEMPTED; waits for Slurm to start it again"
     job, session = changed(Look.RUNNING, Live(queue=InQueue(says, leaving=True)))
-    assert (job.look, reason(job, session)) == (Look.ENDING, says)
+    assert (job.look, find_reason(job, session)) == (Look.ENDING, says)

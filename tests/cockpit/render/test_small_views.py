@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoexp_tui.cockpit.render.job_details import pages_of_two
-from autoexp_tui.cockpit.render.spans import plain
-from autoexp_tui.cockpit.state.sessions import session_detail, session_line
+from autoexp_tui.cockpit.render.job_details import build_diff_pages
+from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.job_details import JobPapers
@@ -19,7 +19,7 @@ SPECS = plan_of(campaign(31)).jobs
 def told(first: JobSpec, second: JobSpec) -> list[str]:
     """The first page of what differs."""
     nothing = JobPapers()
-    page = pages_of_two((first, nothing), (second, nothing))[0]
+    page = build_diff_pages((first, nothing), (second, nothing))[0]
     return [plain(line) for line in page.lines]
 
 
@@ -50,7 +50,7 @@ class Session:
 
 
 def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
-    text = plain(session_line(Session(), T0))
+    text = plain(render_session(Session(), T0))
     assert "runs on login1" in text
     assert "2 h ago" in text
     assert "✓3" in text
@@ -58,29 +58,29 @@ def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
 
 
 def test_of_a_session_whose_engine_is_stopped_its_pid_is_told() -> None:
-    told = plain(session_line(Session(halted_pid=4711), T0))
+    told = plain(render_session(Session(halted_pid=4711), T0))
     assert "stopped, pid 4711" in told
 
 
 def test_whose_session_it_is_is_told_where_it_is_somebody_elses() -> None:
     session = Session(user="al\x1b[2Jice", owner="no")
-    assert "alice: none" in plain(session_line(session, T0))
-    assert "of alice, opens read-only" in plain(session_detail(session))
+    assert "alice: none" in plain(render_session(session, T0))
+    assert "of alice, opens read-only" in plain(render_session_counts(session))
 
 
 def test_a_session_without_an_engine_is_told() -> None:
-    assert "none" in plain(session_line(Session(owner="no"), T0))
+    assert "none" in plain(render_session(Session(owner="no"), T0))
 
 
 def test_a_session_on_another_host_may_run() -> None:
-    assert "may run on login1" in plain(session_line(Session(owner="unknown"), T0))
+    assert "may run on login1" in plain(render_session(Session(owner="unknown"), T0))
 
 
 def test_a_session_that_cannot_be_read_says_why() -> None:
-    text = plain(session_line(Session(problem="journal line 3\x1b[2J"), T0))
+    text = plain(render_session(Session(problem="journal line 3\x1b[2J"), T0))
     assert "cannot be read: journal line 3" in text
     assert "\x1b" not in text
 
 
 def test_a_session_s_counts_are_told_in_words() -> None:
-    assert plain(session_detail(Session())) == " 5 jobs: 3 completed, 2 planned"
+    assert plain(render_session_counts(Session())) == " 5 jobs: 3 completed, 2 planned"

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from autoexp_tui.cockpit.render import spans
-from autoexp_tui.cockpit.render.spans import Span, line, plain
+from autoexp_tui.cockpit import spans
+from autoexp_tui.cockpit.spans import Span, line, plain
 
 TEXTS = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=60)
 LINES = st.lists(st.builds(Span, TEXTS), max_size=5).map(tuple)

@@ -7,8 +7,12 @@ from math import inf
 
 import pytest
 
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.render.time_bar import midnights, spell_speed, time_bar
+from autoexp_tui.cockpit.render.bars import (
+    format_speed,
+    list_midnights,
+    render_time_bar,
+)
+from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.text import ascii_twin
 from autoexp_tui.model.snapshot import Landmark, Playback
 from tests.support.campaigns import HOUR, T0
@@ -31,13 +35,13 @@ SHOWN = Playback(
 
 
 def bar(shown: Playback = SHOWN, cells: int = 120, rows: int = 1) -> str:
-    return plain(time_bar(shown, cells, rows)[0])
+    return plain(render_time_bar(shown, cells, rows)[0])
 
 
 @pytest.mark.parametrize("cells", [60, 80, 120, 200])
 @pytest.mark.parametrize("rows", [1, 2])
 def test_it_fits(cells: int, rows: int) -> None:
-    lines = time_bar(SHOWN, cells, rows)
+    lines = render_time_bar(SHOWN, cells, rows)
     assert len(lines) == rows
     assert all(width(one) <= cells for one in lines)
 
@@ -70,12 +74,12 @@ def test_a_failure_is_not_hidden_by_the_time_without_an_engine() -> None:
 
 def test_days_are_ticks_and_have_names() -> None:
     assert bar(replace(SHOWN, at=T0, landmarks=())).count("┼") == 7
-    names = plain(time_bar(SHOWN, 120, 2)[1])
+    names = plain(render_time_bar(SHOWN, 120, 2)[1])
     assert "Mon 16" in names
 
 
 def test_the_speed_is_spelled() -> None:
-    assert [spell_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)] == [
+    assert [format_speed(one) for one in (1.0, 1.875, 60.0, 2.0**20, inf)] == [
         "1x",
         "1.9x",
         "60x",
@@ -100,7 +104,7 @@ def test_every_glyph_has_a_twin() -> None:
 
 
 def test_days_lie_between_beginning_and_end_and_are_bounded() -> None:
-    days = midnights(T0, T0 + WEEK)
+    days = list_midnights(T0, T0 + WEEK)
     assert len(days) == 7
     assert all(T0 < day < T0 + WEEK for day in days)
-    assert len(midnights(T0, T0 + 10_000 * 24 * HOUR)) == 400
+    assert len(list_midnights(T0, T0 + 10_000 * 24 * HOUR)) == 400

@@ -10,19 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.cockpit.render import timeline
-from autoexp_tui.cockpit.render.spans import plain, width
 from autoexp_tui.cockpit.render.timeline import (
     LEAST_SECONDS,
     MOST_SECONDS,
     Window,
-    job_strip,
-    segments,
-    stage_strip,
-    strip_line,
-    whole,
+    build_job_strip,
+    build_stage_strip,
+    build_window,
+    format_tick,
+    list_segments,
+    list_ticks,
+    render_axis,
+    render_strip,
 )
-from autoexp_tui.cockpit.render.timeline_axis import axis, label, ticks
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.text import ascii_twin
 from autoexp_tui.events.apply import fold
 from autoexp_tui.model.state import Attempt, JobRecord, SessionState
@@ -45,7 +47,7 @@ def record(*attempts: Attempt, **changes: object) -> JobRecord:
 
 
 def drawn(one: JobRecord, now: float = T0 + 12 * HOUR, window: Window = DAY) -> str:
-    return plain(strip_line(job_strip(one, T0, now, window)))
+    return plain(render_strip(build_job_strip(one, T0, now, window)))
 
 
 def test_a_job_waits_queues_runs_and_ends() -> None:
@@ -112,7 +114,7 @@ def test_each_segment_begins_where_the_one_before_ended() -> None:
     told = week(31, note_seconds=4 * HOUR, slots=4)
     state = fold(SessionState(plans={SHA: told.plan}), told.records)
     for job in state.jobs.values():
-        found = list(segments(job, state.started_at, state.t))
+        found = list(list_segments(job, state.started_at, state.t))
         assert found[0].begin == state.started_at
         for before, after in pairwise(found):
             assert before.end == after.begin
@@ -124,11 +126,11 @@ def test_a_stage_is_as_high_as_many_ran() -> None:
     half = told.records[: len(told.records) // 2]
     state = fold(SessionState(plans={SHA: told.plan}), half)
     base = campaign(31)
-    session = observe(
+    session = build_session(
         replace(base, jobs=tuple(state.jobs[name] for name in state.order))
     )
-    window = whole(state.started_at, state.t, 60)
-    cells = stage_strip(session.jobs, state.started_at, state.t, window)
+    window = build_window(state.started_at, state.t, 60)
+    cells = build_stage_strip(session.jobs, state.started_at, state.t, window)
     assert {cell.glyph for cell in cells} & set("▁▂▃▄▅▆▇█")
 
 
@@ -136,19 +138,19 @@ def test_only_what_failed_for_good_is_marked_in_its_stage() -> None:
     ended = attempt(
         began_at=T0 + 2 * HOUR, ended_at=T0 + 3 * HOUR, outcome=Outcome.FAILED
     )
-    base = observe(campaign(4))
+    base = build_session(campaign(4))
     job = base.jobs[0]
     failed = replace(job, record=record(ended, state=JobState.FAILED))
     again = replace(job, record=record(ended, state=JobState.RETRYING))
     now = T0 + 12 * HOUR
-    assert stage_strip([failed], T0, now, DAY)[6].glyph == "✗"
-    assert all(cell.glyph != "✗" for cell in stage_strip([again], T0, now, DAY))
+    assert build_stage_strip([failed], T0, now, DAY)[6].glyph == "✗"
+    assert all(cell.glyph != "✗" for cell in build_stage_strip([again], T0, now, DAY))
 
 
 def test_a_stage_costs_its_attempts_not_its_cells(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = observe(campaign(3000))
+    session = build_session(campaign(3000))
     asked: list[float] = []
     original = Window.cell
 
@@ -157,7 +159,9 @@ def test_a_stage_costs_its_attempts_not_its_cells(
         return original(self, t)
 
     monkeypatch.setattr(timeline.Window, "cell", counted)
-    stage_strip(session.jobs, T0 - 9 * HOUR, T0, Window(T0 - 9 * HOUR, 9 * HOUR, 400))
+    build_stage_strip(
+        session.jobs, T0 - 9 * HOUR, T0, Window(T0 - 9 * HOUR, 9 * HOUR, 400)
+    )
     assert len(asked) < 12 * len(session.jobs)
 
 
@@ -187,15 +191,15 @@ def test_panning_moves_by_a_share() -> None:
 
 @given(st.floats(0, 1e8))
 def test_the_whole_seldom_changes_its_length(seconds: float) -> None:
-    first = whole(T0, T0 + seconds, 80)
+    first = build_window(T0, T0 + seconds, 80)
     assert first.end > T0 + seconds
     assert first.seconds >= LEAST_SECONDS
     assert first.seconds <= max(2 * seconds, 2 * LEAST_SECONDS)
 
 
 def test_the_whole_of_a_campaign_of_seconds_is_seconds_long() -> None:
-    assert whole(T0, T0 + 6, 80).seconds < 12
-    assert whole(T0, T0 + 40, 80).seconds < 45
+    assert build_window(T0, T0 + 6, 80).seconds < 12
+    assert build_window(T0, T0 + 40, 80).seconds < 45
 
 
 # -------------------------------------------------------------------------- the axis
@@ -203,30 +207,30 @@ def test_the_whole_of_a_campaign_of_seconds_is_seconds_long() -> None:
 @pytest.mark.parametrize("seconds", [10, 60, 3600, 86_400, 7 * 86_400, 300 * 86_400])
 def test_ticks_are_round_and_have_room(cells: int, seconds: float) -> None:
     window = Window(T0, seconds, cells)
-    found = ticks(window)
+    found = list_ticks(window)
     places = [window.cell(t) for t in found]
     assert all(after - before >= 8 for before, after in pairwise(places))
-    upper, lower = axis(window, T0 + seconds / 2, [], 10)
+    upper, lower = render_axis(window, T0 + seconds / 2, [], 10)
     assert width(upper) <= cells + 10
     assert width(lower) == cells + 10
     assert "▾" in plain(lower)
 
 
 def test_a_window_of_seconds_has_ticks() -> None:
-    assert len(ticks(Window(T0, 11, 60))) >= 5
+    assert len(list_ticks(Window(T0, 11, 60))) >= 5
 
 
 def test_labels_are_times_and_days() -> None:
-    found = [label(t, False) for t in ticks(Window(T0, 48 * HOUR, 80))]
+    found = [format_tick(t, False) for t in list_ticks(Window(T0, 48 * HOUR, 80))]
     assert "Sun 15" in found
     assert "12:00" in found
-    assert label(T0 - T0 % 60 + 30, False).endswith(":30")
+    assert format_tick(T0 - T0 % 60 + 30, False).endswith(":30")
 
 
 def test_times_without_an_engine_are_seen() -> None:
-    _, lower = axis(DAY, T0, [(T0 + 6 * HOUR, T0 + 9 * HOUR)], 0)
+    _, lower = render_axis(DAY, T0, [(T0 + 6 * HOUR, T0 + 9 * HOUR)], 0)
     assert plain(lower).count("░") >= 6
-    _, outside = axis(DAY, T0, [(T0 - 9 * HOUR, T0 - 6 * HOUR)], 0)
+    _, outside = render_axis(DAY, T0, [(T0 - 9 * HOUR, T0 - 6 * HOUR)], 0)
     assert "░" not in plain(outside)
 
 

@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.first_run import why_plan
-from autoexp_tui.cockpit.render.spans import Span, plain, width
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.render.why import WhyText, why_job, why_many
+from autoexp_tui.cockpit.render.why import (
+    WhyText,
+    explain_job,
+    explain_jobs,
+    explain_plan,
+)
+from autoexp_tui.cockpit.spans import Span, plain, width
 from autoexp_tui.cockpit.state.causes import PlanWords
-from autoexp_tui.cockpit.state.session import JobView, SessionView, observe
+from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.specs import PlanFinding
@@ -22,7 +26,7 @@ from autoexp_tui.model.wording import clock_time
 from tests.support.campaigns import HOUR, T0, campaign, plan_of, planned
 from tests.support.scripted_handle import HOSTILE, with_job
 
-SESSION = observe(campaign(125))
+SESSION = build_session(campaign(125))
 WORDS = PlanWords(SESSION.snapshot.plan)
 
 
@@ -35,7 +39,7 @@ def text(told: WhyText) -> str:
 
 
 def about(look: Look) -> str:
-    return text(why_job(first(look), SESSION, WORDS))
+    return text(explain_job(first(look), SESSION, WORDS))
 
 
 def memory() -> JobView:
@@ -48,7 +52,7 @@ def test_values_leave_out_what_only_names_the_jobs_own_paths() -> None:
     values = {**spec.parameters, "backend.save": "{output_dir}/checkpoints"}
     job = replace(waits.record, spec=replace(spec, parameters=values))
     words = PlanWords(replace(plan_of(SESSION.snapshot), jobs=(job.spec,)))
-    told = text(why_job(replace(waits, record=job), SESSION, words))
+    told = text(explain_job(replace(waits, record=job), SESSION, words))
     assert "optim.lr=" in told
     assert "backend.save" not in told
 
@@ -58,14 +62,14 @@ def test_values_begin_with_those_that_tell_jobs_apart() -> None:
     spec = waits.record.spec
     values = {"aux": {"start": 8}, **spec.parameters}
     job = replace(waits.record, spec=replace(spec, parameters=values))
-    told = text(why_job(replace(waits, record=job), SESSION, WORDS))
+    told = text(explain_job(replace(waits, record=job), SESSION, WORDS))
     assert told.index("optim.lr=") < told.index("aux=")
 
 
 def test_texts_of_facts_stand_in_one_column_however_long_their_names() -> None:
     done = first(Look.DONE)
     job = replace(done.record, metadata={"checkpoint_iteration": "8000"})
-    told = text(why_job(replace(done, record=job), SESSION, WORDS)).splitlines()
+    told = text(explain_job(replace(done, record=job), SESSION, WORDS)).splitlines()
     facts = [row for row in told if row.startswith(("   stage ", "   checkpoint_it"))]
     assert len({row.index(word) for row in facts for word in ("stable", "8000")
                 if word in row}) == 1  # fmt: skip
@@ -80,7 +84,7 @@ def test_a_sentence_goes_on_at_the_edge_and_a_fact_further_in() -> None:
 
 def test_a_failure_says_when_how_and_where() -> None:
     job = memory()
-    told = text(why_job(job, SESSION, WORDS))
+    told = text(explain_job(job, SESSION, WORDS))
     assert "out of memory" in told
     assert "exit 137" in told
     assert job.record.attempts[0].node in told
@@ -93,9 +97,9 @@ def test_an_attempt_that_a_rule_ordered_says_why() -> None:
     changed = with_job(
         SESSION.snapshot, job.name, attempts=(*job.record.attempts, attempt)
     )
-    session = observe(changed)
+    session = build_session(changed)
     seen = next(one for one in session.jobs if one.name == job.name)
-    told = text(why_job(seen, session, WORDS))
+    told = text(explain_job(seen, session, WORDS))
     assert "ordered runs again as attempt 2: crashed" in " ".join(told.split())
 
 
@@ -109,8 +113,8 @@ def test_a_cancelled_job_names_the_cancel_condition() -> None:
         cause=Cause.CANCEL_CONDITION,
         why=there,
     )
-    session = observe(ended)
-    told = text(why_job(session.jobs[waits.index], session, WORDS))
+    session = build_session(ended)
+    told = text(explain_job(session.jobs[waits.index], session, WORDS))
     assert "cancel condition: /x/stop is there" in told
 
 
@@ -119,29 +123,29 @@ def test_what_an_earlier_session_did_says_so_and_how_to_run_it_anew() -> None:
     work = DoneWork(job="x", session="k7f2", mark="k", fingerprint="f", at=1.0)
     done = next(job for job in SESSION.jobs if job.look is Look.DONE)
     changed = with_job(SESSION.snapshot, done.name, attempts=(), done=work, why=reason)
-    session = observe(changed)
-    told = text(why_job(session.jobs[done.index], session, WORDS))
+    session = build_session(changed)
+    told = text(explain_job(session.jobs[done.index], session, WORDS))
     assert "done already in session k7f2" in told
     assert "resubmit" in told
 
 
 def test_a_failure_shows_its_last_error_line() -> None:
-    assert "oom_kill event" in text(why_job(memory(), SESSION, WORDS))
+    assert "oom_kill event" in text(explain_job(memory(), SESSION, WORDS))
 
 
 def test_those_that_failed_alike_are_counted_with_what_they_share() -> None:
-    told = text(why_job(memory(), SESSION, WORDS))
+    told = text(explain_job(memory(), SESSION, WORDS))
     assert "3 others failed alike, all bsz=1024." in told
 
 
 def test_what_is_lost_since_the_checkpoint_is_counted() -> None:
     assert "checkpoint at step 30000; lost: 1200 steps" in text(
-        why_job(memory(), SESSION, WORDS)
+        explain_job(memory(), SESSION, WORDS)
     )
 
 
 def test_who_can_never_start_because_of_it_is_counted() -> None:
-    assert "1 can never start" in text(why_job(memory(), SESSION, WORDS))
+    assert "1 can never start" in text(explain_job(memory(), SESSION, WORDS))
 
 
 @pytest.mark.parametrize(
@@ -168,9 +172,9 @@ def test_a_waived_condition_shows_the_reason() -> None:
     status = ConditionStatus(
         result=Result.FAIL, why=why("ok"), since=0, waived="checked by hand"
     )
-    session = observe(with_job(SESSION.snapshot, job.name, start=(status,)))
+    session = build_session(with_job(SESSION.snapshot, job.name, start=(status,)))
     changed = session.jobs[job.index]
-    assert "waived: checked by hand" in text(why_job(changed, session, WORDS))
+    assert "waived: checked by hand" in text(explain_job(changed, session, WORDS))
 
 
 def test_a_running_job_tells_step_rate_and_end() -> None:
@@ -189,27 +193,27 @@ def test_an_approval_shows_its_prompt() -> None:
 
 def test_the_full_name_and_the_attempt_stand_in_the_title() -> None:
     job = memory()
-    assert why_job(job, SESSION, WORDS).title == (
+    assert explain_job(job, SESSION, WORDS).title == (
         f"{job.name}   {job.record.attempts[0].executor_id}   attempt 1"
     )
 
 
 def test_several_alike_are_told_once() -> None:
     jobs = [job for job in SESSION.jobs if job.record.cause is Cause.OUT_OF_MEMORY]
-    told = why_many("stable failed", jobs, SESSION, WORDS)
+    told = explain_jobs("stable failed", jobs, SESSION, WORDS)
     assert told.title == "stable failed   4 jobs, all bsz=1024"
     assert all(job.name in text(told) for job in jobs)
 
 
 def test_several_unlike_are_counted_by_look() -> None:
-    told = why_many("stage stable", SESSION.jobs[:9], SESSION, WORDS)
+    told = explain_jobs("stage stable", SESSION.jobs[:9], SESSION, WORDS)
     assert "✓" in plain(told.lines[0])
     assert "▸" in plain(told.lines[0])
 
 
 def test_the_first_run_sentence_says_what_to_press() -> None:
-    session = observe(planned(10))
-    told = text(why_plan(session, "come back so"))
+    session = build_session(planned(10))
+    told = text(explain_plan(session, "come back so"))
     assert "Nothing is running. This plan has 10 jobs in 4 stages. S starts it" in told
     assert "come back so" in told
 
@@ -217,14 +221,14 @@ def test_the_first_run_sentence_says_what_to_press() -> None:
 def test_a_plan_s_own_first_words_are_said() -> None:
     base = planned(10)
     plan = replace(plan_of(base), ui={"first_run": "This trains 3 small models."})
-    told = text(why_plan(observe(replace(base, plan=plan)), ""))
+    told = text(explain_plan(build_session(replace(base, plan=plan)), ""))
     assert "Nothing is running. This trains 3 small models. S starts it" in told
 
 
 def test_warnings_of_planning_are_shown_before_anything_runs() -> None:
     base = planned(10)
     plan = replace(plan_of(base), warnings=(PlanFinding(message="no time limit"),))
-    told = text(why_plan(observe(replace(base, plan=plan)), ""))
+    told = text(explain_plan(build_session(replace(base, plan=plan)), ""))
     assert "! no time limit" in told
 
 
@@ -232,24 +236,24 @@ def test_a_warning_of_planning_says_what_it_is_about() -> None:
     base = planned(10)
     found = PlanFinding(message="has 9500 jobs", where="sweep", job="a")
     plan = replace(plan_of(base), warnings=(found,))
-    told = text(why_plan(observe(replace(base, plan=plan)), ""))
+    told = text(explain_plan(build_session(replace(base, plan=plan)), ""))
     assert "! a sweep: has 9500 jobs" in told
 
 
 @pytest.mark.parametrize("cells", [40, 80, 120])
 def test_no_line_is_wider_than_the_pane(cells: int) -> None:
-    session = observe(campaign(31, names=HOSTILE))
+    session = build_session(campaign(31, names=HOSTILE))
     words = PlanWords(session.snapshot.plan)
     for job in session.jobs:
-        for line in why_job(job, session, words).wrapped(cells):
+        for line in explain_job(job, session, words).wrapped(cells):
             assert width(line) <= cells
 
 
 def test_hostile_text_is_harmless_everywhere() -> None:
-    session = observe(campaign(31, names=HOSTILE))
+    session = build_session(campaign(31, names=HOSTILE))
     words = PlanWords(session.snapshot.plan)
     for job in session.jobs:
-        told = text(why_job(job, session, words))
+        told = text(explain_job(job, session, words))
         assert "\x1b" not in told
         assert "\x9b" not in told
         assert "\u202e" not in told
@@ -276,8 +280,8 @@ def test_what_ends_a_job_is_not_told_as_a_wait(result: Result, words: str) -> No
         spec=replace(job.record.spec, cancel_conditions=(spec,)),
         cancel=(status,),
     )
-    session = observe(changed)
-    told = text(why_job(session.jobs[job.index], session, WORDS))
+    session = build_session(changed)
+    told = text(explain_job(session.jobs[job.index], session, WORDS))
     assert words in told
     assert "can never start:" not in told
 
@@ -286,9 +290,9 @@ def test_a_running_job_says_its_node_and_partition() -> None:
     job = first(Look.RUNNING)
     attempt = replace(job.record.attempts[-1], node="n7", partition="gpu")
     changed = with_job(SESSION.snapshot, job.name, attempts=(attempt,))
-    session = observe(changed)
+    session = build_session(changed)
     found = next(one for one in session.jobs if one.name == job.name)
-    told = text(why_job(found, session, WORDS))
+    told = text(explain_job(found, session, WORDS))
     assert "(node n7; partition gpu)" in told
     assert "on n7 in gpu" in told
 
@@ -297,25 +301,25 @@ def test_a_job_asks_since_it_was_asked() -> None:
     job = first(Look.ASKS)
     assert job.record.ask is not None
     asked = replace(job.record.ask, asked_at=T0 - 60)
-    later = observe(
+    later = build_session(
         with_job(SESSION.snapshot, job.name, ask=asked, since=T0 - 5 * HOUR)
     )
     assert f"asks {clock_time(T0 - 60, T0)}: " in text(
-        why_job(later.jobs[job.index], later, WORDS)
+        explain_job(later.jobs[job.index], later, WORDS)
     )
 
 
 @pytest.mark.parametrize("look", [Look.RUNNING, Look.FAILED, Look.WAITING])
 def test_who_may_not_command_is_offered_no_command(look: Look) -> None:
-    told = why_job(first(look), SESSION, WORDS, acts=False)
+    told = explain_job(first(look), SESSION, WORDS, acts=False)
     assert not {"K", "R", "X"} & {span.text for span in told.next}
     assert {"K", "R", "X"} & {
-        span.text for span in why_job(first(look), SESSION, WORDS).next
+        span.text for span in explain_job(first(look), SESSION, WORDS).next
     }
 
 
 def test_a_plan_that_says_nothing_of_itself_is_counted() -> None:
     plan = replace(plan_of(planned(10)), ui={"first_run": ""})
     silent = replace(planned(10), plan=plan)
-    told = text(why_plan(observe(silent), ""))
+    told = text(explain_plan(build_session(silent), ""))
     assert "This plan has 10 jobs in 4 stages." in told

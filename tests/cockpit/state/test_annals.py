@@ -9,11 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.render.event_log import entry_line
-from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.render.event_log import render_entry
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state import event_history as module
-from autoexp_tui.cockpit.state.event_history import Annals, entry_of, page_of, tokens_of
-from autoexp_tui.cockpit.state.event_kinds import KINDS, EventFilter, with_text
+from autoexp_tui.cockpit.state.event_history import (
+    KINDS,
+    EventFilter,
+    EventHistory,
+    build_entry,
+    build_page,
+    collect_tokens,
+    parse_filter,
+)
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.events.apply import fold
@@ -35,23 +42,23 @@ def snapshot(stop: int, tail: int = 40) -> Snapshot:
     return replace(BASE, seq=carried[-1].seq, events=carried)
 
 
-def read_all_back(annals: Annals, page: int = 25) -> None:
+def read_all_back(annals: EventHistory, page: int = 25) -> None:
     while not annals.complete:
         stop = annals.first - 1
         records = RECORDS[max(0, stop - page) : stop]
-        annals.prepend(page_of(records, annals.wanted, annals.settled))
+        annals.prepend(build_page(records, annals.wanted, annals.settled))
 
 
 def fresh(wanted: EventFilter, records: Sequence[Recorded]) -> list[str]:
     """What a filter keeps of all records, read at once."""
-    annals = Annals()
+    annals = EventHistory()
     annals.want(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
     return [entry.key for entry in annals.entries]
 
 
 @pytest.mark.parametrize("wanted", [ALL, EventFilter(), EventFilter(kind="submit")])
 def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
-    annals = Annals()
+    annals = EventHistory()
     annals.want(wanted, snapshot(100))
     for stop in range(110, len(RECORDS), 30):
         annals.take(snapshot(stop))
@@ -62,7 +69,7 @@ def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
 
 def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
     for page in (1, 2, 3, 7):
-        annals = Annals()
+        annals = EventHistory()
         annals.want(EventFilter(kind="submit"), snapshot(len(RECORDS)))
         read_all_back(annals, page)
         orders = [
@@ -75,7 +82,7 @@ def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
 
 
 def test_a_snapshot_that_missed_some_begins_anew() -> None:
-    annals = Annals()
+    annals = EventHistory()
     annals.want(ALL, snapshot(100))
     annals.take(snapshot(300))
     assert annals.first == RECORDS[260].seq
@@ -83,21 +90,21 @@ def test_a_snapshot_that_missed_some_begins_anew() -> None:
 
 
 def test_a_replay_that_went_back_shows_what_had_happened_then() -> None:
-    annals = Annals()
+    annals = EventHistory()
     annals.want(ALL, snapshot(300))
     annals.take(snapshot(100))
     assert max(entry.record.seq for entry in annals.entries) == RECORDS[99].seq
 
 
 def test_nothing_new_is_nothing_taken() -> None:
-    annals = Annals()
+    annals = EventHistory()
     annals.want(ALL, snapshot(100))
     assert not annals.take(snapshot(100))
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 60)
-    annals = Annals()
+    annals = EventHistory()
     annals.want(ALL, snapshot(len(RECORDS)))
     read_all_back(annals)
     assert len(annals) <= 60 + 25
@@ -115,7 +122,7 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
     end = replace(
         order, seq=2, event=events.EffectSettled(effect_id="e1", outcome="failed")
     )
-    annals = Annals()
+    annals = EventHistory()
     annals.want(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
     assert not annals.entries
     annals.take(replace(BASE, seq=2, events=(order, end)))
@@ -125,9 +132,9 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
 # ------------------------------------------------------------------------- filters
 @given(st.sampled_from(RECORDS))
 def test_every_event_is_of_kinds_that_are_listed(record: Recorded) -> None:
-    from autoexp_tui.cockpit.state.event_kinds import kinds_of
+    from autoexp_tui.cockpit.state.event_history import find_kinds
 
-    found = kinds_of(record)
+    found = find_kinds(record)
     assert found <= set(KINDS)
     assert found or isinstance(record.event, events.MetricsNoted)
 
@@ -143,16 +150,20 @@ def test_kinds_are_gone_through_in_a_ring() -> None:
 
 
 def test_typed_words_jobs_and_kinds_all_have_to_hold() -> None:
-    wanted = with_text(EventFilter(), "kind:state,error job:lr0.001 FAILED")
-    kept = [entry_of(one, None) for one in RECORDS if wanted.keeps(entry_of(one, None))]
+    wanted = parse_filter(EventFilter(), "kind:state,error job:lr0.001 FAILED")
+    kept = [
+        build_entry(one, None)
+        for one in RECORDS
+        if wanted.keeps(build_entry(one, None))
+    ]
     assert all("lr0.001" in entry.event.job for entry in kept)  # type: ignore[attr-defined]
-    assert with_text(wanted, "").text == ""
-    assert not with_text(wanted, "").narrows
+    assert parse_filter(wanted, "").text == ""
+    assert not parse_filter(wanted, "").narrows
 
 
 def test_a_typed_kind_and_a_stepped_one_both_have_to_hold() -> None:
-    wanted = with_text(EventFilter(kind="state"), "kind:error")
-    kept = [one for one in RECORDS if wanted.keeps(entry_of(one, None))]
+    wanted = parse_filter(EventFilter(kind="state"), "kind:error")
+    kept = [one for one in RECORDS if wanted.keeps(build_entry(one, None))]
     assert kept
     assert all(
         isinstance(one.event, events.JobEnded | events.AttemptEnded) for one in kept
@@ -161,7 +172,7 @@ def test_a_typed_kind_and_a_stepped_one_both_have_to_hold() -> None:
 
 def test_a_kind_that_there_is_not_is_named() -> None:
     with pytest.raises(ValueError, match="no kind 'subimt'"):
-        with_text(EventFilter(), "kind:subimt")
+        parse_filter(EventFilter(), "kind:subimt")
 
 
 def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
@@ -169,7 +180,7 @@ def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
         one.event.job for one in RECORDS if isinstance(one.event, events.RunBegan)
     )
     wanted = EventFilter(job=name)
-    kept = [one for one in RECORDS if wanted.keeps(entry_of(one, None))]
+    kept = [one for one in RECORDS if wanted.keeps(build_entry(one, None))]
     assert any(isinstance(one.event, events.RunBegan) for one in kept)
     assert all(name in repr(one.event) for one in kept)
 
@@ -202,7 +213,7 @@ def test_an_acceptance_is_among_its_job_s_events_though_the_order_lies_far_back(
 ):
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
-    annals = Annals()
+    annals = EventHistory()
     annals.want(EventFilter(job=ordered(record.event.token)), with_jobs(record))
     assert [entry.event for entry in annals.entries] == [record.event]
     assert ordered(record.event.token) in annals.entries[0].jobs
@@ -212,15 +223,15 @@ def test_an_acceptance_on_an_older_page_is_among_its_job_s_events() -> None:
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
     wanted = EventFilter(job=ordered(record.event.token))
-    page = page_of([record], wanted, {}, tokens_of(with_jobs(record)))
+    page = build_page([record], wanted, {}, collect_tokens(with_jobs(record)))
     assert [entry.event for entry in page.entries] == [record.event]
 
 
 def test_the_line_of_an_acceptance_begins_with_its_job() -> None:
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
-    annals = Annals()
+    annals = EventHistory()
     annals.want(ALL, with_jobs(record))
-    text = plain(entry_line(annals.entries[0], record.t, 160))
+    text = plain(render_entry(annals.entries[0], record.t, 160))
     name = ordered(record.event.token)
     assert name[:8] in text.partition("accepted")[0]

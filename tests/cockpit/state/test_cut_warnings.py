@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.cockpit.render.spans import plain
-from autoexp_tui.cockpit.state.causes import PlanWords, causes, evidence_lines
-from autoexp_tui.cockpit.state.session import observe
-from autoexp_tui.cockpit.state.time_limit_forecast import Cuts, sure_cuts
+from autoexp_tui.cockpit.render.lists import render_evidence
+from autoexp_tui.cockpit.spans import plain
+from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.forecast import Cuts, find_sure_cuts
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.commands import Acknowledge
 from autoexp_tui.model.rules import StateEvent
 from autoexp_tui.model.snapshot import Live, Snapshot
@@ -40,15 +41,17 @@ def running(*, rate: float = 2.0, ran: float = 600.0, step: int = 1200) -> Snaps
 
 
 def cuts(shown: Snapshot, before: Cuts | None = None) -> Cuts:
-    return sure_cuts(observe(shown), before or {})
+    return find_sure_cuts(build_session(shown), before or {})
 
 
 def test_jobs_too_slow_for_their_limit_are_one_cause_of_their_stage() -> None:
-    session = observe(running())
-    found = causes(session, PlanWords(session.snapshot.plan), sure_cuts(session))
+    session = build_session(running())
+    found = group_causes(
+        session, PlanWords(session.snapshot.plan), find_sure_cuts(session)
+    )
     (group,) = found
     assert (group.title, group.size) == ("limit too short", 2)
-    (evidence,) = evidence_lines(group)
+    (evidence,) = render_evidence(group)
     assert plain(evidence).startswith(
         "will be cut by its time limit at step ~7200 of 10k"
     )

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state.eta import Ends, ends
-from autoexp_tui.cockpit.state.session import SessionView, observe
+from autoexp_tui.cockpit.state.forecast import Ends, estimate_ends
+from autoexp_tui.cockpit.state.session import SessionView, build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, Retry
@@ -87,7 +87,7 @@ def session(jobs: Sequence[Told], slots: int = 0) -> SessionView:
     )
     base = campaign(4)
     engine = replace(base.engine, slots=slots, committed_at=T0)
-    return observe(
+    return build_session(
         replace(
             base,
             t=T0,
@@ -101,7 +101,7 @@ def session(jobs: Sequence[Told], slots: int = 0) -> SessionView:
 
 
 def of(*jobs: Told, slots: int = 0) -> Ends:
-    return ends(session(jobs, slots))
+    return estimate_ends(session(jobs, slots))
 
 
 DONE = Told(0, JobState.COMPLETED, ran=2 * HOUR)
@@ -152,7 +152,7 @@ def test_what_is_queued_begins_when_the_executor_expects_it() -> None:
     base = session([DONE, QUEUED]).snapshot
     queue = InQueue(expected_at=T0 + 5 * HOUR)
     told = replace(base, live=(None, Live(queue=queue)))
-    assert ends(observe(told)).session == T0 + 7 * HOUR
+    assert estimate_ends(build_session(told)).session == T0 + 7 * HOUR
 
 
 def test_what_is_queued_waits_as_long_as_others_did() -> None:
@@ -160,7 +160,7 @@ def test_what_is_queued_waits_as_long_as_others_did() -> None:
     late = replace(base.jobs[0].attempts[0], submitted_at=T0 - 3 * HOUR)
     first = replace(base.jobs[0], attempts=(late,))
     told = replace(base, jobs=(first, base.jobs[1]))
-    assert ends(observe(told)).session == T0 - 60 + HOUR + 2 * HOUR
+    assert estimate_ends(build_session(told)).session == T0 - 60 + HOUR + 2 * HOUR
 
 
 def test_a_retry_from_a_checkpoint_runs_only_what_is_left() -> None:
@@ -168,7 +168,7 @@ def test_a_retry_from_a_checkpoint_runs_only_what_is_left() -> None:
     retry = Retry(lived=T0 + 60, from_checkpoint=True, why=why("retry"))
     again = replace(base.jobs[1], retry=retry, metadata={"checkpoint_step": "750"})
     told = replace(base, jobs=(base.jobs[0], again))
-    assert ends(observe(told)).session == T0 + 60 + 0.25 * 2 * HOUR
+    assert estimate_ends(build_session(told)).session == T0 + 60 + 0.25 * 2 * HOUR
 
 
 def test_those_that_a_person_holds_back_are_not_waited_for() -> None:
@@ -189,7 +189,10 @@ def test_a_circle_of_waits_has_no_end_and_takes_no_time() -> None:
 
 def test_a_silent_engine_s_estimates_stand_still() -> None:
     shown = session([RUNS])
-    assert ends(shown).session == ends(observe(shown.snapshot)).session
+    assert (
+        estimate_ends(shown).session
+        == estimate_ends(build_session(shown.snapshot)).session
+    )
 
 
 # -------------------------------------------------------------------- for any session
@@ -247,7 +250,7 @@ def test_where_the_whole_is_known_each_stage_with_work_is(
     jobs: list[Told], slots: int
 ) -> None:
     shown = session(jobs, slots)
-    found = ends(shown)
+    found = estimate_ends(shown)
     if found.session is not None:
         at_work = {
             job.stage

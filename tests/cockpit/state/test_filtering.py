@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoexp_tui.cockpit.render.status_style import Look
 from autoexp_tui.cockpit.state.filtering import (
     Filter,
     FilterError,
     check_names,
     compile_filter,
-    unfinished,
+    is_unfinished,
 )
-from autoexp_tui.cockpit.state.session import JobView, observe
+from autoexp_tui.cockpit.state.session import JobView, build_session
+from autoexp_tui.cockpit.state.status import Look
 from tests.support.campaigns import campaign
 
-SESSION = observe(campaign(125))
+SESSION = build_session(campaign(125))
 
 
 def kept(text: str) -> list[JobView]:
@@ -153,5 +153,5 @@ def test_names_that_some_job_has_are_fine(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["lr>", "lr > 1 and", "lr ==", "stage:", "min(lr"])
 def test_what_is_still_being_typed_is_not_judged(text: str) -> None:
-    assert unfinished(text)
-    assert not unfinished(f"{text} 1)")
+    assert is_unfinished(text)
+    assert not is_unfinished(f"{text} 1)")

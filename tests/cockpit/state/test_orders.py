@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.cockpit.render.questions import Choice
-from autoexp_tui.cockpit.state import orders
-from autoexp_tui.cockpit.state.orders import NotThat
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.state import answers
+from autoexp_tui.cockpit.state.answers import AnswerError
+from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.commands import Resubmit, Skip, Submit, Waive
 from tests.support.campaigns import campaign
 
@@ -26,27 +26,27 @@ from tests.support.campaigns import campaign
     ],
 )
 def test_time_limits_are_read_as_people_write_them(text: str, seconds: float) -> None:
-    assert orders.time_limit(text) == seconds
+    assert answers.parse_time_limit(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "soon", "12", "-3h", "0m", "1h30"])
 def test_what_is_no_time_limit_is_refused(text: str) -> None:
-    with pytest.raises(NotThat):
-        orders.time_limit(text)
+    with pytest.raises(AnswerError):
+        answers.parse_time_limit(text)
 
 
 def test_overrides_are_split_as_a_shell_would() -> None:
-    assert orders.overrides("a=1 'b=x y'") == ("a=1", "b=x y")
+    assert answers.parse_overrides("a=1 'b=x y'") == ("a=1", "b=x y")
 
 
 def test_a_deletion_is_an_override() -> None:
-    assert orders.overrides("~a.b") == ("~a.b",)
+    assert answers.parse_overrides("~a.b") == ("~a.b",)
 
 
 @pytest.mark.parametrize("text", ["", "lr", "=3", "a=1 b", "a='x"])
 def test_what_is_no_override_is_refused(text: str) -> None:
-    with pytest.raises(NotThat):
-        orders.overrides(text)
+    with pytest.raises(AnswerError):
+        answers.parse_overrides(text)
 
 
 @pytest.mark.parametrize(
@@ -62,36 +62,36 @@ def test_what_is_no_override_is_refused(text: str) -> None:
 def test_each_way_to_resubmit_is_its_command(
     choice: str, text: str, command: Resubmit
 ) -> None:
-    assert orders.resubmit(["a"], Choice(choice, ""), text) == command
+    assert answers.build_resubmit(["a"], Choice(choice, ""), text) == command
 
 
 def test_no_node_is_no_exclusion() -> None:
-    with pytest.raises(NotThat):
-        orders.resubmit(["a"], Choice("nodes", ""), " ,")
+    with pytest.raises(AnswerError):
+        answers.build_resubmit(["a"], Choice("nodes", ""), " ,")
 
 
 def test_skipping_keeps_the_reason() -> None:
-    command = orders.skip(["a", "b"], Choice("skip", ""), " too slow ")
+    command = answers.build_skip(["a", "b"], Choice("skip", ""), " too slow ")
     assert command == Skip(jobs=("a", "b"), reason="too slow")
 
 
 def test_waiving_names_the_condition() -> None:
-    command = orders.skip(["a"], Choice("waive:2", ""), "seen by hand")
+    command = answers.build_skip(["a"], Choice("waive:2", ""), "seen by hand")
     assert command == Waive(job="a", condition=2, reason="seen by hand")
 
 
 def test_waiving_without_a_reason_is_refused() -> None:
-    with pytest.raises(NotThat):
-        orders.skip(["a"], Choice("waive:0", ""), "  ")
+    with pytest.raises(AnswerError):
+        answers.build_skip(["a"], Choice("waive:0", ""), "  ")
 
 
 @pytest.mark.parametrize("choice", ["all", "marked"])
 def test_submitting_names_the_jobs_that_were_shown_and_their_plan(choice: str) -> None:
-    sent = orders.submit(Choice(choice, "", ("a", "b")), "p1")
+    sent = answers.build_submit(Choice(choice, "", ("a", "b")), "p1")
     assert sent == Submit(jobs=("a", "b"), plan_id="p1")
 
 
 def test_what_was_seen_is_the_number_of_attempts() -> None:
-    session = observe(campaign(31))
-    seen = orders.seen(session.jobs)
+    session = build_session(campaign(31))
+    seen = answers.count_attempts(session.jobs)
     assert set(seen.values()) == {0, 1}

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from autoexp_tui.cockpit.state.parameters import (
-    described,
-    in_common,
-    only_paths,
-    spell,
-    telling,
-    varying,
+    describe_job,
+    find_common,
+    find_paths,
+    find_telling,
+    find_varying,
+    format_value,
 )
 from autoexp_tui.model.specs import JobSpec, Plan
 
@@ -34,40 +34,40 @@ def plan(*parameters: Mapping[str, object], stages: tuple[str, ...] = ()) -> Pla
 
 
 def test_what_is_the_same_everywhere_is_left_out() -> None:
-    found = varying(plan({"a.lr": 1, "seed": 7}, {"a.lr": 2, "seed": 7}))
+    found = find_varying(plan({"a.lr": 1, "seed": 7}, {"a.lr": 2, "seed": 7}))
     assert [one.label for one in found] == ["lr"]
 
 
 def test_equal_tails_are_told_apart() -> None:
-    found = varying(plan({"a.lr": 1, "b.lr": 3}, {"a.lr": 2, "b.lr": 4}))
+    found = find_varying(plan({"a.lr": 1, "b.lr": 3}, {"a.lr": 2, "b.lr": 4}))
     assert [one.label for one in found] == ["a.lr", "b.lr"]
 
 
 def test_the_stage_is_no_parameter() -> None:
-    assert varying(plan({"stage": "a"}, {"stage": "b"}, stages=("a", "b"))) == ()
+    assert find_varying(plan({"stage": "a"}, {"stage": "b"}, stages=("a", "b"))) == ()
 
 
 def test_what_only_one_stage_has_tells_no_families_apart() -> None:
     points = plan({"x": 1}, {"x": 1, "decay": 2}, {"x": 2}, {"x": 2, "decay": 3},
                   stages=("a", "b", "a", "b"))  # fmt: skip
-    assert [one.key for one in varying(points)] == ["x"]
+    assert [one.key for one in find_varying(points)] == ["x"]
 
 
 def test_what_only_one_stage_has_tells_its_jobs_apart_after_the_rest() -> None:
     points = plan({}, {"decay": 2, "x": 1}, {"decay": 3, "x": 1}, {"x": 2},
                   stages=("a", "b", "b", "c"))  # fmt: skip
-    assert [one.key for one in telling(points)] == ["decay"]
+    assert [one.key for one in find_telling(points)] == ["decay"]
     wider = plan({"x": 1}, {"decay": 2, "x": 1}, {"x": 2}, {"decay": 3, "x": 2},
                  stages=("a", "b", "a", "b"))  # fmt: skip
-    assert [one.key for one in telling(wider)] == ["x", "decay"]
+    assert [one.key for one in find_telling(wider)] == ["x", "decay"]
 
 
 def test_one_and_true_are_different_values() -> None:
-    assert len(varying(plan({"x": 1}, {"x": True}))) == 1
+    assert len(find_varying(plan({"x": 1}, {"x": True}))) == 1
 
 
 def test_unhashable_values_are_fine() -> None:
-    assert varying(plan({"x": [1, 2]}, {"x": {"a": 1}}))[0].label == "x"
+    assert find_varying(plan({"x": [1, 2]}, {"x": {"a": 1}}))[0].label == "x"
 
 
 @pytest.mark.parametrize(
@@ -82,22 +82,22 @@ def test_unhashable_values_are_fine() -> None:
     ],
 )
 def test_values_are_spelled_as_a_person_writes_them(value: object, text: str) -> None:
-    assert spell(value) == text
+    assert format_value(value) == text
 
 
 def test_a_parameter_that_all_share_is_named() -> None:
     points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 9})
-    assert in_common(points.jobs[:2], varying(points)) == "bsz=8"
+    assert find_common(points.jobs[:2], find_varying(points)) == "bsz=8"
 
 
 def test_nothing_shared_is_nothing_named() -> None:
     points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 9})
-    assert in_common(points.jobs, varying(points)) == ""
+    assert find_common(points.jobs, find_varying(points)) == ""
 
 
 def test_one_job_is_described_whole() -> None:
     points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 9})
-    assert described(points.jobs[0], varying(points)) == "lr=1 bsz=8"
+    assert describe_job(points.jobs[0], find_varying(points)) == "lr=1 bsz=8"
 
 
 def test_what_only_names_a_path_of_a_job_is_no_swept_value() -> None:
@@ -105,10 +105,10 @@ def test_what_only_names_a_path_of_a_job_is_no_swept_value() -> None:
     points = plan({"lr": 1, "save": save}, {"lr": 1, "save": save, "load": load},
                   {"lr": 2, "save": save}, {"lr": 2, "save": save, "load": load},
                   stages=("a", "b", "a", "b"))  # fmt: skip
-    assert only_paths(points) == {"save", "load"}
+    assert find_paths(points) == {"save", "load"}
 
 
 def test_a_path_that_is_swept_within_a_stage_stays_a_value() -> None:
     points = plan({"load": "{sibling.a.output_dir}/iter_8"},
                   {"load": "{sibling.a.output_dir}/iter_9"})  # fmt: skip
-    assert only_paths(points) == frozenset()
+    assert find_paths(points) == frozenset()

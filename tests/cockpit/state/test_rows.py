@@ -7,25 +7,26 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cockpit.render import columns
-from autoexp_tui.cockpit.render.status_style import NEEDS, Look
 from autoexp_tui.cockpit.state.causes import PlanWords
 from autoexp_tui.cockpit.state.filtering import compile_filter
 from autoexp_tui.cockpit.state.rows import (
     Arrangement,
+    Column,
     Row,
-    arrange,
-    column_beside,
-    falls,
+    build_rows,
+    find_column,
+    is_falling,
     next_column,
     sort_by,
 )
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.status import NEEDS, Look
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import moved
 
-SESSION = observe(campaign(125))
+SESSION = build_session(campaign(125))
 WORDS = PlanWords(SESSION.snapshot.plan)
-COLUMNS = columns.choose(SESSION, WORDS.parameters, 140, 140)
+COLUMNS = columns.choose_columns(SESSION, WORDS.parameters, 140, 140)
 
 
 def looks(rows: tuple[Row, ...]) -> list[Look]:
@@ -33,62 +34,64 @@ def looks(rows: tuple[Row, ...]) -> list[Look]:
 
 
 def test_plan_order_is_the_plan_s() -> None:
-    rows = arrange(SESSION, Arrangement())
+    rows = build_rows(SESSION, Arrangement())
     assert [row.key for row in rows] == [job.name for job in SESSION.jobs]
 
 
 def test_needs_come_first_most_urgent_on_top() -> None:
-    found = looks(arrange(SESSION, Arrangement(order="needs")))
+    found = looks(build_rows(SESSION, Arrangement(order="needs")))
     needing = [look for look in found if look in NEEDS]
     assert found[: len(needing)] == needing
     assert needing == sorted(needing, key=NEEDS.index)
 
 
 def test_folding_loses_nobody() -> None:
-    rows = arrange(SESSION, Arrangement(fold=True))
+    rows = build_rows(SESSION, Arrangement(fold=True))
     folded = sorted(place for row in rows for place in row.jobs)
     assert folded == list(range(len(SESSION.jobs)))
 
 
 def test_folded_jobs_share_look_and_stage() -> None:
-    for row in arrange(SESSION, Arrangement(fold=True)):
+    for row in build_rows(SESSION, Arrangement(fold=True)):
         members = [SESSION.jobs[place] for place in row.jobs]
         assert len({(job.look, job.stage) for job in members}) == 1
 
 
 def test_running_jobs_never_fold() -> None:
-    rows = arrange(SESSION, Arrangement(fold=True))
+    rows = build_rows(SESSION, Arrangement(fold=True))
     running = SESSION.count(Look.RUNNING)
     assert looks(rows).count(Look.RUNNING) == running
 
 
 def test_an_unfolded_cause_shows_its_jobs() -> None:
-    rows = arrange(SESSION, Arrangement(fold=True))
+    rows = build_rows(SESSION, Arrangement(fold=True))
     largest = max(rows, key=lambda row: len(row.jobs))
-    opened = arrange(SESSION, Arrangement(fold=True, unfolded=frozenset({largest.key})))
+    opened = build_rows(
+        SESSION, Arrangement(fold=True, unfolded=frozenset({largest.key}))
+    )
     assert len(opened) == len(rows) + len(largest.jobs) - 1
 
 
 def test_a_filter_keeps_what_matches() -> None:
-    rows = arrange(SESSION, Arrangement(filter=compile_filter("failed")))
+    rows = build_rows(SESSION, Arrangement(filter=compile_filter("failed")))
     assert set(looks(rows)) == {Look.FAILED}
 
 
 def test_a_narrowed_table_holds_only_those() -> None:
     names = frozenset({SESSION.jobs[4].name, SESSION.jobs[9].name})
-    rows = arrange(SESSION, Arrangement(only=("two", names)))
+    rows = build_rows(SESSION, Arrangement(only=("two", names)))
     assert [row.key for row in rows] == [SESSION.jobs[4].name, SESSION.jobs[9].name]
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.kind)
-def test_every_column_can_be_sorted_by(column: columns.Column) -> None:
-    rows = arrange(SESSION, sort_by(SESSION, column, Arrangement()))
+def test_every_column_can_be_sorted_by(column: Column) -> None:
+    rows = build_rows(SESSION, sort_by(SESSION, column, Arrangement()))
     assert len(rows) == len(SESSION.jobs)
 
 
 def test_losses_sort_lowest_first_and_missing_last() -> None:
     loss = next(column for column in COLUMNS if column.kind == "loss")
-    rows = arrange(SESSION, sort_by(SESSION, loss, Arrangement()))
+    rows = build_rows(SESSION, sort_by(SESSION, loss, Arrangement()))
     values = [SESSION.jobs[row.jobs[0]].metric("loss") for row in rows]
     known = [value for value in values if value is not None]
     assert values[: len(known)] == sorted(known)
@@ -96,7 +99,7 @@ def test_losses_sort_lowest_first_and_missing_last() -> None:
 
 def test_parameters_sort_as_numbers() -> None:
     lr = next(column for column in COLUMNS if column.title == "lr")
-    rows = arrange(SESSION, sort_by(SESSION, lr, Arrangement()))
+    rows = build_rows(SESSION, sort_by(SESSION, lr, Arrangement()))
     values = [
         SESSION.jobs[row.jobs[0]].record.spec.parameters.get("optim.lr") for row in rows
     ]
@@ -107,16 +110,16 @@ def test_parameters_sort_as_numbers() -> None:
 def test_a_sort_stays_as_it_was_while_values_move() -> None:
     loss = next(column for column in COLUMNS if column.kind == "loss")
     wanted = sort_by(SESSION, loss, Arrangement())
-    before = [row.key for row in arrange(SESSION, wanted)]
-    later = observe(moved(SESSION.snapshot, 600), SESSION)
-    assert [row.key for row in arrange(later, wanted)] == before
+    before = [row.key for row in build_rows(SESSION, wanted)]
+    later = build_session(moved(SESSION.snapshot, 600), SESSION)
+    assert [row.key for row in build_rows(later, wanted)] == before
 
 
 LOSS = next(column for column in COLUMNS if column.kind == "loss")
 
 
 def losses(wanted: Arrangement) -> list[float | None]:
-    rows = arrange(SESSION, wanted)
+    rows = build_rows(SESSION, wanted)
     return [SESSION.jobs[row.jobs[0]].metric("loss") for row in rows]
 
 
@@ -137,16 +140,16 @@ def test_a_third_time_is_plan_order_and_then_the_column_comes_back() -> None:
 
 def test_the_columns_beside_go_round() -> None:
     wanted = sort_by(SESSION, COLUMNS[0], Arrangement())
-    assert column_beside(COLUMNS, wanted, 1) == COLUMNS[1]
-    assert column_beside(COLUMNS, wanted, -1) == COLUMNS[-1]
+    assert find_column(COLUMNS, wanted, 1) == COLUMNS[1]
+    assert find_column(COLUMNS, wanted, -1) == COLUMNS[-1]
 
 
 def test_a_time_falls_at_first_and_a_loss_rises() -> None:
     time = next(column for column in COLUMNS if column.kind == "time")
-    assert falls(COLUMNS, sort_by(SESSION, time, Arrangement()))
+    assert is_falling(COLUMNS, sort_by(SESSION, time, Arrangement()))
     rising = sort_by(SESSION, LOSS, Arrangement())
-    assert not falls(COLUMNS, rising)
-    assert falls(COLUMNS, sort_by(SESSION, LOSS, rising))
+    assert not is_falling(COLUMNS, rising)
+    assert is_falling(COLUMNS, sort_by(SESSION, LOSS, rising))
 
 
 def test_a_column_that_has_gone_starts_over() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.status_style import Look
 from autoexp_tui.cockpit.session_model import Desk
-from autoexp_tui.cockpit.state.session import observe
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Live, Role, Snapshot
 from autoexp_tui.model.state import Warned
@@ -26,18 +26,18 @@ def resting() -> Snapshot:
 
 
 def test_jobs_that_did_not_change_are_the_same_objects() -> None:
-    first = observe(campaign(31))
+    first = build_session(campaign(31))
     changed = with_job(first.snapshot, first.jobs[3].name, cause=None)
-    second = observe(changed, first)
+    second = build_session(changed, first)
     same = [a is b for a, b in zip(first.jobs, second.jobs, strict=True)]
     assert same.count(False) == 1
 
 
 def test_counts_follow_a_change() -> None:
-    first = observe(campaign(31))
+    first = build_session(campaign(31))
     done = first.count(Look.DONE)
     running = next(job for job in first.jobs if job.look is Look.RUNNING)
-    second = observe(
+    second = build_session(
         with_job(first.snapshot, running.name, state=JobState.COMPLETED), first
     )
     assert second.count(Look.DONE) == done + 1
@@ -45,31 +45,35 @@ def test_counts_follow_a_change() -> None:
 
 def test_a_counter_that_stopped_long_ago_is_stalled() -> None:
     snapshot = campaign(31)
-    running = next(job for job in observe(snapshot).jobs if job.look is Look.RUNNING)
+    running = next(
+        job for job in build_session(snapshot).jobs if job.look is Look.RUNNING
+    )
     live = list(snapshot.live)
     live[running.index] = Live(step=1, last_step_at=T0 - 7200)
-    session = observe(replace(snapshot, live=tuple(live)))
+    session = build_session(replace(snapshot, live=tuple(live)))
     assert session.jobs[running.index].look is Look.STALLED
 
 
 def test_a_job_that_never_moved_is_not_stalled() -> None:
     snapshot = campaign(31)
-    running = next(job for job in observe(snapshot).jobs if job.look is Look.RUNNING)
+    running = next(
+        job for job in build_session(snapshot).jobs if job.look is Look.RUNNING
+    )
     live = list(snapshot.live)
     live[running.index] = Live(last_output_at=T0)
-    session = observe(replace(snapshot, live=tuple(live)))
+    session = build_session(replace(snapshot, live=tuple(live)))
     assert session.jobs[running.index].look is Look.RUNNING
 
 
 def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> None:
     base = campaign(31)
-    running = next(job for job in observe(base).jobs if job.look is Look.RUNNING)
+    running = next(job for job in build_session(base).jobs if job.look is Look.RUNNING)
     own = Monitoring(loss="accuracy", stall_after_seconds=10_000)
     spec = replace(running.record.spec, own_rules=own)
     live = list(base.live)
     metrics = {"accuracy": 0.5, "loss": 2.0}
     live[running.index] = Live(step=1, last_step_at=T0 - 7200, metrics=metrics)
-    session = observe(
+    session = build_session(
         with_job(replace(base, live=tuple(live)), running.name, spec=spec)
     )
     job = session.jobs[running.index]
@@ -79,16 +83,18 @@ def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> Non
 
 def test_the_engine_s_result_wins_over_the_newest_value() -> None:
     base = campaign(31)
-    running = next(job for job in observe(base).jobs if job.look is Look.RUNNING)
+    running = next(job for job in build_session(base).jobs if job.look is Look.RUNNING)
     live = list(base.live)
     live[running.index] = Live(step=1, metrics={"loss": 2.0}, result=1.5)
-    session = observe(replace(base, live=tuple(live)))
+    session = build_session(replace(base, live=tuple(live)))
     assert session.result_of(session.jobs[running.index]) == 1.5
 
 
 def test_the_engine_s_word_makes_a_job_stalled() -> None:
     snapshot = campaign(31)
-    running = next(job for job in observe(snapshot).jobs if job.look is Look.RUNNING)
+    running = next(
+        job for job in build_session(snapshot).jobs if job.look is Look.RUNNING
+    )
     warned = Warned(
         warning_id="w1",
         why=why("stall", step=3, seconds=4000),
@@ -97,43 +103,43 @@ def test_the_engine_s_word_makes_a_job_stalled() -> None:
         evidence="",
         raised_at=T0,
     )
-    session = observe(with_warnings(snapshot, warned))
+    session = build_session(with_warnings(snapshot, warned))
     assert session.jobs[running.index].look is Look.STALLED
 
 
 def test_a_job_moves_on_and_is_running_again() -> None:
     snapshot = campaign(31)
-    first = observe(snapshot)
+    first = build_session(snapshot)
     running = next(job for job in first.jobs if job.look is Look.RUNNING)
     live = list(snapshot.live)
     live[running.index] = Live(step=1, last_step_at=T0 - 7200)
-    still = observe(replace(snapshot, live=tuple(live)), first)
-    again = observe(snapshot, still)
+    still = build_session(replace(snapshot, live=tuple(live)), first)
+    again = build_session(snapshot, still)
     assert again.jobs[running.index].look is Look.RUNNING
 
 
 def test_a_verdict_s_reason_is_as_fresh_as_it_is_known() -> None:
     snapshot = campaign(31)
     place = next(
-        job.index for job in observe(snapshot).jobs if job.look is Look.WAITING
+        job.index for job in build_session(snapshot).jobs if job.look is Look.WAITING
     )
     fresh = why("file_missing", path="/x", newest="iter_9000")
     live = list(snapshot.live)
     live[place] = Live(start=(Verdict(Result.WAIT, fresh),))
-    status = observe(replace(snapshot, live=tuple(live))).jobs[place].status(0)
+    status = build_session(replace(snapshot, live=tuple(live))).jobs[place].status(0)
     assert status is not None
     assert status.why is fresh
 
 
 def test_who_waits_for_whom_is_worked_out_once_a_plan() -> None:
-    first = observe(campaign(31))
-    assert observe(moved(first.snapshot, 5), first).links is first.links
+    first = build_session(campaign(31))
+    assert build_session(moved(first.snapshot, 5), first).links is first.links
 
 
 def test_time_goes_on_with_the_engine_s_word() -> None:
     snapshot = campaign(31)
     later = replace(snapshot, engine=replace(snapshot.engine, committed_at=T0 + 60))
-    assert observe(later).now == T0 + 60
+    assert build_session(later).now == T0 + 60
 
 
 def test_ages_go_on_while_the_engine_rests() -> None:

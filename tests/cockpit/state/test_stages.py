@@ -7,21 +7,20 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords
-from autoexp_tui.cockpit.state.eta import Ends, ends, gpu_hours
-from autoexp_tui.cockpit.state.session import observe
-from autoexp_tui.cockpit.state.stages import (
-    compact_line,
-    families,
-    family_line,
-    label_width,
-    stage_counts,
-    stage_line,
-    stages,
-    still_waits,
+from autoexp_tui.cockpit.render.lists import (
+    is_waiting,
+    measure_labels,
+    render_compact,
+    render_counts,
+    render_family,
+    render_stage,
 )
-from autoexp_tui.cockpit.state.subjects import condition_subject
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.state.causes import PlanWords
+from autoexp_tui.cockpit.state.forecast import Ends, count_gpu_hours, estimate_ends
+from autoexp_tui.cockpit.state.reasons import describe_condition
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.cockpit.state.stages import build_families, build_stages
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.state import ConditionStatus
 from autoexp_tui.model.states import JobState
@@ -29,9 +28,9 @@ from autoexp_tui.model.verdicts import Result, why
 from tests.support.campaigns import T0, all_done, campaign, planned
 from tests.support.scripted_handle import HOSTILE
 
-SESSION = observe(campaign(125))
-ENDS = ends(SESSION)
-STAGES = stages(SESSION, ENDS)
+SESSION = build_session(campaign(125))
+ENDS = estimate_ends(SESSION)
+STAGES = build_stages(SESSION, ENDS)
 
 
 def test_stages_come_in_the_order_of_the_plan() -> None:
@@ -63,49 +62,49 @@ def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
         spec=replace(first.spec, start_conditions=conditions),
         start=(passed, None),
     )
-    session = observe(replace(base, jobs=(*base.jobs[:-1], job)))
-    assert stages(session, Ends())[-1].waits == "your approval"
+    session = build_session(replace(base, jobs=(*base.jobs[:-1], job)))
+    assert build_stages(session, Ends())[-1].waits == "your approval"
 
 
 def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:
-    assert not still_waits(STAGES[0])
-    assert still_waits(STAGES[1])
+    assert not is_waiting(STAGES[0])
+    assert is_waiting(STAGES[1])
 
 
 @pytest.mark.parametrize("cells", [20, 33, 60])
 def test_no_line_of_a_stage_is_too_wide(cells: int) -> None:
-    labels = label_width(STAGES, cells, 9)
+    labels = measure_labels(STAGES, cells, 9)
     for stage in STAGES:
-        assert width(stage_line(stage, cells, labels, "▾")) <= cells
-        assert width(stage_counts(stage, cells, SESSION.now)) <= cells
-        assert width(compact_line(stage, cells, labels)) <= cells
+        assert width(render_stage(stage, cells, labels, "▾")) <= cells
+        assert width(render_counts(stage, cells, SESSION.now)) <= cells
+        assert width(render_compact(stage, cells, labels)) <= cells
 
 
 @pytest.mark.parametrize("cells", [33, 60])
 def test_bars_begin_in_one_column_however_deep_a_stage_is(cells: int) -> None:
-    labels = label_width(STAGES, cells, 9)
-    heads = [plain(stage_line(stage, cells, labels, "▾")) for stage in STAGES]
-    strips = [plain(compact_line(stage, cells, labels)) for stage in STAGES]
+    labels = measure_labels(STAGES, cells, 9)
+    heads = [plain(render_stage(stage, cells, labels, "▾")) for stage in STAGES]
+    strips = [plain(render_compact(stage, cells, labels)) for stage in STAGES]
     for lines in (heads, strips):
         assert len({len(re.split("[█░]", text)[0]) for text in lines}) == 1
 
 
 def test_a_name_is_not_cut_for_the_lines_before_it() -> None:
-    labels = label_width(STAGES, 60, 9)
+    labels = measure_labels(STAGES, 60, 9)
     for stage in STAGES:
-        assert f"{stage.name} " in plain(compact_line(stage, 60, labels))
+        assert f"{stage.name} " in plain(render_compact(stage, 60, labels))
 
 
 def test_a_family_has_a_glyph_for_each_of_its_stages() -> None:
     words = PlanWords(SESSION.snapshot.plan)
-    first = families(STAGES[0], SESSION, words.parameters)[0]
-    assert plain(family_line(first, 40)).strip() == "✓✓✓ lr=1e-3 bsz=256"
+    first = build_families(STAGES[0], SESSION, words.parameters)[0]
+    assert plain(render_family(first, 40)).strip() == "✓✓✓ lr=1e-3 bsz=256"
 
 
 def test_hostile_stage_names_stay_one_line() -> None:
-    session = observe(campaign(31, names=HOSTILE))
-    for stage in stages(session, Ends()):
-        assert "\x1b" not in plain(stage_line(stage, 40, 12, "▾"))
+    session = build_session(campaign(31, names=HOSTILE))
+    for stage in build_stages(session, Ends()):
+        assert "\x1b" not in plain(render_stage(stage, 40, 12, "▾"))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +146,7 @@ def test_hostile_stage_names_stay_one_line() -> None:
 def test_every_condition_is_named_in_a_few_words(
     spec: condition_kinds.Condition, text: str
 ) -> None:
-    assert condition_subject(spec, SESSION) == text
+    assert describe_condition(spec, SESSION) == text
 
 
 def test_the_last_stage_ends_last() -> None:
@@ -159,12 +158,12 @@ def test_the_session_ends_with_its_last_stage() -> None:
 
 
 def test_a_stage_that_ended_has_no_end_to_come() -> None:
-    ended = stages(observe(all_done(10)), ENDS)
+    ended = build_stages(build_session(all_done(10)), ENDS)
     assert all(stage.ends_at is None for stage in ended)
 
 
 def test_nothing_is_estimated_while_nothing_runs() -> None:
-    assert ends(observe(planned(10))) == Ends()
+    assert estimate_ends(build_session(planned(10))) == Ends()
 
 
 def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
@@ -173,17 +172,17 @@ def test_without_rates_and_finished_runs_nothing_is_estimated() -> None:
         replace(job, state=JobState.RUNNING) if job.state is JobState.COMPLETED else job
         for job in base.jobs
     )
-    session = observe(replace(base, jobs=blind, live=(None,) * len(blind)))
-    assert ends(session) == Ends()
+    session = build_session(replace(base, jobs=blind, live=(None,) * len(blind)))
+    assert estimate_ends(session) == Ends()
 
 
 def test_gpu_hours_count_every_attempt() -> None:
-    assert gpu_hours(SESSION) > 500
+    assert count_gpu_hours(SESSION) > 500
 
 
 def test_every_count_is_shown_before_the_end_of_the_stage() -> None:
-    session = observe(campaign(125))
-    cooldown = stages(session, Ends(stages={"cooldown": T0 + 3600}))[1]
-    assert "✗3" in plain(stage_counts(cooldown, 27, T0))
-    assert "~" not in plain(stage_counts(cooldown, 27, T0))
-    assert "~" in plain(stage_counts(cooldown, 50, T0))
+    session = build_session(campaign(125))
+    cooldown = build_stages(session, Ends(stages={"cooldown": T0 + 3600}))[1]
+    assert "✗3" in plain(render_counts(cooldown, 27, T0))
+    assert "~" not in plain(render_counts(cooldown, 27, T0))
+    assert "~" in plain(render_counts(cooldown, 50, T0))

@@ -6,28 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render.spans import plain, width
-from autoexp_tui.cockpit.render.status_style import Look
+from autoexp_tui.cockpit.render.lists import (
+    describe_wait_group,
+    describe_waits,
+    render_wait_group,
+    render_waiting_job,
+)
+from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state import waiting as module
 from autoexp_tui.cockpit.state.causes import PlanWords
-from autoexp_tui.cockpit.state.session import JobView, SessionView, observe
-from autoexp_tui.cockpit.state.waiting import (
-    WAITING,
-    WaitGroup,
-    Waits,
-    group_line,
-    job_line,
-    reason_of_group,
-    summary,
-    waits_since,
-)
+from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
+from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.waiting import WAITING, WaitGroup, Waits, find_wait_begin
 from autoexp_tui.model.state import ConditionStatus
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.verdicts import Result, why
 from tests.support.campaigns import T0, all_done, campaign
 from tests.support.scripted_handle import HOSTILE, moved, with_job
 
-SESSION = observe(campaign(125))
+SESSION = build_session(campaign(125))
 
 
 def waits_of(session: SessionView = SESSION) -> Waits:
@@ -53,16 +50,16 @@ def test_the_longest_wait_comes_first() -> None:
     oldest = [group.oldest for group in groups]
     assert oldest == sorted(oldest)
     for group in groups:
-        since = [waits_since(job) for job in group.jobs]
+        since = [find_wait_begin(job) for job in group.jobs]
         assert since == sorted(since)
 
 
 def test_doomed_ones_are_counted_and_marked() -> None:
     waits = waits_of()
     assert waits.doomed == SESSION.count(Look.DOOMED) > 0
-    assert f"{waits.doomed} can never start" in summary(waits)
+    assert f"{waits.doomed} can never start" in describe_waits(waits)
     doomed = next(group for group in waits.groups if group.look is Look.DOOMED)
-    told = group_line(doomed, SESSION, 120, unfolded=False, apart=False)
+    told = render_wait_group(doomed, SESSION, 120, unfolded=False, apart=False)
     assert f"⊘{len(doomed.jobs)}" in plain(told)
 
 
@@ -71,9 +68,9 @@ def test_a_job_that_asks_waits_since_it_was_asked() -> None:
     assert asks.record.ask is not None
     asked = replace(asks.record.ask, asked_at=T0 - 6)
     waited = {"since": T0 - 3600, "waiting_lived": T0 - 3600}
-    later = observe(with_job(SESSION.snapshot, asks.name, ask=asked, **waited))
+    later = build_session(with_job(SESSION.snapshot, asks.name, ask=asked, **waited))
     group = next(one for one in waits_of(later).groups if one.look is Look.ASKS)
-    told = plain(group_line(group, later, 80, unfolded=False, apart=False))
+    told = plain(render_wait_group(group, later, 80, unfolded=False, apart=False))
     assert told.endswith(" 6 s")
 
 
@@ -82,16 +79,16 @@ def waits_for_a_long_path() -> tuple[WaitGroup, SessionView]:
     missing = why("file_missing", path="/x/checkpoints/iter_00008000/done_by_all.txt")
     status = ConditionStatus(result=Result.WAIT, why=missing, since=T0)
     told = {"start": (status,), "since": 1.0}
-    later = observe(with_job(SESSION.snapshot, job.name, **told))
+    later = build_session(with_job(SESSION.snapshot, job.name, **told))
     groups = waits_of(later).groups
     return next(one for one in groups if one.jobs[0].name == job.name), later
 
 
 def test_a_reason_is_whole_where_there_is_room() -> None:
     group, later = waits_for_a_long_path()
-    told = plain(group_line(group, later, 120, unfolded=False, apart=False))
+    told = plain(render_wait_group(group, later, 120, unfolded=False, apart=False))
     assert "iter_00008000/done_by_all.txt" in told
-    told = plain(job_line(group.jobs[0], later, (), 160))
+    told = plain(render_waiting_job(group.jobs[0], later, (), 160))
     assert "iter_00008000/done_by_all.txt" in told
 
 
@@ -100,12 +97,12 @@ def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
     job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
     passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
     kept = {"start": (passed,), "why": why(code, at=T0 - 7), "waiting_lived": T0 - 99}
-    later = observe(with_job(SESSION.snapshot, job.name, **kept))
-    assert waits_since(later.jobs[job.index]) == T0 - 7
+    later = build_session(with_job(SESSION.snapshot, job.name, **kept))
+    assert find_wait_begin(later.jobs[job.index]) == T0 - 7
 
 
 def test_nothing_waits_when_all_is_done() -> None:
-    assert summary(waits_of(observe(all_done(10)))) == "nothing waits"
+    assert describe_waits(waits_of(build_session(all_done(10)))) == "nothing waits"
 
 
 def test_a_job_that_changes_changes_its_group() -> None:
@@ -114,19 +111,19 @@ def test_a_job_that_changes_changes_its_group() -> None:
     job = group.jobs[0]
     passed = ConditionStatus(result=Result.PASS, why=why("ok"), since=T0)
     told = why("held_by_slots", slots=2, place=1)
-    later = observe(
+    later = build_session(
         with_job(SESSION.snapshot, job.name, start=(passed,), why=told), SESSION
     )
     assert waits.take(later)
     own = next(one for one in waits.groups if job.name in {j.name for j in one.jobs})
     assert [one.name for one in own.jobs] == [job.name]
-    assert "slot" in reason_of_group(own, later)
+    assert "slot" in describe_wait_group(own, later)
 
 
 def test_what_does_not_change_is_not_looked_at_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = observe(campaign(1000))
+    session = build_session(campaign(1000))
     waits = waits_of(session)
     looked: list[JobView] = []
     original = module._group_key
@@ -136,15 +133,15 @@ def test_what_does_not_change_is_not_looked_at_again(
         return original(job)
 
     monkeypatch.setattr(module, "_group_key", counted)
-    assert not waits.take(observe(replace(session.snapshot, seq=9), session))
-    waits.take(observe(moved(session.snapshot, 1), session))
+    assert not waits.take(build_session(replace(session.snapshot, seq=9), session))
+    waits.take(build_session(moved(session.snapshot, 1), session))
     assert not looked
 
 
 def test_a_wait_counts_from_where_it_began() -> None:
     job = next(job for job in SESSION.jobs if job.look is Look.WAITING)
-    session = observe(with_job(SESSION.snapshot, job.name, since=5.0))
-    assert waits_since(session.jobs[job.index]) == 5.0
+    session = build_session(with_job(SESSION.snapshot, job.name, since=5.0))
+    assert find_wait_begin(session.jobs[job.index]) == 5.0
 
 
 def test_held_and_retrying_jobs_wait_too() -> None:
@@ -152,18 +149,23 @@ def test_held_and_retrying_jobs_wait_too() -> None:
     names = [job.name for job in SESSION.jobs[:2]]
     told = with_job(base, names[0], state=JobState.HELD)
     told = with_job(told, names[1], state=JobState.RETRYING)
-    looks = {group.look for group in waits_of(observe(told)).groups}
+    looks = {group.look for group in waits_of(build_session(told)).groups}
     assert {Look.HELD, Look.RETRYING} <= looks
 
 
 @pytest.mark.parametrize("cells", [58, 78, 118, 198])
 @pytest.mark.parametrize("names", [(), HOSTILE])
 def test_no_line_is_too_wide(cells: int, names: tuple[str, ...]) -> None:
-    session = observe(campaign(60, names=names))
+    session = build_session(campaign(60, names=names))
     words = PlanWords(session.snapshot.plan)
     for group in waits_of(session).groups:
         for unfolded in (False, True):
-            row = group_line(group, session, cells, unfolded=unfolded, apart=True)
+            row = render_wait_group(
+                group, session, cells, unfolded=unfolded, apart=True
+            )
             assert width(row) <= cells
         for job in group.jobs:
-            assert width(job_line(job, session, words.parameters, cells)) <= cells
+            assert (
+                width(render_waiting_job(job, session, words.parameters, cells))
+                <= cells
+            )

@@ -24,7 +24,7 @@ from autoexp_tui.model.states import REVIVABLE, JobState
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.spans import Line
+    from autoexp_tui.cockpit.spans import Line
     from autoexp_tui.cockpit.state.session import SessionView
     from autoexp_tui.model.commands import Command, Resubmit
     from autoexp_tui.model.snapshot import Live
@@ -79,15 +79,15 @@ def kill(request: Request) -> int:
 
 def _say_what_is_lost(session: SessionDir, jobs: Sequence[str]) -> None:
     from autoexp_tui.cli.session_verbs.probe import look_at
-    from autoexp_tui.cockpit.render.questions import kill_stakes
-    from autoexp_tui.cockpit.state.kill_cost import checkpoint_places
+    from autoexp_tui.cockpit.render.job_questions import describe_kill
+    from autoexp_tui.cockpit.state.kill_cost import list_checkpoint_places
     from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
 
     sight = look_at(session)
     view = _view_of(sight.state, sight.live, sight.now)
     chosen = view.named(jobs)
-    looks = look_for_checkpoints(checkpoint_places(chosen, view))
-    _say_lines(kill_stakes(chosen, view, looks))
+    looks = look_for_checkpoints(list_checkpoint_places(chosen, view))
+    _say_lines(describe_kill(chosen, view, looks))
 
 
 def retry(request: Request) -> int:
@@ -116,12 +116,12 @@ def retry(request: Request) -> int:
 
 def _say_what_comes_back(state: SessionState, command: Resubmit) -> None:
     """Where other values write, who comes back, and what their followers will read."""
-    from autoexp_tui.cockpit.render.questions import resubmit_stakes, same_place
+    from autoexp_tui.cockpit.render.job_questions import describe_resubmit, render_place
 
     view = _view_of(state)
     jobs = view.named(command.jobs)
-    brought, followers = resubmit_stakes(jobs, view)
-    place = (same_place(jobs),) if command.overrides else ()
+    brought, followers = describe_resubmit(jobs, view)
+    place = (render_place(jobs),) if command.overrides else ()
     _say_lines((*place, *brought, *followers))
     if followers and (command.overrides or not command.from_checkpoint):
         if command.use_files:
@@ -254,11 +254,11 @@ def _view_of(
     state: SessionState, live: Mapping[str, Live] = NO_LIVE, now: float = 0.0
 ) -> SessionView:
     """The session as the cockpit's questions see it, at `now`."""
-    from autoexp_tui.cockpit.state.session import observe
+    from autoexp_tui.cockpit.state.session import build_session
     from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
     from autoexp_tui.model.snapshot import EngineView
 
-    return observe(
+    return build_session(
         SnapshotBuilder().snapshot(
             state, EngineView(role="viewer", committed_at=now), live
         )
@@ -266,7 +266,7 @@ def _view_of(
 
 
 def _say_lines(lines: Iterable[Line]) -> None:
-    from autoexp_tui.cockpit.render.spans import plain
+    from autoexp_tui.cockpit.spans import plain
 
     for one in lines:
         say(plain(one).rstrip())

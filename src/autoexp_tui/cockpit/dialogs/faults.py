@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from textual import events
 
 from autoexp_tui.cockpit.dialogs.overlay import Overlay
-from autoexp_tui.cockpit.render.faults import Excerpt, Fault, FaultRows, excerpt_of
-from autoexp_tui.cockpit.render.spans import Line, Span, cut, outside
+from autoexp_tui.cockpit.render.plan_findings import (
+    Excerpt,
+    Fault,
+    FaultRows,
+    find_excerpt,
+)
+from autoexp_tui.cockpit.spans import Line, Span, cut, outside
 from autoexp_tui.model.wording import plural
 
 if TYPE_CHECKING:
@@ -146,7 +151,7 @@ class FaultsScreen(Overlay[Way]):
                 raise problem
             else:
                 self._said = ""
-                self._excerpts[at] = excerpt_of(text, fault.line)
+                self._excerpts[at] = find_excerpt(text, fault.line)
                 self._kept = None
             self._show_cursor()
 

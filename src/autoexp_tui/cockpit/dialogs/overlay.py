@@ -19,8 +19,8 @@ from textual.widget import Widget, _RenderCache
 
 from autoexp_tui.cockpit.painting import tinted
 from autoexp_tui.cockpit.render.layout import Box
-from autoexp_tui.cockpit.render.spans import Line, Role, Span, pad
 from autoexp_tui.cockpit.screens.base import BoxLayout
+from autoexp_tui.cockpit.spans import Line, Role, Span, pad
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from textual import events
 
 from autoexp_tui.cockpit.dialogs.overlay import Overlay
 from autoexp_tui.cockpit.render.questions import Choice, Question
-from autoexp_tui.cockpit.render.spans import Line, Span, line, wrap
-from autoexp_tui.cockpit.state.orders import NotThat
+from autoexp_tui.cockpit.spans import Line, Span, line, wrap
+from autoexp_tui.cockpit.state.answers import AnswerError
 from autoexp_tui.cockpit.widgets.bars import Prompt
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class QuestionScreen(Overlay[Answered | None]):
         try:
             if self._check is not None:
                 self._check(choice, self.text)
-        except NotThat as error:
+        except AnswerError as error:
             self._refuse(str(error))
             return
         self.finish(Answered(key, choice, self.text))

@@ -9,7 +9,7 @@ from textual import events
 
 from autoexp_tui.cockpit.commands import COMMANDS, Command, Commands, Pane, spelled
 from autoexp_tui.cockpit.dialogs.overlay import Overlay
-from autoexp_tui.cockpit.render.spans import Line, Span, cut, fit, line, wrap
+from autoexp_tui.cockpit.spans import Line, Span, cut, fit, line, wrap
 from autoexp_tui.cockpit.widgets.bars import Prompt
 
 if TYPE_CHECKING:

@@ -7,15 +7,13 @@ TREND, TIME, the third parameter; last the progress becomes a percentage.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from autoexp_tui.cockpit.render import numbers
-from autoexp_tui.cockpit.render.reasons import reason, reason_of_all
-from autoexp_tui.cockpit.render.spans import (
+from autoexp_tui.cockpit.spans import (
     ELLIPSIS,
     Line,
     Role,
@@ -23,46 +21,52 @@ from autoexp_tui.cockpit.render.spans import (
     fit,
     fit_right,
     outside,
+    render_sparkline,
     shorten_middle,
 )
-from autoexp_tui.cockpit.render.status_style import FACES, Look, badge
-from autoexp_tui.cockpit.state.parameters import Parameter, value_of
+from autoexp_tui.cockpit.state.parameters import Parameter, find_value
+from autoexp_tui.cockpit.state.reasons import find_common_reason, find_reason
+from autoexp_tui.cockpit.state.rows import Column, Kind
+from autoexp_tui.cockpit.state.session import measure_run
+from autoexp_tui.cockpit.state.status import FACES, Look, badge
+from autoexp_tui.text import spelling
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
 
+
 GUTTER: Final = 3
 """Cells left of the first column: cursor, mark, gap."""
+
+
 WHY_MINIMUM: Final = 16
+
+
 _WHY_WANTED: Final = ((200, 45), (120, 28))
 """From a width of the screen on: the cells that WHY is given before others."""
+
+
 _GIVEN_FOR_WHY: Final = ("id", "trend")
 """What goes, in this order, where parameters shrunk are not enough for that."""
+
+
 _PARAMETER_MINIMUM: Final = 6
+
+
 _LETTERS_OF_A_TITLE: Final = 2
 """Of a parameter's name, below which they do not tell it."""
+
+
 TREND_CELLS: Final = 8
+
+
 _DROPS: Final = (("id", 130), ("trend", 110), ("time", 100), ("third", 90))
+
+
 _PERCENT_BELOW: Final = 76
 
-Kind: TypeAlias = Literal[
-    "state", "stage", "parameter", "progress", "loss", "trend", "time", "id", "why"
-]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One column: what it shows, its title, its cells."""
-
-    kind: Kind
-    title: str
-    cells: int
-    key: str = ""
-    """The parameter's key."""
-    right: bool = False
-
-
-def choose(
+def choose_columns(
     session: SessionView,
     parameters: Sequence[Parameter],
     screen_cells: int,
@@ -178,7 +182,9 @@ def _widest(values: set[str], least: int, most: int) -> int:
     return max(least, min(widest, most))
 
 
-def titles(columns: Sequence[Column], sorted_by: str = "", glyph: str = "") -> Line:
+def render_titles(
+    columns: Sequence[Column], sorted_by: str = "", glyph: str = ""
+) -> Line:
     """The line of column titles, gutter included; `glyph` marks the one sorted by."""
     spans = [Span(" " * GUTTER, "muted")]
     for column in columns:
@@ -191,7 +197,7 @@ def titles(columns: Sequence[Column], sorted_by: str = "", glyph: str = "") -> L
     return tuple(spans[:-1])
 
 
-def job_cells(job: JobView, columns: Sequence[Column], session: SessionView) -> Line:
+def render_job(job: JobView, columns: Sequence[Column], session: SessionView) -> Line:
     """One job's line, gutter left out."""
     spans: list[Span] = []
     for column in columns:
@@ -202,7 +208,7 @@ def job_cells(job: JobView, columns: Sequence[Column], session: SessionView) -> 
     return tuple(spans)
 
 
-def group_cells(
+def render_group(
     jobs: Sequence[JobView], columns: Sequence[Column], session: SessionView
 ) -> Line:
     """The line of several jobs folded into one: state, stage, values, count, why."""
@@ -226,13 +232,13 @@ def _group_cell(
         return _several_values(jobs, column), "muted"
     if column.kind == "why":
         role = _CELLS["why"](first, column, session).role
-        return f"{len(jobs)}x {reason_of_all(jobs, session)}", role
+        return f"{len(jobs)}x {find_common_reason(jobs, session)}", role
     return "", "muted"
 
 
 def _several_values(jobs: Sequence[JobView], column: Column) -> str:
     """The one value, or how many there are: `4 lr`."""
-    values = {value_of(job.record.spec, column.key) for job in jobs}
+    values = {find_value(job.record.spec, column.key) for job in jobs}
     if len(values) == 1:
         return values.pop()
     told = f"{len(values)} {column.title}"
@@ -268,17 +274,19 @@ def _stage(job: JobView, column: Column, session: SessionView) -> Span:
 
 
 def _parameter(job: JobView, column: Column, session: SessionView) -> Span:
-    return Span(shorten_middle(value_of(job.record.spec, column.key), column.cells))
+    return Span(shorten_middle(find_value(job.record.spec, column.key), column.cells))
 
 
 def _progress(job: JobView, column: Column, session: SessionView) -> Span:
-    spelled = numbers.percent if column.title == "DONE" else numbers.progress
+    spelled = (
+        spelling.format_percent if column.title == "DONE" else spelling.format_progress
+    )
     text = spelled(job.step, job.total)
     return Span(text, "muted" if text == "-" else "text")
 
 
 def _loss(job: JobView, column: Column, session: SessionView) -> Span:
-    text = numbers.measure(session.result_of(job))
+    text = spelling.format_metric(session.result_of(job))
     ill = text in ("nan", "inf", "-inf")
     return Span(text, "failed" if ill else "muted" if text == "-" else "text")
 
@@ -286,11 +294,11 @@ def _loss(job: JobView, column: Column, session: SessionView) -> Span:
 def _trend(job: JobView, column: Column, session: SessionView) -> Span:
     values = job.live.trend if job.live else ()
     role = FACES[job.look].role if job.look in _LIVELY else "muted"
-    return Span(numbers.sparkline(values, column.cells), role)
+    return Span(render_sparkline(values, column.cells), role)
 
 
 def _time(job: JobView, column: Column, session: SessionView) -> Span:
-    text = numbers.elapsed(run_seconds(job, session.now))
+    text = spelling.format_elapsed(measure_run(job, session.now))
     return Span(text, "muted")
 
 
@@ -302,16 +310,7 @@ def _id(job: JobView, column: Column, session: SessionView) -> Span:
 
 def _why(job: JobView, column: Column, session: SessionView) -> Span:
     role: Role = FACES[job.look].role if job.needs_you else "muted"
-    return Span(reason(job, session), role)
-
-
-def run_seconds(job: JobView, now: float) -> float | None:
-    """How long the newest attempt has run, or ran; None when it never began."""
-    attempt = job.attempt
-    if attempt is None or attempt.began_at is None:
-        return None
-    end = attempt.ended_at if attempt.ended_at is not None else now
-    return max(0.0, end - attempt.began_at)
+    return Span(find_reason(job, session), role)
 
 
 _CELLS: Final[Mapping[Kind, Callable[[JobView, Column, SessionView], Span]]] = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.spans import Line, Span, outside
-from autoexp_tui.cockpit.render.status_style import Look
-from autoexp_tui.cockpit.state.causes import cause_line
+from autoexp_tui.cockpit.render.lists import render_cause
+from autoexp_tui.cockpit.spans import Line, Span, outside
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured
 from autoexp_tui.model.verdicts import Result
 from autoexp_tui.model.wording import clock_time, duration, plural, sentence
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.state import Warned
 
+
 _CELLS: Final = 72
 """Of a line about a cause."""
+
+
 _MOST_CAUSES: Final = 12
 
 
@@ -166,7 +169,7 @@ def _describe_causes(
         for one in groups
         if any(job.name in names for job in one.jobs) or _new_warnings(one, since)
     ]
-    lines: list[Line] = [cause_line(one, _CELLS) for one in new[:_MOST_CAUSES]]
+    lines: list[Line] = [render_cause(one, _CELLS) for one in new[:_MOST_CAUSES]]
     if len(new) > _MOST_CAUSES:
         lines.append((Span(f"and {len(new) - _MOST_CAUSES} more causes", "muted"),))
     return ((), *lines) if lines else ()

@@ -1,16 +1,13 @@
-"""Events mode: what was ordered, what was sent, what it said, newest last.
-
-Every event is a line; an effect's line carries what came of it, and its exact words
-stand below when the cursor is on it. Which entries there are is told by `annals`.
-"""
+"""Events as lines: one each in the list, all of one below it, and its evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cockpit.render.spans import (
+from autoexp_tui.cockpit.render.logs import Source
+from autoexp_tui.cockpit.spans import (
     Line,
     Role,
     Span,
@@ -21,46 +18,16 @@ from autoexp_tui.cockpit.render.spans import (
     shorten_middle,
     wrap,
 )
-from autoexp_tui.effects import effects
+from autoexp_tui.cockpit.state.event_history import Entry, _detail, _headline_of
 from autoexp_tui.events import events
-from autoexp_tui.events.base import Headline
-from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
-from autoexp_tui.model.masking import mask_text
-from autoexp_tui.model.moment import wall_time
-from autoexp_tui.model.verdicts import Why
-from autoexp_tui.model.wording import clock_time, plural, sentence
+from autoexp_tui.model.wording import clock_time, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import Event, Recorded
+    from autoexp_tui.cockpit.state.event_history import Entry
+    from autoexp_tui.cockpit.state.session import SessionView
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of the chronicle."""
-
-    key: str
-    record: Recorded
-    settled: events.EffectSettled | None = None
-    submitted: tuple[str, ...] = ()
-    """The jobs of the submission, where the event names it by its token alone."""
-
-    @property
-    def event(self) -> Event:
-        """What happened."""
-        return self.record.event
-
-    @property
-    def jobs(self) -> Sequence[str]:
-        """The jobs that it is about; none for the session's own."""
-        return self.submitted or jobs_of(self.event)
-
-
-def is_weighty(entry: Entry) -> bool:
-    """Whether a person asked for it, or is asked; or it was done, ended, warned of."""
-    return bool(entry.record.command_id) or entry.event.matters
-
-
-def entry_line(entry: Entry, now: float, cells: int) -> Line:
+def render_entry(entry: Entry, now: float, cells: int) -> Line:
     """`04:12:04  a_job  job ended  out of memory`, at most `cells` wide."""
     mark, role = _outcome(entry)
     job_cells = max(12, min(36, cells // 3))
@@ -75,37 +42,6 @@ def entry_line(entry: Entry, now: float, cells: int) -> Line:
         Span(fit(about, max(1, cells - job_cells - 36)), "muted"),
     )
     return cut(content, cells)
-
-
-def masked_headline(event: Event, now: float) -> Headline:
-    """An event on one line without secrets, not cleaned; any but `EffectOrdered`."""
-    headline = event.headline(now)
-    return headline._replace(about=mask_text(headline.about))
-
-
-def _headline_of(entry: Entry, now: float) -> Headline:
-    event = entry.event
-    if isinstance(event, events.EffectOrdered):
-        return Headline(_kind(event.effect), _sent(entry) or event.effect.describe())
-    return masked_headline(event, now)
-
-
-def _sent(entry: Entry) -> str:
-    """The words that were sent for one task; empty for several, or none known."""
-    event, settled = entry.event, entry.settled
-    if not isinstance(event, events.EffectOrdered) or settled is None:
-        return ""
-    first = settled.detail.partition("\n")[0]
-    alone = len(event.effect.job_names()) == 1
-    return first if alone and first.startswith("$ ") else ""
-
-
-def jobs_of(event: Event) -> Sequence[str]:
-    """The jobs that an event names; none for the session's own."""
-    if isinstance(event, events.EffectOrdered):
-        return event.effect.job_names()
-    one = getattr(event, "job", "")
-    return (str(one),) if one else getattr(event, "jobs", ())
 
 
 def _of_several(names: Sequence[str]) -> str:
@@ -141,30 +77,7 @@ _MARKS: Mapping[str, tuple[str, Role]] = {
 }
 
 
-def _kind(effect: effects.Effect) -> str:
-    """Its kind in words."""
-    return effect.kind.replace("_", " ")
-
-
-def _spell(value: object, now: float) -> str:
-    """A field of an event, whole."""
-    match value:
-        case Why():
-            return sentence(value, now)
-        case Checkpoint():
-            return value.path
-        case SavedCheckpoint():
-            return value.checkpoint.path
-        case tuple():
-            return ", ".join(str(part) for part in value)
-        case bool() | float():
-            return ""
-        case str() | int():
-            return str(value)
-    return ""
-
-
-def detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
+def render_detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
     """All of an entry: as it was ordered, why, and its exact words."""
     if entry is None:
         return ((Span(" Nothing has happened yet.", "muted"),),)
@@ -174,57 +87,52 @@ def detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
     return tuple(found)
 
 
-def _detail(entry: Entry, now: float) -> Iterable[Line]:
-    record = entry.record
-    yield _fact("event", type(record.event).__name__)
-    when = f"{clock_time(record.t, now)}:{int(wall_time(record.t, now)) % 60:02}"
-    yield _fact("at", f"{when}   seq {record.seq}")
-    if record.command_id:
-        yield _fact("command", record.command_id)
-    if record.cause_id:
-        yield _fact("because of", record.cause_id)
-    event = record.event
-    if entry.submitted:
-        yield _fact("job", ", ".join(entry.submitted))
-    if isinstance(event, events.EffectOrdered):
-        yield from _effect_detail(event, now)
-    else:
-        parts = masked_headline(event, now)
-        yield _fact("what", ": ".join(part for part in parts if part))
-        for field in fields(event):
-            text = _spell(getattr(event, field.name), now)
-            if text:
-                yield _fact(field.name.replace("_", " "), text)
-            yield from _words_sent(getattr(event, field.name))
-    if entry.settled is not None:
-        yield _fact("came of it", entry.settled.outcome)
-        for row in entry.settled.detail.split("\n"):
-            yield _fact("", row)
+@dataclass(frozen=True, slots=True)
+class LogSpot:
+    """A place in the log of an attempt."""
+
+    job: str
+    source: Source
+    offset: int | None = None
+    """Byte offset of the line; None: the end."""
+    words: str = ""
+    """With the end: what to look for, upwards."""
 
 
-def _words_sent(value: object) -> Iterable[Line]:
-    """The command that a reason tells of, as it was sent."""
-    if isinstance(value, Why) and (sent := value.arg("sent")):
-        yield _fact("sent", f"$ {sent}")
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A directory that was filled with what could be seen."""
+
+    job: str
+    path: str
 
 
-def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
-    yield _fact("effect", f"{_kind(event.effect)}   {event.effect_id}")
-    if event.why is not None:
-        yield _fact("why", sentence(event.why, now))
-    match event.effect:
-        case effects.SubmitTasks() | effects.CancelTasks():
-            for job, attempt in event.effect.tasks:
-                yield _fact("job", f"{job}   attempt {attempt}")
-        case _:
-            yield _fact("", event.effect.describe())
+def find_evidence(entry: Entry, session: SessionView) -> LogSpot | Folder | None:
+    """Where to look; None where the entry's own words are all there is."""
+    match entry.event:
+        case events.LogMatched(job=job, attempt=number, offset=offset):
+            return _spot(session, job, number, offset)
+        case events.AttemptEnded(job=job, attempt=number, evidence=words):
+            return _spot(session, job, number, None, words)
+        case events.EvidenceCaptured(job=job, directory=path) if path:
+            return Folder(job, path)
+        case events.RunBegan(job=job, attempt=number):
+            return _spot(session, job, number, 0)
+        case events.JobEnded(job=job) | events.RetryOrdered(job=job):
+            return _spot(session, job, 0, None)
+        case events.WarningRaised(job=job, evidence=words) if job:
+            return _spot(session, job, 0, None, words)
+    return None
 
 
-def _fact(label: str, text: str) -> Line:
-    return (Span(f" {label:<11} ", "muted"), Span(outside(mask_text(text), 4000)))
-
-
-def entry_text(entry: Entry, now: float) -> str:
-    """An entry as plain text, for the clipboard."""
-    lines = ("".join(span.text for span in row) for row in _detail(entry, now))
-    return "\n".join(lines)
+def _spot(
+    session: SessionView, name: str, number: int, offset: int | None, words: str = ""
+) -> LogSpot | None:
+    """A place in the log of attempt `number`, 0 for the newest; None without one."""
+    job = session.job(name)
+    attempts = job.record.attempts if job is not None else ()
+    found = [one for one in attempts if number in (0, one.number)]
+    if job is None or not found or found[-1].began_at is None:
+        return None
+    path = found[-1].log_path or job.record.spec.log_path_current
+    return LogSpot(name, Source("out", path), offset, words)

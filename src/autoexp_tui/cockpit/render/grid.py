@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from autoexp_tui.cockpit.render.spans import (
+from autoexp_tui.cockpit.render.why import WhyText
+from autoexp_tui.cockpit.spans import (
     Line,
     Span,
     cut,
@@ -24,22 +25,30 @@ from autoexp_tui.cockpit.render.spans import (
     pad,
     shorten,
 )
-from autoexp_tui.cockpit.render.status_style import FACES, glyph
-from autoexp_tui.cockpit.render.why import WhyText
 from autoexp_tui.cockpit.state.parameters import CHANGED
 from autoexp_tui.cockpit.state.stages import UNSTAGED
+from autoexp_tui.cockpit.state.status import FACES, glyph
 from autoexp_tui.model.wording import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.planning.grid import Grid, Row
 
+
 _WIDEST_VALUE: Final = 12
+
+
 _WIDEST_STAGE: Final = 14
+
+
 _NARROWEST_STAGE: Final = 6
 """With a bracket at each side."""
+
+
 _WORD_FROM: Final = 12
 """Cells of a column from which a look's word stands beside its glyph."""
+
+
 _MOST_FILTERS: Final = 40
 
 
@@ -61,7 +70,7 @@ class Columns:
     """Whether stages stand right of these."""
 
 
-def columns(grid: Grid, cells: int, at: int) -> Columns:
+def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     """What has room in `cells`, the stage at place `at` among it."""
     wanted = [
         min(_WIDEST_VALUE, max(map(cell_len, (one.label, *one.values)), default=1))
@@ -74,7 +83,7 @@ def columns(grid: Grid, cells: int, at: int) -> Columns:
         axes.append(width)
     hidden = len(wanted) - len(axes)
     left = cells - sum(axes) - 2 * len(axes) - (4 if hidden else 0)
-    names = [cell_len(stage_name(one)) + 2 for one in grid.stages]
+    names = [cell_len(name_stage(one)) + 2 for one in grid.stages]
     number = len(grid.stages)
     width = max(_NARROWEST_STAGE, min(_WIDEST_STAGE, max(names, default=6)))
     if width < _WORD_FROM <= left // max(1, number):
@@ -91,12 +100,12 @@ def columns(grid: Grid, cells: int, at: int) -> Columns:
     )
 
 
-def stage_name(stage: str) -> str:
+def name_stage(stage: str) -> str:
     """A stage's name for people."""
     return outside(stage) or UNSTAGED
 
 
-def heads(grid: Grid, shown: Columns, at: int) -> Line:
+def render_heads(grid: Grid, shown: Columns, at: int) -> Line:
     """Labels of axes and stages; `at` is the stage under the cursor."""
     parts = [
         Span(f"{fit(grid.axes[place].label, width)}  ", "muted")
@@ -106,13 +115,13 @@ def heads(grid: Grid, shown: Columns, at: int) -> Line:
         parts.append(Span(f"+{shown.hidden}".ljust(4), "muted"))
     parts.append(Span("<" if shown.before else " ", "muted"))
     for place in shown.stages:
-        name = fit(f" {stage_name(grid.stages[place])}", shown.width)
+        name = fit(f" {name_stage(grid.stages[place])}", shown.width)
         parts.append(Span(name, "strong" if place == at else "muted"))
     parts.append(Span(">" if shown.after else "", "muted"))
     return line(*parts)
 
 
-def row_line(
+def render_row(
     grid: Grid, row: Row, shown: Columns, session: SessionView, at: int | None
 ) -> Line:
     """A row; `at` is the stage under the cursor, None in other rows."""
@@ -132,7 +141,7 @@ def row_line(
 
 
 def _cell(grid: Grid, row: Row, stage: str, session: SessionView, cells: int) -> Line:
-    jobs = jobs_of(grid, row, stage, session)
+    jobs = find_jobs(grid, row, stage, session)
     if len(jobs) == 1:
         look = jobs[0].look
         word = f" {look}" if cells >= _WORD_FROM - 2 else ""
@@ -147,10 +156,10 @@ def _cell(grid: Grid, row: Row, stage: str, session: SessionView, cells: int) ->
         ]
         return cut(tuple(tallies), cells)
     hole = grid.holes.get((row, stage))
-    return () if hole is None else (Span(filter_name(hole), "skipped"),)
+    return () if hole is None else (Span(format_filter(hole), "skipped"),)
 
 
-def jobs_of(
+def find_jobs(
     grid: Grid, row: Row, stage: str, session: SessionView
 ) -> tuple[JobView, ...]:
     """The jobs of a cell."""
@@ -158,12 +167,12 @@ def jobs_of(
     return tuple(session.jobs[at] for at in places if at < len(session.jobs))
 
 
-def filter_name(place: int) -> str:
+def format_filter(place: int) -> str:
     """`f1`: what the holes of the first filter are called."""
     return f"f{place + 1}"
 
 
-def summary(grid: Grid) -> str:
+def describe_grid(grid: Grid) -> str:
     """`12 rows x 3 stages, 4 holes by 1 filter`."""
     holes = sum(grid.counts.values())
     size = f"{plural(len(grid.rows), 'row')} x {plural(len(grid.stages), 'stage')}"
@@ -174,13 +183,13 @@ def summary(grid: Grid) -> str:
 
 
 # -------------------------------------------------------------------------- the rest
-def told_cell(grid: Grid, row: Row, stage: str) -> WhyText:
+def explain_cell(grid: Grid, row: Row, stage: str) -> WhyText:
     """About a cell that has no job: what emptied it, and what else was emptied."""
-    where = f"{grid.describe_row(row)}, {stage_name(stage)}".lstrip(", ")
+    where = f"{grid.describe_row(row)}, {name_stage(stage)}".lstrip(", ")
     hole = grid.holes.get((row, stage))
     lines: list[Line] = []
     if hole is not None:
-        name = filter_name(hole)
+        name = format_filter(hole)
         lines.append(
             line(
                 Span(" No job", "strong"),
@@ -210,16 +219,16 @@ def _others(grid: Grid, told: int | None) -> Sequence[Line]:
 def _filter_line(grid: Grid, at: int) -> Line:
     text, where = grid.filters[at]
     return line(
-        Span(f"   {filter_name(at)}  ", "accent"),
+        Span(f"   {format_filter(at)}  ", "accent"),
         Span(shorten(outside(text, 2000), 1500)),
         Span(f"   at {outside(where)}", "muted"),
     )
 
 
-def lead_of(grid: Grid, row: Row, stage: str, jobs: Sequence[JobView]) -> Line:
+def render_lead(grid: Grid, row: Row, stage: str, jobs: Sequence[JobView]) -> Line:
     """Which cell is told about, and that its first job stands for several."""
     where = f" {grid.describe_row(row)}".rstrip()
     if len(jobs) == 1:
         return (Span(where, "muted"),) if where else ()
-    alike = f"{plural(len(jobs), 'job')} of {stage_name(stage)} are here, the first:"
+    alike = f"{plural(len(jobs), 'job')} of {name_stage(stage)} are here, the first:"
     return (Span(f"{where}  {alike}", "muted"),)

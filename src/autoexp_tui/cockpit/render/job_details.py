@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from autoexp_tui.cockpit.render.spans import Line, Role, Span, fit, line, outside
-from autoexp_tui.cockpit.state.parameters import planned_text, spell
+from autoexp_tui.cockpit.spans import Line, Role, Span, fit, line, outside
+from autoexp_tui.cockpit.state.parameters import find_planned, format_value
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override, mask_value
 from autoexp_tui.model.wording import duration, plural
 from autoexp_tui.planning.job_details import JobPapers
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import Entry, Origin
 
+
 _ORIGINS: Final[dict[Origin, Role]] = {
     "changed": "warning",
     "swept": "accent",
@@ -28,12 +29,22 @@ _ORIGINS: Final[dict[Origin, Role]] = {
     "computed": "muted",
     "file": "muted",
 }
+
+
 _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 """By the first character of a line of a unified diff."""
+
+
 _SET: Final = frozenset({"changed", "swept", "override"})
 """Origins of values that somebody chose for this run."""
+
+
 _WIDEST_KEY: Final = 48
+
+
 _WIDEST_ORIGIN: Final = max(map(len, _ORIGINS))
+
+
 _LONG: Final = 4000
 """Characters of one value, or line of a script."""
 
@@ -46,20 +57,20 @@ class Page:
     lines: tuple[Line, ...]
 
 
-def known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
+def build_known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
     """The pages of one job or of two before their papers are read."""
     nothing = JobPapers()
     pages = (
-        pages_of_two((jobs[0], nothing), (jobs[1], nothing))
+        build_diff_pages((jobs[0], nothing), (jobs[1], nothing))
         if len(jobs) == 2
-        else pages_of(plan, jobs[0], nothing)
+        else build_pages(plan, jobs[0], nothing)
     )
     told = ((Span("It is being read.", "muted"),),)
     return (pages[0], Page("Config", told), Page("Script", told))
 
 
 # --------------------------------------------------------------------------- one job
-def pages_of(plan: Plan, job: JobSpec, papers: JobPapers) -> tuple[Page, ...]:
+def build_pages(plan: Plan, job: JobSpec, papers: JobPapers) -> tuple[Page, ...]:
     """What a person may want to read of how one job is made."""
     return (
         Page("Overrides", tuple(_overrides(plan, job))),
@@ -76,7 +87,7 @@ def _overrides(plan: Plan, job: JobSpec) -> Iterable[Line]:
     yield ()
     yield (Span("Swept", "title"), Span("  as written in the sweep", "muted"))
     yield from _pairs(
-        (key, spell(mask_value(key, value, plan.mask)))
+        (key, format_value(mask_value(key, value, plan.mask)))
         for key, value in _swept(plan, job).items()
     )
     yield ()
@@ -110,8 +121,8 @@ def _changed(job: JobSpec, rules: MaskRules) -> Iterable[Line]:
     yield from _pairs(
         (
             key,
-            f"{spell(mask_value(key, value, rules))}  "
-            f"(planned: {mask_value(key, planned_text(job, key), rules)})",
+            f"{format_value(mask_value(key, value, rules))}  "
+            f"(planned: {mask_value(key, find_planned(job, key), rules)})",
         )
         for key, value in job.own_values.items()
     )
@@ -124,7 +135,7 @@ def _resources(job: JobSpec) -> Iterable[tuple[str, str]]:
     yield "time limit", "none" if limit is None else duration(limit)
     yield "gpus", str(needs.gpus)
     for key, option in sorted(needs.options.items()):
-        yield f"--{key}", spell(option)
+        yield f"--{key}", format_value(option)
     yield "output", job.output_dir
 
 
@@ -181,7 +192,7 @@ def _texts(lines: Sequence[str]) -> tuple[Line, ...]:
 Told = tuple["JobSpec", "JobPapers"]
 
 
-def pages_of_two(
+def build_diff_pages(
     first: Told, second: Told, rules: MaskRules = NO_RULES
 ) -> tuple[Page, ...]:
     """What differs between two jobs, page by page; each says so when nothing does."""
@@ -197,7 +208,7 @@ def pages_of_two(
 def _sweep(job: JobSpec, rules: MaskRules) -> Sequence[str]:
     """What the sweep says of a job, and what it asks for, by lines."""
     parameters = [
-        f"{key}: {spell(mask_value(key, value, rules))}"
+        f"{key}: {format_value(mask_value(key, value, rules))}"
         for key, value in job.parameters.items()
         if key not in STAGE_KEYS
     ]

@@ -15,15 +15,28 @@ from autoexp_tui.cockpit.commands import Pane
 
 Place: TypeAlias = Pane | Literal["header", "footer", "problem", "timebar"]
 
+
 SMALLEST: Final = (60, 16)
+
+
 SIDE_FROM: Final = 110
 """Columns from which stages stand beside the jobs."""
+
+
 WIDE_FROM: Final = 170
 """Columns from which metrics and warnings have a place of their own."""
+
+
 TALL_FROM: Final = 30
+
+
 _SIDE: Final = 31
 """Columns of the stages, and of needs-you below them, at least."""
+
+
 _SIDE_MOST: Final = 42
+
+
 _RIGHT: Final = 57
 
 
@@ -42,30 +55,35 @@ class Box:
 
 _LEAST: Final = 5
 """Lines of the lowest list."""
+
+
 _AROUND: Final = 2
 """Lines of a list that are no rows: its title and its head."""
+
+
 _CURVES: Final = 12
 """Lines that curves need."""
+
 
 Boxes: TypeAlias = Mapping[Place, Box]
 
 
-def too_small(width: int, height: int) -> bool:
+def is_too_small(width: int, height: int) -> bool:
     """Whether nothing but one line fits."""
     return width < SMALLEST[0] or height < SMALLEST[1]
 
 
-def fits_side(width: int, height: int) -> bool:
+def has_side(width: int, height: int) -> bool:
     """Whether stages stand beside the jobs, with needs-you below them."""
     return width >= SIDE_FROM and height >= TALL_FROM
 
 
-def folds(height: int) -> bool:
+def is_low(height: int) -> bool:
     """Whether the screen is so low that equal causes fold by themselves."""
     return height < TALL_FROM
 
 
-def boxes(
+def build_boxes(
     width: int,
     height: int,
     stages: int,
@@ -81,7 +99,7 @@ def boxes(
         enlarged: the pane that has the whole middle, None for the usual places.
         rows: how many the job table has; None: more than fit.
     """
-    if too_small(width, height):
+    if is_too_small(width, height):
         return {"header": Box(0, 0, width, height)}
     top = 1 if height < TALL_FROM else 2
     frame: dict[Place, Box] = {
@@ -91,7 +109,7 @@ def boxes(
     middle = Box(0, top, width, height - top - 1)
     if enlarged is not None:
         return {**frame, enlarged: middle}
-    if fits_side(width, height):
+    if has_side(width, height):
         wide = width >= WIDE_FROM
         return {**frame, **_beside(middle, stages, rows, wide=wide)}
     return {**frame, **_stacked(middle, stages, rows)}
@@ -158,11 +176,11 @@ def _beside(
     return places
 
 
-def two_boxes(
+def build_two_boxes(
     width: int, height: int, upper: Pane, lower: Pane, enlarged: Pane | None = None
 ) -> Boxes:
     """A list, and about what is under its cursor below it; or one of them alone."""
-    if too_small(width, height):
+    if is_too_small(width, height):
         return {"header": Box(0, 0, width, height)}
     top = 1 if height < TALL_FROM else 2
     frame: dict[Place, Box] = {

@@ -22,11 +22,17 @@ class Source(NamedTuple):
 
 
 NEVER_RAN = "nothing was started"
+
+
 NO_JOB = "no job is shown"
+
+
 NONE_BEGAN = "none of these jobs has begun"
 
 
-def log_of(jobs: Sequence[JobView], now: float) -> tuple[tuple[Source, ...], str, str]:
+def find_logs(
+    jobs: Sequence[JobView], now: float
+) -> tuple[tuple[Source, ...], str, str]:
     """The log of each attempt of the first job that has begun, the newest last; words
     for where there is none; the job's name.
     """

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
-from autoexp_tui.cockpit.render.numbers import measure
-from autoexp_tui.cockpit.render.spans import (
+from autoexp_tui.cockpit.spans import (
     Line,
     Role,
     Span,
@@ -25,9 +24,11 @@ from autoexp_tui.cockpit.render.spans import (
     shorten,
 )
 from autoexp_tui.model.wording import count
+from autoexp_tui.text.spelling import format_metric
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Curve
+
 
 CURVE_ROLES: Final[tuple[Role, ...]] = (
     "curve1",
@@ -37,8 +38,14 @@ CURVE_ROLES: Final[tuple[Role, ...]] = (
     "curve5",
     "curve6",
 )
+
+
 LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+
+
 _DOTS: Final = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+
+
 _MARGIN: Final = 8
 
 
@@ -61,21 +68,21 @@ class Scale:
     log: bool
 
 
-def role_of(place: int) -> Role:
+def find_role(place: int) -> Role:
     """The role of the curve at `place`."""
     return CURVE_ROLES[place % len(CURVE_ROLES)]
 
 
-def points(curve: Curve, *, log: bool) -> Iterator[tuple[float, float]]:
+def list_points(curve: Curve, *, log: bool) -> Iterator[tuple[float, float]]:
     """The points that can be shown, y in log10 where asked."""
     for step, value in zip(curve.steps, curve.values, strict=False):
         if math.isfinite(value) and (value > 0 or not log):
             yield step, math.log10(value) if log else value
 
 
-def scale(plotted: Sequence[Plotted], *, log: bool) -> Scale | None:
+def measure_scale(plotted: Sequence[Plotted], *, log: bool) -> Scale | None:
     """The ranges that hold every curve; None when nothing can be shown."""
-    shown = [point for one in plotted for point in points(one.curve, log=log)]
+    shown = [point for one in plotted for point in list_points(one.curve, log=log)]
     if not shown:
         return None
     xs = [x for x, _ in shown]
@@ -84,11 +91,11 @@ def scale(plotted: Sequence[Plotted], *, log: bool) -> Scale | None:
     return Scale(min(xs), max(xs), min(ys) - pad, max(ys) + pad, log)
 
 
-def plot(
+def render_plot(
     plotted: Sequence[Plotted], cells: int, rows: int, *, log: bool = False
 ) -> tuple[Line, ...]:
     """The frame with axes, `rows` lines of at most `cells` cells."""
-    ranges = scale(plotted, log=log)
+    ranges = measure_scale(plotted, log=log)
     width, height = cells - _MARGIN - 1, rows - 2
     if ranges is None or width < 8 or height < 3:
         text = "nothing to draw yet" if ranges is None else "too small to draw"
@@ -117,7 +124,7 @@ class _Canvas:
 
 def _draw(canvas: _Canvas, curve: Curve, ranges: Scale, place: int) -> None:
     before: tuple[int, int] | None = None
-    for step, value in points(curve, log=ranges.log):
+    for step, value in list_points(curve, log=ranges.log):
         here = _at(canvas, ranges, step, value)
         for x, y in _between(before or here, here):
             canvas.dot(x, y, place)
@@ -159,7 +166,7 @@ def _tick(ranges: Scale, row: int, rows: int) -> str:
     if row % every and row != rows - 1:
         return ""
     value = ranges.y1 - (ranges.y1 - ranges.y0) * row / max(1, rows - 1)
-    return measure(10**value if ranges.log else value)
+    return format_metric(10**value if ranges.log else value)
 
 
 def _cells(canvas: _Canvas, row: int) -> Iterator[Span]:
@@ -169,7 +176,7 @@ def _cells(canvas: _Canvas, row: int) -> Iterator[Span]:
     for column in range(canvas.width):
         letter = canvas.letters.get((row, column))
         owner = canvas.owner[row][column] if letter is None else letter
-        here: Role = role_of(owner) if owner >= 0 else role
+        here: Role = find_role(owner) if owner >= 0 else role
         dots = canvas.dots[row][column]
         glyph = LETTERS[letter % 26] if letter is not None else _glyph(dots)
         if here != role and text:
@@ -191,7 +198,7 @@ def _axis(ranges: Scale, width: int) -> Iterator[Line]:
     yield (Span(" " * (_MARGIN + 1) + left + gap + right, "muted"),)
 
 
-def legend(plotted: Sequence[Plotted], cells: int) -> tuple[Line, ...]:
+def render_legend(plotted: Sequence[Plotted], cells: int) -> tuple[Line, ...]:
     """A line for each curve: its letter, its newest value, its name."""
     return tuple(_legend(plotted, cells))
 
@@ -207,10 +214,10 @@ def _gaps(curve: Curve) -> Line:
 def _legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:
     for place, one in enumerate(plotted):
         values = one.curve.values
-        newest = measure(values[-1] if values else None)
+        newest = format_metric(values[-1] if values else None)
         yield cut(
             line(
-                Span(f" {LETTERS[place % 26]} ", role_of(place)),
+                Span(f" {LETTERS[place % 26]} ", find_role(place)),
                 Span(f"{fit_right(newest, 8)}  "),
                 *_gaps(one.curve),
                 Span(shorten(one.label, max(1, cells - 14)), "muted"),

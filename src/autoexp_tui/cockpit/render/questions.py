@@ -6,50 +6,47 @@ Enter never does. Where ten or more jobs would end, the count has to be typed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cockpit.render.kill_cost import (
-    lost,
-    names_behind,
-    skipped_behind,
-    to_kill,
+from autoexp_tui.cockpit.render.plan_findings import format_warning
+from autoexp_tui.cockpit.spans import Line, Span, outside
+from autoexp_tui.cockpit.state.forecast import (
+    NO_RATES,
+    Cut,
+    Rates,
+    find_cut,
 )
-from autoexp_tui.cockpit.render.reasons import reason, told
-from autoexp_tui.cockpit.render.spans import Line, Span, line, outside
-from autoexp_tui.cockpit.render.status_style import FACES, Look
 from autoexp_tui.cockpit.state.kill_cost import (
-    NO_LOOKS,
-    Looks,
-    Loss,
-    checkpoint_step,
-    exists_outside,
-    holds_nan,
-    killable,
-    loss_of,
-    waits_behind,
+    find_needed,
 )
-from autoexp_tui.cockpit.state.parameters import spell
-from autoexp_tui.cockpit.state.subjects import condition_subject
-from autoexp_tui.conditions.files import awaited_by
-from autoexp_tui.model import resubmission as revival
-from autoexp_tui.model.states import BEGUN, NOT_STARTED
-from autoexp_tui.model.wording import plural
+from autoexp_tui.cockpit.state.parameters import (
+    describe_job,
+    find_varying,
+)
+from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.model.states import JobState
+from autoexp_tui.model.wording import count, duration, plural
 from autoexp_tui.model.wording import size as spell_size
-from autoexp_tui.planning.overrides import override_key
-from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.planning.estimate import estimate, gpu_words
+from autoexp_tui.text.spelling import format_pace
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.scope import Scope
-    from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.specs import JobSpec
+    from autoexp_tui.cockpit.state.parameters import Parameter
+    from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
+    from autoexp_tui.model.specs import Plan
     from autoexp_tui.model.state import Ask
+
 
 TYPE_FROM = 10
 """From this many jobs on, ending them asks for their count."""
+
+
 COUNTDOWN = 5
 """Seconds in which a kill can still be stopped."""
+
+
 SAVES_UNASKED = 100_000_000
 """Bytes of a log up to which saving a copy asks nothing."""
 
@@ -92,302 +89,8 @@ class Question:
     danger: bool = False
 
 
-def _names(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
-    """Every job by name, with glyph and reason: nothing is summed up away."""
-    for job in jobs:
-        face = FACES[job.look]
-        yield line(
-            Span(f"  {face.glyph} ", face.role),
-            Span(outside(job.name)),
-            Span(f"  {reason(job, session)}", "muted"),
-        )
-
-
-def _chosen_by(scope: Scope) -> Iterable[Line]:
-    if scope.by_marks:
-        yield (Span(f"{scope.words}:", "accent" if scope.hidden else "muted"),)
-
-
-# ------------------------------------------------------------------------- kill
-def kill_question(
-    scope: Scope, session: SessionView, looks: Looks = NO_LOOKS
-) -> Question | None:
-    """What K asks; None when nothing in the scope can be ended."""
-    jobs = killable(scope.jobs)
-    if not jobs:
-        return None
-    live = [job for job in jobs if exists_outside(job)]
-    losses = {job.name: loss_of(job, session.now, looks) for job in live}
-    behind = waits_behind(jobs, session)
-    lines: list[Line] = [
-        *_stakes(jobs, losses.values(), behind, session),
-        *_chosen_by(scope),
-        *(to_kill(job, losses.get(job.name), session) for job in jobs),
-        *names_behind(behind),
-    ]
-    return Question(
-        title=f"Kill {_described(jobs)}?",
-        lines=tuple(lines),
-        stay="Keep running" if live else "Keep them",
-        confirm=f"kill in {COUNTDOWN} s (U stops it)",
-        typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
-        danger=True,
-    )
-
-
-def kill_stakes(
-    jobs: Sequence[JobView], session: SessionView, looks: Looks = NO_LOOKS
-) -> Iterable[Line]:
-    """What is lost of `jobs` together, and what waits for them."""
-    losses = [loss_of(job, session.now, looks) for job in jobs if exists_outside(job)]
-    return _stakes(jobs, losses, waits_behind(jobs, session), session)
-
-
-def _stakes(
-    jobs: Sequence[JobView],
-    losses: Iterable[Loss],
-    behind: Sequence[JobView],
-    session: SessionView,
-) -> Iterator[Line]:
-    yield from lost([loss for loss in losses if loss.seconds or loss.steps])
-    yield from skipped_behind(jobs, behind, session)
-
-
-def _described(jobs: Sequence[JobView]) -> str:
-    running = sum(1 for job in jobs if job.record.state in BEGUN)
-    if running == len(jobs):
-        return plural(len(jobs), "running job")
-    rest = len(jobs) - running
-    if not running:
-        return f"{plural(len(jobs), 'job')} that {_have(rest)} not begun"
-    return f"{plural(len(jobs), 'job')}, {running} of them running"
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
-
-
-# --------------------------------------------------------------------- resubmit
-def resubmit_question(scope: Scope, session: SessionView) -> Question | None:
-    """What R asks; None when nothing in the scope ended in a way that R mends."""
-    jobs = [job for job in scope.jobs if revival.may_come_back(job.record)]
-    if not jobs:
-        return None
-    brought, followers = resubmit_stakes(jobs, session)
-    lines = [*_chosen_by(scope), *_names(jobs, session), *brought, *followers]
-    return Question(
-        title=f"Resubmit {plural(len(jobs), 'job')}?",
-        lines=tuple(lines),
-        stay="Leave as it is" if len(jobs) == 1 else "Leave as they are",
-        confirm="resubmit",
-        choices=tuple(_resubmit_choices(jobs, followed=bool(followers))),
-    )
-
-
-def resubmit_stakes(
-    jobs: Sequence[JobView], session: SessionView
-) -> tuple[Sequence[Line], Sequence[Line]]:
-    """What comes back with `jobs`; who waits for what they write, and will read it."""
-    revived = _revived_with(jobs, session)
-    return list(_brought_back(revived, session)), list(
-        _followers(jobs, revived, session)
-    )
-
-
-def _brought_back(revived: Sequence[JobView], session: SessionView) -> Iterator[Line]:
-    if revived:
-        number = plural(len(revived), "job")
-        yield (Span(f"Brings back {number} {_because(revived)}:", "accent"),)
-        yield from _names(revived, session)
-
-
-def _because(revived: Sequence[JobView]) -> str:
-    """Why jobs come back with others."""
-    was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
-    if any(job.record.done_before for job in revived):
-        return f"that {was} skipped because of this, or {builds} on its results"
-    return f"that {was} skipped because of this"
-
-
-def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
-    """What the engine brings back with `jobs`, by the engine's own rule."""
-    records = {job.name: job.record for job in session.jobs}
-    below = revival.dependants(records.values())
-    names = [job.name for job in jobs]
-    return session.named(tuple(revival.ended_because_of(names, records, below)))
-
-
-def _followers(
-    jobs: Sequence[JobView], revived: Sequence[JobView], session: SessionView
-) -> Iterator[Line]:
-    """Who waits for what these jobs write, and what they will read."""
-    names = {job.name for job in jobs}
-    behind = session.named(
-        [one for job in jobs for one in session.behind.get(job.name, ())]
-    )
-    waiting = (job for job in behind if job.record.state in NOT_STARTED)
-    found = [
-        (follower, part)
-        for follower in dict.fromkeys((*waiting, *revived))
-        for part in awaited_by(follower.record.spec)
-        if part.writer in names
-    ]
-    if found:
-        yield (Span("Wait for what it writes, and will read:", "accent"),)
-    for follower, part in found:
-        yield line(
-            Span(f"  {outside(follower.name)}"),
-            Span(
-                f"  {condition_subject(part, session)}  {outside(part.watched_path)}",
-                "muted",
-            ),
-        )
-
-
-def _resubmit_choices(jobs: Sequence[JobView], *, followed: bool) -> Iterable[Choice]:
-    """The ways back; each says from where, the first one is the advised one."""
-    ill = [job for job in jobs if holds_nan(job)]
-    anew = bool(ill) or any(job.record.done_before for job in jobs)
-    waits = "; followers wait for its new files" if followed else ""
-    saved, fresh = _from_saved(jobs), _from_the_beginning(ill, waits)
-    yield from (fresh, saved) if anew else (saved, fresh)
-    start = "from the beginning" if anew else _place_saved(jobs).split(" (")[0]
-    keeps = not anew
-    nodes = dict.fromkeys(
-        outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
-    )
-    yield Choice(
-        "overrides",
-        f"with other values, {start}{waits}",
-        asks="overrides, as key=value",
-        from_checkpoint=keeps,
-    )
-    if followed:
-        yield Choice(
-            "overrides",
-            f"with other values, {start}; followers use the files that are there",
-            asks="overrides, as key=value",
-            from_checkpoint=keeps,
-            use_files=True,
-        )
-    yield Choice(
-        "nodes",
-        f"without these nodes, {start}",
-        asks="nodes",
-        given=" ".join(nodes),
-        from_checkpoint=keeps,
-    )
-    yield Choice(
-        "limit",
-        f"with another time limit, {start}",
-        asks="limit, as 90m, 12h or 2d",
-        from_checkpoint=keeps,
-    )
-
-
-def _from_saved(jobs: Sequence[JobView]) -> Choice:
-    return Choice("checkpoint", _place_saved(jobs))
-
-
-def _from_the_beginning(ill: Sequence[JobView], waits: str) -> Choice:
-    label = f"as planned, from the beginning{waits}"
-    if ill:
-        step = checkpoint_step(ill[0])
-        whose = f"checkpoint {step}" if len(ill) == 1 else f"{len(ill)} checkpoints"
-        verb = "was" if len(ill) == 1 else "were"
-        label += f": {whose} {verb} saved when the loss was nan already"
-    return Choice("planned", label, from_checkpoint=False)
-
-
-def _place_saved(jobs: Sequence[JobView]) -> str:
-    saved = [step for job in jobs if (step := checkpoint_step(job)) is not None]
-    if not saved:
-        return "from a checkpoint, where the program finds one"
-    if len(jobs) == 1:
-        return f"from the newest checkpoint (step {saved[0]})"
-    return f"from the newest checkpoint ({len(saved)} of {len(jobs)} have one)"
-
-
-def override_diff(
-    jobs: Sequence[JobView], overrides: Sequence[str]
-) -> tuple[Line, ...]:
-    """What typed overrides change, a line each: the old value and the new."""
-    return tuple(_override_line(jobs, entry) for entry in overrides)
-
-
-def _override_line(jobs: Sequence[JobView], entry: str) -> Line:
-    key, sign, value = entry.partition("=")
-    if not sign or not key:
-        return (Span(f"  {outside(entry)}: not of the form key=value", "failed"),)
-    old = {_present(job.record.spec, key) for job in jobs} - {""}
-    before = " | ".join(sorted(old)) or "as configured"
-    return line(
-        Span(f"  {outside(key)}: ", "muted"),
-        Span(before, "failed"),
-        Span(" -> ", "muted"),
-        Span(outside(value), "done"),
-    )
-
-
-def _present(spec: JobSpec, key: str) -> str:
-    """The value that a job has now; empty where only its config tells."""
-    plain = override_key(key)
-    for name, value in spec.parameters.items():
-        if plain_key(name) == plain:
-            return spell(value)
-    given = [text for text in spec.overrides if override_key(text) == plain]
-    return outside(given[-1].partition("=")[2]) if given else ""
-
-
-def same_place(jobs: Sequence[JobView]) -> Line:
-    """Where jobs write that run with other values."""
-    if len(jobs) == 1:
-        place = outside(jobs[0].record.spec.output_dir, 4096)
-        return (Span(f"  It writes into the same directory: {place}", "warning"),)
-    return (Span("  Each writes into the same directory as before.", "warning"),)
-
-
-# ------------------------------------------------------------------- skip, waive
-def skip_question(scope: Scope, session: SessionView) -> Question | None:
-    """What X asks; None when nothing in the scope waits."""
-    jobs = [job for job in scope.jobs if job.record.state in NOT_STARTED]
-    if not jobs:
-        return None
-    behind = waits_behind(jobs, session)
-    lines = (
-        *skipped_behind(jobs, behind, session),
-        *_chosen_by(scope),
-        *_names(jobs, session),
-        *names_behind(behind),
-    )
-    return Question(
-        title=f"Skip {plural(len(jobs), 'job')}?",
-        lines=lines,
-        stay="Let it wait" if len(jobs) == 1 else "Let them wait",
-        confirm="do it",
-        choices=tuple(_skip_choices(jobs, session)),
-        typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
-    )
-
-
-def _skip_choices(jobs: Sequence[JobView], session: SessionView) -> Iterable[Choice]:
-    what = "it" if len(jobs) == 1 else f"all {len(jobs)}"
-    yield Choice("skip", f"skip {what}", asks="reason", optional=True)
-    if len(jobs) > 1:
-        return
-    job = jobs[0]
-    for index, spec in enumerate(job.record.spec.start_conditions):
-        status = job.status(index)
-        if status is not None and status.waived:
-            continue
-        subject = condition_subject(spec, session)
-        state = f" ({told(status.why, job, session)})" if status else ""
-        label = f"let it start without: {subject}{state}"
-        yield Choice(f"waive:{index}", label, asks="reason")
-
-
 # --------------------------------------------------------------------- approval
-def approval_question(
+def ask_approval(
     job: JobView,
     ask: Ask,
     files: Sequence[tuple[str, str]],
@@ -437,13 +140,13 @@ def _holds(job: JobView, path: str) -> bool:
     return bool(directory) and path.startswith(f"{directory}/")
 
 
-def asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+def select_asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
     """Those that wait for an answer."""
     return tuple(job for job in jobs if job.look is Look.ASKS)
 
 
 # ------------------------------------------------------------------------ leave
-def leave_question(session: SessionView, come_back: str) -> Question | None:
+def ask_leave(session: SessionView, come_back: str) -> Question | None:
     """What q asks; None when nothing could be disturbed by leaving."""
     engine = session.snapshot.engine
     if engine.role != "live" or not session.snapshot.open:
@@ -473,7 +176,7 @@ def leave_question(session: SessionView, come_back: str) -> Question | None:
 
 
 # ----------------------------------------------------------------------- save
-def save_question(path: str, target: str, size: int) -> Question | None:
+def ask_save(path: str, target: str, size: int) -> Question | None:
     """What saving a copy of a log asks; None when it is small."""
     if size <= SAVES_UNASKED:
         return None
@@ -487,3 +190,256 @@ def save_question(path: str, target: str, size: int) -> Question | None:
         stay="Do not write it",
         confirm=f"write {spell_size(size)}",
     )
+
+
+_LOCAL = frozenset({"local", "Local", "LocalCommand"})
+
+
+_OTHER_PLAN = (
+    "! The config is being planned again. y submits the plan shown here; what is being "
+    "planned is then not opened."
+)
+
+
+_NAMED = 3
+"""Jobs that are too large, by name, before the rest is counted."""
+
+
+def ask_submit(
+    scope: Scope,
+    session: SessionView,
+    usual: Rates = NO_RATES,
+    telling: Sequence[Parameter] | None = None,
+) -> Question | None:
+    """What S asks; None when every job was asked to run already.
+
+    Args:
+        scope: what is marked, else under the cursor.
+        session: as shown.
+        usual: what is known of how fast stages go.
+        telling: the parameters that tell families apart, where they are at hand.
+    """
+    waiting = [job for job in session.jobs if _submittable(job)]
+    plan = session.snapshot.plan
+    if not waiting or plan is None:
+        return None
+    where = f"{_where(session)}{_partitions(waiting, session)}"
+    limits = _limits(waiting, session)
+    lines: list[Line] = [(Span(f"{where}{_room(plan, session)}{limits}."),)]
+    if session.snapshot.engine.doing:
+        lines.append((Span(_OTHER_PLAN, "warning"),))
+    lines += _done_words(waiting)
+    lines += _too_large_words(waiting, session)
+    lines += describe_cuts(waiting, session, usual)
+    lines += [
+        (Span(f"! {format_warning(finding)}", "warning"),) for finding in plan.warnings
+    ]
+    return Question(
+        title=f"Submit {outside(plan.name)}?",
+        lines=tuple(lines),
+        stay="Not now",
+        confirm="submit",
+        choices=tuple(_choices(scope, session, waiting, telling)),
+    )
+
+
+# ------------------------------------------------------------------------ where
+def _where(session: SessionView) -> str:
+    """`On this machine`, or the executor by its name."""
+    name = outside(session.snapshot.engine.executor).removesuffix("Client")
+    if name in _LOCAL:
+        return "On this machine"
+    return f"On {name.lower() or 'the executor'}"
+
+
+def _is_cluster(session: SessionView) -> bool:
+    name = outside(session.snapshot.engine.executor).removesuffix("Client")
+    return name.lower() == "slurm"
+
+
+def _partitions(jobs: Sequence[JobView], session: SessionView) -> str:
+    """`, partition gpu`, of a cluster."""
+    if not _is_cluster(session):
+        return ""
+    asked = {
+        outside(str(job.record.spec.resources.options.get("partition") or ""))
+        for job in jobs
+    }
+    names = [name or "the default one" for name in sorted(asked)]
+    if len(names) == 1:
+        return f", partition {names[0]}" if "" not in asked else ", default partition"
+    return f", partitions {', '.join(names[:-1])} and {names[-1]}"
+
+
+def _limits(jobs: Sequence[JobView], session: SessionView) -> str:
+    """`, time limit 1 h`: what a cluster will hold the jobs to."""
+    if not _is_cluster(session):
+        return ""
+    asked = {job.record.spec.resources.time_limit_seconds for job in jobs}
+    known = sorted(limit for limit in asked if limit)
+    if not known:
+        return ", no time limit of their own"
+    if len(asked) == 1:
+        return f", time limit {duration(known[0])}"
+    upper = duration(known[-1]) if len(known) == len(asked) else "none"
+    return f", time limits {duration(known[0])} to {upper}"
+
+
+def _room(plan: Plan, session: SessionView) -> str:
+    """`, 4 at a time, 2 GPUs`, as far as it is known."""
+    engine = session.snapshot.engine
+    limits = [limit for limit in (plan.executor.max_parallel, engine.slots) if limit]
+    at_once = f", {min(limits)} at a time" if limits else ""
+    asked = any(job.record.spec.resources.gpus for job in session.jobs)
+    if engine.gpus is None or not asked:
+        return at_once
+    return f"{at_once}, {plural(engine.gpus, 'GPU') if engine.gpus else 'no GPU'}"
+
+
+# ------------------------------------------------------------------- done already
+def _done_words(jobs: Sequence[JobView]) -> Iterable[Line]:
+    """How many need not run, since an earlier session has done their work."""
+    done = sum(1 for job in jobs if job.record.done)
+    if done:
+        text = f"{done} of {plural(len(jobs), 'job')} {_is(done)} done already"
+        more = " and not run again; --force runs all, R one of them anew."
+        yield (Span(text, "done"), Span(more))
+
+
+def _is(number: int) -> str:
+    return "is" if number == 1 else "are"
+
+
+# -------------------------------------------------------------------- too large
+def _too_large(jobs: Sequence[JobView], session: SessionView) -> Sequence[JobView]:
+    """Those that the machine has too few GPUs for, where it is known how many."""
+    gpus = session.snapshot.engine.gpus
+    if gpus is None:
+        return ()
+    wanting = [job for job in jobs if job.record.spec.resources.gpus > gpus]
+    return [job for job in wanting if not job.record.done]
+
+
+def _too_large_words(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
+    """Which jobs the machine has too few GPUs for, and what to do about it."""
+    large = _too_large(jobs, session)
+    if not large:
+        return
+    most = max(job.record.spec.resources.gpus for job in large)
+    want = "wants" if len(large) == 1 else "want"
+    up_to = "" if len(large) == 1 else "up to "
+    text = f"! {plural(len(large), 'job')} {want} {up_to}{plural(most, 'GPU')}: "
+    names = ", ".join(outside(job.name) for job in large[:_NAMED])
+    more = f" and {len(large) - _NAMED} more" if len(large) > _NAMED else ""
+    yield (Span(text, "failed"), Span(f"{names}{more}."))
+    has = session.snapshot.engine.gpus or "none"
+    yield (
+        Span(f"  This machine has {has}, and refuses them. Lower slurm.sbatch.gpus, "),
+        Span("or open the plan where there are more."),
+    )
+
+
+def _fitting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
+    """Jobs that this machine can run, all that they wait for among them."""
+    missing = {job.name for job in _too_large(jobs, session)}
+    if not missing:
+        return tuple(jobs)
+    asked = {job.name for job in jobs}
+    for job in jobs:  # in plan order: what is waited for comes first
+        waits_for = asked.intersection(session.upstream.get(job.name, ()))
+        if missing & waits_for:
+            missing.add(job.name)
+    return tuple(job for job in jobs if job.name not in missing)
+
+
+# ---------------------------------------------------------------------- choices
+def _submittable(job: JobView) -> bool:
+    return job.record.state in (JobState.PLANNED, JobState.HELD)
+
+
+def _choices(
+    scope: Scope,
+    session: SessionView,
+    waiting: Sequence[JobView],
+    telling: Sequence[Parameter] | None,
+) -> Iterable[Choice]:
+    fitting = _fitting(waiting, session)
+    if 0 < len(fitting) < len(waiting):
+        label = f"the {plural(len(fitting), 'job')} that can run here, hold the rest"
+        yield _choice("fitting", label, fitting, session)
+    number = plural(len(waiting), "job")
+    left = len(waiting) < len(session.jobs)
+    label = f"the {number} that {_is(len(waiting))} left" if left else f"all {number}"
+    yield _choice("all", label, waiting, session)
+    marked = [job for job in scope.jobs if _submittable(job)]
+    if scope.by_marks and marked:
+        jobs = _with_upstream(marked, session)
+        extra = len(jobs) - len(marked)
+        words = f"the {plural(len(marked), 'marked job')}"
+        needs = f" and {extra} needed upstream" if extra else ""
+        yield _choice("marked", words + needs, jobs, session)
+    yield from _family(scope, session, waiting, telling)
+
+
+def _family(
+    scope: Scope,
+    session: SessionView,
+    waiting: Sequence[JobView],
+    telling: Sequence[Parameter] | None,
+) -> Iterable[Choice]:
+    """The family under the cursor first, where there are others."""
+    first = scope.jobs[0] if scope.jobs else waiting[0]
+    family = first.record.spec.family or waiting[0].record.spec.family
+    members = [job for job in waiting if job.record.spec.family == family]
+    if family and 0 < len(members) < len(waiting):
+        jobs = _with_upstream(members, session)
+        known = find_varying(session.snapshot.plan) if telling is None else telling
+        name = describe_job(members[0].record.spec, known)
+        which = name or outside(family)
+        label = f"one family first ({which}, {plural(len(jobs), 'job')}), hold the rest"
+        yield _choice("family", label, jobs, session)
+
+
+def _with_upstream(
+    jobs: Sequence[JobView], session: SessionView
+) -> tuple[JobView, ...]:
+    needed = [job for job in find_needed(jobs, session) if _submittable(job)]
+    return tuple(sorted((*jobs, *needed), key=lambda job: job.index))
+
+
+def _choice(
+    name: str, label: str, jobs: Sequence[JobView], session: SessionView
+) -> Choice:
+    large = len(_too_large(jobs, session))
+    refused = f", {large} of them refused here" if large else ""
+    left = [job for job in jobs if not job.record.done]
+    return Choice(
+        name, f"{label}{refused}: {_cost(left)}", tuple(job.name for job in jobs)
+    )
+
+
+def _cost(jobs: Sequence[JobView]) -> str:
+    """`at most 12 GPU h an attempt`; of those that are left to run."""
+    if not jobs:
+        return "nothing is left to run"
+    words = gpu_words(estimate(job.record.spec for job in jobs))
+    return f"{words} an attempt" if words.endswith(" h") else words
+
+
+def describe_cuts(
+    jobs: Sequence[JobView], session: SessionView, known: Rates
+) -> Iterable[Line]:
+    """Of jobs that are about to be submitted: a line a stage whose limit is short."""
+    stages: dict[str, list[Cut]] = {}
+    for job in jobs if known else ():
+        cut = find_cut(job, session.now, known)
+        if cut is not None:
+            stages.setdefault(job.stage, []).append(cut)
+    for stage, cuts in stages.items():
+        first = min(cuts, key=lambda one: one.step / one.total)
+        verb = "reaches" if len(cuts) == 1 else "reach"
+        yield (
+            Span(f"! {plural(len(cuts), 'job')} of {outside(stage) or 'the plan'} "),
+            Span(f"{verb} only step ~{count(first.step)} of {count(first.total)} "),
+            Span(f"before the time limit, at {format_pace(first.rate)}."),
+        )

@@ -7,22 +7,29 @@ Everything comes from the attempts that a snapshot has. Pure: the window is an a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autoexp_tui.cockpit.render.numbers import BARS
-from autoexp_tui.cockpit.render.spans import Line, Role, Span
-from autoexp_tui.cockpit.render.status_style import FACES, Look
+from autoexp_tui.cockpit.spans import BARS, Line, Role, Span
+from autoexp_tui.cockpit.state.status import FACES, Look
+from autoexp_tui.model.moment import wall_time
 from autoexp_tui.model.states import JobState, Outcome
+from autoexp_tui.model.wording import duration
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.model.state import Attempt, JobRecord
 
+
 LEAST_SECONDS: Final = 10.0
 """The shortest window."""
+
+
 MOST_SECONDS: Final = 400 * 86400.0
+
+
 _FINEST: Final = 60 / 64
 """Seconds, doubled until 24 of them hold all: minutes among the coarser ones."""
 
@@ -35,16 +42,36 @@ class Cell(NamedTuple):
 
 
 _EMPTY: Final = Cell(" ", "text")
+
+
 _NOW: Final = Cell("│", "accent")
+
+
 _WAITS: Final = Cell("·", "waiting")
+
+
 _AGAIN: Final = Cell("╌", "queued")
+
+
 _QUEUED: Final = Cell("░", "queued")
+
+
 _RUNS: Final = Cell("█", "running")
+
+
 _RAN: Final = Cell("█", "done")
+
+
 _RAN_BADLY: Final = Cell("▒", "failed")
+
+
 _RAN_CUT: Final = Cell("▒", "skipped")
+
+
 _WEIGHT: Final = (_WAITS, _AGAIN, _QUEUED, _RAN, _RAN_CUT, _RAN_BADLY, _RUNS)
 """From the least telling to the most: what of several things a cell shows."""
+
+
 _RANK: Final = {cell: place for place, cell in enumerate(_WEIGHT)}
 
 
@@ -77,7 +104,7 @@ class Window:
         return replace(self, begin=self.begin + share * self.seconds)
 
 
-def whole(begin: float, end: float, cells: int) -> Window:
+def build_window(begin: float, end: float, cells: int) -> Window:
     """A window over everything, its length rounded up so that it seldom moves."""
     seconds = max(end - begin, LEAST_SECONDS)
     step = _FINEST
@@ -95,7 +122,7 @@ class Segment(NamedTuple):
     cell: Cell
 
 
-def segments(record: JobRecord, joined: float, now: float) -> Iterator[Segment]:
+def list_segments(record: JobRecord, joined: float, now: float) -> Iterator[Segment]:
     """All that a job did; `joined` is when the session began."""
     free = joined
     for attempt in record.attempts:
@@ -124,7 +151,7 @@ def _of_run(attempt: Attempt) -> Cell:
     return _RAN_BADLY
 
 
-def marks(record: JobRecord) -> Iterator[tuple[float, Cell]]:
+def list_marks(record: JobRecord) -> Iterator[tuple[float, Cell]]:
     """When each attempt ended and how; of a job without one, when it was put aside."""
     for attempt in record.attempts:
         if attempt.outcome is not None and attempt.ended_at is not None:
@@ -143,23 +170,27 @@ _ENDS: Final = {
     Outcome.CANCELLED: _face(Look.CANCELLED),
     Outcome.LOST: _face(Look.LOST),
 }
+
+
 _PUT_ASIDE: Final = {
     JobState.SKIPPED: Look.SKIPPED,
     JobState.FAILED: Look.FAILED,
     JobState.LOST: Look.LOST,
     JobState.COMPLETED: Look.DONE,
 }
+
+
 _BAD: Final = frozenset({_ENDS[Outcome.FAILED], _ENDS[Outcome.LOST]})
 
 
-def job_strip(
+def build_job_strip(
     record: JobRecord, joined: float, now: float, window: Window
 ) -> list[Cell]:
     """The cells of one job."""
     cells = [_EMPTY] * window.cells
-    for segment in segments(record, joined, now):
+    for segment in list_segments(record, joined, now):
         _lay(cells, segment, window)
-    _lay_marks(cells, marks(record), window)
+    _lay_marks(cells, list_marks(record), window)
     return _with_now(cells, now, window)
 
 
@@ -194,7 +225,7 @@ def _with_now(cells: list[Cell], now: float, window: Window) -> list[Cell]:
 
 
 # -------------------------------------------------------------------------- a stage
-def stage_strip(
+def build_stage_strip(
     jobs: Sequence[JobView], joined: float, now: float, window: Window
 ) -> list[Cell]:
     """The cells of a stage: how many ran at a time, against the most that did.
@@ -232,7 +263,7 @@ def _tallies(
     changes = {cell: [0] * (window.cells + 1) for cell in (_RUNS, _QUEUED, _WAITS)}
     bad: set[int] = set()
     for job in jobs:
-        for begin, end, cell in segments(job.record, joined, now):
+        for begin, end, cell in list_segments(job.record, joined, now):
             first = max(0, window.cell(begin))
             stop = min(last, window.cell(end))
             if end <= begin or first > stop:
@@ -242,13 +273,15 @@ def _tallies(
                 own[first] += 1
                 own[stop + 1] -= 1
         if job.record.state in _FAILED:
-            ends = [window.cell(t) for t, _ in marks(job.record)]
+            ends = [window.cell(t) for t, _ in list_marks(job.record)]
             bad.update(place for place in ends[-1:] if 0 <= place <= last)
     sums = [_summed(changes[cell]) for cell in (_RUNS, _QUEUED, _WAITS)]
     return sums[0], sums[1], sums[2], bad
 
 
 _FAILED: Final = frozenset({JobState.FAILED, JobState.LOST})
+
+
 _STAGES: Final = {_RAN: _RUNS, _RAN_BADLY: _RUNS, _RAN_CUT: _RUNS, _AGAIN: _WAITS}
 
 
@@ -260,7 +293,7 @@ def _summed(changes: Sequence[int]) -> list[int]:
     return found
 
 
-def strip_line(cells: Sequence[Cell]) -> Line:
+def render_strip(cells: Sequence[Cell]) -> Line:
     """Cells as a line, neighbours of one role together."""
     spans: list[Span] = []
     for glyph, role in cells:
@@ -269,3 +302,69 @@ def strip_line(cells: Sequence[Cell]) -> Line:
         else:
             spans.append(Span(glyph, role))
     return tuple(spans)
+
+
+_STEPS: Final = (
+    1, 2, 5, 10, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200,
+    86_400, 2 * 86_400, 7 * 86_400, 28 * 86_400,
+    91 * 86_400, 182 * 86_400, 364 * 86_400,
+)  # fmt: skip
+
+
+_LABEL: Final = 9
+"""Cells from one label to the next, at least."""
+
+
+_DAY: Final = 86_400
+
+
+def list_ticks(window: Window, now: float = 0.0) -> list[float]:
+    """Round times of day of the machine's zone, as many as have room for names."""
+    ahead = wall_time(0.0, now)
+    per_cell = window.seconds / max(1, window.cells)
+    step = next((one for one in _STEPS if one >= per_cell * _LABEL), _STEPS[-1])
+    first = time.localtime(window.begin + ahead)
+    midnight = time.mktime((first.tm_year, first.tm_mon, first.tm_mday, *(0,) * 5, -1))
+    count = int((window.begin + ahead - midnight) // step) + 1
+    found = []
+    while (t := midnight + count * step - ahead) < window.end:
+        found.append(t)
+        count += 1
+    return found
+
+
+def format_tick(t: float, step_of_days: bool) -> str:  # noqa: FBT001
+    """`14:00`; at midnights, and where days are the step, `Mon 09`."""
+    local = time.localtime(t)
+    midnight = (local.tm_hour, local.tm_min, local.tm_sec) == (0, 0, 0)
+    if step_of_days or midnight:
+        return time.strftime("%a %d", local)
+    return time.strftime("%H:%M:%S" if local.tm_sec else "%H:%M", local)
+
+
+def render_axis(
+    window: Window,
+    now: float,
+    gaps: Sequence[tuple[float, float]],
+    indent: int,
+) -> tuple[Line, Line]:
+    """The labels, and below them the ticks with gaps (`░`) and the present (`▾`)."""
+    found = list_ticks(window, now)
+    by_days = len(found) > 1 and found[1] - found[0] >= _DAY
+    names = ""
+    cells = [Cell("─", "rule")] * window.cells
+    for t in found:
+        place = window.cell(t)
+        name = format_tick(wall_time(t, now), by_days)
+        if place + len(name) <= window.cells:
+            names = names.ljust(place) + name
+        cells[place] = Cell("┬", "rule")
+    for begin, end in gaps:
+        first, last = max(0, window.cell(begin)), window.cell(end)
+        for place in range(first, min(last, window.cells - 1) + 1):
+            cells[place] = Cell("░", "warning")
+    if 0 <= window.cell(now) < window.cells:
+        cells[window.cell(now)] = Cell("▾", "accent")
+    span = f" {duration(window.seconds)}"
+    head = Span(f"{span:<{indent}}", "muted")
+    return (head, Span(names, "muted")), (Span(" " * indent), *render_strip(cells))

@@ -7,23 +7,14 @@ those who enlarge the pane.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.columns import run_seconds
-from autoexp_tui.cockpit.render.facts import fact_lines
-from autoexp_tui.cockpit.render.gpus import idle_text
-from autoexp_tui.cockpit.render.numbers import moment, pace, progress
-from autoexp_tui.cockpit.render.reasons import (
-    cause_words,
-    outlook,
-    queued_text,
-    reason,
-    reason_of_all,
-    told,
-)
-from autoexp_tui.cockpit.render.spans import (
+from rich.cells import cell_len
+
+from autoexp_tui.cockpit.render.plan_findings import format_warning
+from autoexp_tui.cockpit.spans import (
     Line,
     Span,
     join,
@@ -32,32 +23,61 @@ from autoexp_tui.cockpit.render.spans import (
     plain,
     wrap,
 )
-from autoexp_tui.cockpit.render.status_style import ENDED_BADLY, FACES, Look, badge
-from autoexp_tui.cockpit.state.causes import PlanWords, cause_key
-from autoexp_tui.cockpit.state.kill_cost import (
-    checkpoint_step,
-    holds_nan,
-    loss_of,
-    waits_behind,
-)
-from autoexp_tui.cockpit.state.subjects import condition_subject
-from autoexp_tui.cockpit.state.time_limit_forecast import (
+from autoexp_tui.cockpit.state.causes import PlanWords, build_cause_key
+from autoexp_tui.cockpit.state.forecast import (
     NO_RATES,
     Rates,
-    cut_line,
-    cut_of,
-    cut_words,
+    estimate_end,
+    find_cut,
+    format_cut,
 )
+from autoexp_tui.cockpit.state.kill_cost import (
+    estimate_loss,
+    find_checkpoint,
+    find_waiting,
+    has_nan,
+)
+from autoexp_tui.cockpit.state.parameters import (
+    find_planned,
+    find_value,
+    format_value,
+    is_value,
+)
+from autoexp_tui.cockpit.state.reasons import (
+    describe_cause,
+    describe_condition,
+    describe_queue,
+    explain_why,
+    find_common_reason,
+    find_reason,
+    list_sources,
+)
+from autoexp_tui.cockpit.state.session import measure_run
+from autoexp_tui.cockpit.state.status import ENDED_BADLY, FACES, Look, badge
+from autoexp_tui.model.masking import mask_of, mask_text, mask_words
 from autoexp_tui.model.resubmission import may_come_back
 from autoexp_tui.model.verdicts import Result
-from autoexp_tui.model.wording import clock_time, count, duration, plural
+from autoexp_tui.model.wording import CAUSES, clock_time, count, duration, plural, size
+from autoexp_tui.text.spelling import (
+    format_estimate,
+    format_metric,
+    format_pace,
+    format_progress,
+)
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.state.causes import PlanWords
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.conditions.kinds import Condition
-    from autoexp_tui.model.state import ConditionStatus
+    from autoexp_tui.model.masking import MaskRules
+    from autoexp_tui.model.snapshot import GpuLoad, GpuView
+    from autoexp_tui.model.specs import JobSpec
+    from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
+
 
 _INDENT = "   "
+
+
 _MARKS = {
     Result.PASS: Span("✓", "done"),
     Result.WAIT: Span("◌", "waiting"),
@@ -88,12 +108,12 @@ def _hang(content: Line) -> str:
     return " " if text[:1].isalpha() and plain(content)[:2].strip() else "     "
 
 
-def why_nothing() -> WhyText:
+def explain_nothing() -> WhyText:
     """The pane when there is no row under the cursor."""
     return WhyText("", ((Span(" No job is shown.", "muted"),),))
 
 
-def why_job(
+def explain_job(
     job: JobView,
     session: SessionView,
     words: PlanWords,
@@ -109,14 +129,14 @@ def why_job(
         _verdict(job, session),
         *_alike(job, session, words),
         *_checkpoint(job, session),
-        *cut_line(job, session.now, usual),
+        *describe_cut(job, session.now, usual),
         *_gpus(job, session),
         *_asked(job),
         *_conditions(job, session),
         *_warnings(job, session),
         *_behind([job], session),
         (),
-        *fact_lines(job, session, words),
+        *render_facts(job, session, words),
     )
     return WhyText(_job_title(job), lines, _next([job], acts=acts))
 
@@ -130,7 +150,7 @@ def _job_title(job: JobView) -> str:
     return "   ".join(part for part in parts if part)
 
 
-def why_many(
+def explain_jobs(
     title: str,
     jobs: Sequence[JobView],
     session: SessionView,
@@ -141,9 +161,9 @@ def why_many(
 ) -> WhyText:
     """What several jobs of one row, stage or cause have in common."""
     if len(jobs) == 1:
-        return why_job(jobs[0], session, words, acts=acts, usual=usual)
+        return explain_job(jobs[0], session, words, acts=acts, usual=usual)
     if not jobs:
-        return why_nothing()
+        return explain_nothing()
     return WhyText(
         f"{title}   {_several(jobs, words.common(jobs))}",
         (
@@ -156,18 +176,18 @@ def why_many(
     )
 
 
-def why_crowd(title: str, jobs: Sequence[JobView]) -> WhyText:
+def explain_crowd(title: str, jobs: Sequence[JobView]) -> WhyText:
     """What is seen of many jobs at once, until `why_many` has looked at each."""
     return WhyText(f"{title}   {_several(jobs, '')}", (_mixed(jobs),))
 
 
 def _alike_all(jobs: Sequence[JobView]) -> bool:
-    first = cause_key(jobs[0])
-    return all(cause_key(job) == first for job in jobs)
+    first = build_cause_key(jobs[0])
+    return all(build_cause_key(job) == first for job in jobs)
 
 
 def _verdict_of_all(jobs: Sequence[JobView], session: SessionView) -> Line:
-    text = reason_of_all(jobs, session)
+    text = find_common_reason(jobs, session)
     return line(Span(" "), badge(jobs[0].look), Span(": ", "strong"), Span(text))
 
 
@@ -193,7 +213,7 @@ def _one_per_job(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line
         yield line(
             Span(f"{_INDENT}{FACES[job.look].glyph} ", FACES[job.look].role),
             Span(f"{outside(job.name)}  "),
-            Span(reason(job, session), "muted"),
+            Span(find_reason(job, session), "muted"),
         )
     if len(jobs) > 200:
         yield (Span(f"{_INDENT}and {len(jobs) - 200} more", "muted"),)
@@ -203,7 +223,7 @@ def _one_per_job(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line
 def _verdict(job: JobView, session: SessionView) -> Line:
     since = _looks_so_since(job)
     when = f" {clock_time(since, session.now)}" if since else ""
-    ran = run_seconds(job, session.now)
+    ran = measure_run(job, session.now)
     after = f" after {duration(ran)}" if ran is not None and job.record.ended else ""
     text = _verdict_text(job, session)
     return line(
@@ -228,33 +248,37 @@ _BEGUN: Final = frozenset({Look.RUNNING, Look.STALLED, Look.SUSPENDED, Look.ENDI
 
 def _verdict_text(job: JobView, session: SessionView) -> str:
     if job.look is Look.QUEUED:
-        return queued_text(job, session)
+        return describe_queue(job, session)
     if job.record.why is not None:
-        return told(job.record.why, job, session, job.record.cause)
+        return explain_why(job.record.why, job, session, job.record.cause)
     if job.look in _BEGUN:
         return _running_text(job, session)
     if job.look is Look.DONE:
         return "completed"
     if job.record.cause is not None:
-        return cause_words(job)
-    return reason(job, session)
+        return describe_cause(job)
+    return find_reason(job, session)
 
 
 def _running_text(job: JobView, session: SessionView) -> str:
-    ahead = outlook(job, session.now)
+    ahead = estimate_end(job, session.now)
     at = (
-        f"at {progress(job.step, job.total)}" if job.step is not None else "no step yet"
+        f"at {format_progress(job.step, job.total)}"
+        if job.step is not None
+        else "no step yet"
     )
     rate = job.live.rate if job.live else None
-    speed = f", {pace(rate)}" if rate else ""
-    end = f", ends {moment(ahead.ends_at, session.now)}" if ahead.ends_at else ""
+    speed = f", {format_pace(rate)}" if rate else ""
+    end = (
+        f", ends {format_estimate(ahead.ends_at, session.now)}" if ahead.ends_at else ""
+    )
     if ahead.too_late and ahead.limit_at is not None:
         limit = clock_time(ahead.limit_at, session.now)
         end += f"; its time limit comes first, at {limit}"
-        cut = cut_of(job, session.now, NO_RATES)
-        end += f": it {cut_words(cut)}" if cut is not None else ""
+        cut = find_cut(job, session.now, NO_RATES)
+        end += f": it {format_cut(cut)}" if cut is not None else ""
     if job.look is not Look.RUNNING:
-        return f"{reason(job, session)}, {at}"
+        return f"{find_reason(job, session)}, {at}"
     if job.live and job.live.queue and job.live.queue.reason:
         return f"{at}{speed}{end}; {outside(job.live.queue.reason)}"
     return f"{at}{speed}{end}"
@@ -282,11 +306,11 @@ def _alike(job: JobView, session: SessionView, words: PlanWords) -> Iterable[Lin
         yield (Span(f"{_INDENT}{outside(evidence)}", "failed"),)
     if job.look not in ENDED_BADLY:
         return
-    key = cause_key(job)
+    key = build_cause_key(job)
     alike = [
         other
         for other in session.jobs
-        if other.look is job.look and cause_key(other) == key
+        if other.look is job.look and build_cause_key(other) == key
     ]
     if len(alike) < 2:
         return
@@ -300,10 +324,10 @@ def _alike(job: JobView, session: SessionView, words: PlanWords) -> Iterable[Lin
 def _checkpoint(job: JobView, session: SessionView) -> Iterable[Line]:
     if job.step is None or job.look in (Look.DONE, Look.SKIPPED):
         return
-    loss = loss_of(job, session.now)
+    loss = estimate_loss(job, session.now)
     verb = "lost" if job.record.ended else "at stake"
     hours = f", {loss.gpu_hours:.1f} GPU h" if loss.gpu_hours >= 0.05 else ""
-    saved = checkpoint_step(job)
+    saved = find_checkpoint(job)
     known = (
         f"Last checkpoint at step {saved}"
         if saved is not None
@@ -318,7 +342,7 @@ def _gpus(job: JobView, session: SessionView) -> Iterable[Line]:
     gpu = job.live.gpu if job.live else None
     if gpu is None or job.look not in (Look.RUNNING, Look.STALLED):
         return
-    idle = idle_text(gpu, session.now)
+    idle = format_idle(gpu, session.now)
     if idle:
         yield (Span(f"{_INDENT}{idle[0].upper()}{idle[1:]}.", "warning"),)
 
@@ -342,7 +366,7 @@ def _conditions(job: JobView, session: SessionView) -> Iterable[Line]:
         status = _status(job.record.cancel, index)
         yield line(
             Span(f"{_INDENT}ends it when: ", "muted"),
-            Span(condition_subject(condition, session)),
+            Span(describe_condition(condition, session)),
             Span(f"  {_end_status_text(job, status, session)}", "muted"),
         )
 
@@ -377,7 +401,7 @@ def condition_line(
     return line(
         Span(_INDENT),
         Span("✓", "done") if waived else mark,
-        Span(f" {condition_subject(spec, session)}{optional}: "),
+        Span(f" {describe_condition(spec, session)}{optional}: "),
         Span(_status_text(job, status, session), "text" if not waived else "muted"),
         Span(_since(status, session.now), "muted"),
     )
@@ -398,21 +422,21 @@ def _status_text(
         return "nobody has looked yet"
     if status.waived:
         return f"waived: {outside(status.waived)}"
-    return told(status.why, job, session)
+    return explain_why(status.why, job, session)
 
 
 def _warnings(job: JobView, session: SessionView) -> Iterable[Line]:
     for entry in job.warned:
         yield line(
             Span(f"{_INDENT}! ", "warning"),
-            Span(told(entry.why, job, session), "warning"),
+            Span(explain_why(entry.why, job, session), "warning"),
             Span(f"  {outside(entry.evidence)}" if entry.evidence else "", "muted"),
         )
 
 
 # ------------------------------------------------------------------ what comes next
 def _behind(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
-    waiting = waits_behind(jobs, session)
+    waiting = find_waiting(jobs, session)
     if not waiting or jobs[0].look is Look.DONE:
         return
     doomed = [job for job in waiting if job.look is Look.DOOMED]
@@ -442,9 +466,9 @@ def _next(jobs: Sequence[JobView], *, acts: bool) -> Line:
 def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
     looks = {job.look for job in jobs}
     if any(may_come_back(job.record) for job in jobs):
-        saved = max((checkpoint_step(job) or 0 for job in jobs), default=0)
+        saved = max((find_checkpoint(job) or 0 for job in jobs), default=0)
         start = f" (from {count(saved)}, options)" if saved else " (options)"
-        if any(holds_nan(job) for job in jobs):
+        if any(has_nan(job) for job in jobs):
             start = " (from the beginning, options)"
         yield "R", f"resubmit{start}"
     if Look.ASKS in looks:
@@ -459,3 +483,215 @@ def _steps(jobs: Sequence[JobView]) -> Iterable[tuple[str, str]]:
         yield "0", "its log"
     if looks & ENDED_BADLY and len(jobs) == 1:
         yield "m", "mark all alike"
+
+
+def explain_plan(session: SessionView, come_back: str) -> WhyText:
+    """The first-run sentence: nothing was submitted yet."""
+    plan = session.snapshot.plan
+    told = plan.ui.get("first_run") if plan else None
+    number = len(session.jobs)
+    many = len(session.links.stages)
+    about = (
+        f"This plan has {plural(number, 'job')} in {plural(many, 'stage')}."
+        if not isinstance(told, str) or not told.strip()
+        else outside(told)
+    )
+    lines: list[Line] = [
+        line(
+            Span(" Nothing is running. "),
+            Span(f"{about} "),
+            Span("S", "key"),
+            Span(" starts it, "),
+            Span("?", "key"),
+            Span(" lists the keys, "),
+            Span("q", "key"),
+            Span(" leaves."),
+        )
+    ]
+    if come_back:
+        lines.append((Span(f" {come_back}", "muted"),))
+    lines += [
+        (Span(f" ! {format_warning(finding)}", "warning"),)
+        for finding in (plan.warnings if plan else ())
+    ]
+    return WhyText("nothing submitted yet", tuple(lines))
+
+
+def has_nothing_started(session: SessionView) -> bool:
+    """Whether every job is still as it was planned."""
+    return session.count(Look.PLANNED) == len(session.jobs)
+
+
+_INDENT_facts: Final = "   "
+
+
+_NAME_LEAST: Final = 10
+
+
+_NAME_MOST: Final = 24
+"""Cells of the names; a longer one stands out of line."""
+
+
+def render_facts(
+    job: JobView, session: SessionView, words: PlanWords
+) -> Iterable[Line]:
+    """What is known of the job, a line each, their texts in one column."""
+    facts = list(_pairs(job, session, words))
+    cells = max(_NAME_LEAST, *(min(cell_len(name), _NAME_MOST) for name, _ in facts))
+    for label, text in facts:
+        padded = label + " " * (cells - cell_len(label))
+        yield (Span(f"{_INDENT_facts}{padded} ", "muted"), Span(text))
+
+
+def _pairs(
+    job: JobView, session: SessionView, words: PlanWords
+) -> Iterator[tuple[str, str]]:
+    spec, mask = job.record.spec, mask_of(session.snapshot.plan)
+    yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"
+    values = [
+        f"{outside(key)}={find_value(spec, key)}" for key in _told_keys(spec, words)
+    ]
+    yield "values", mask_text("  ".join(values), mask) or "-"
+    if spec.planned is not None:
+        yield (
+            "planned",
+            "  ".join(
+                mask_text(f"{outside(key)}={find_planned(spec, key)}", mask)
+                for key in spec.own_values
+            ),
+        )
+    yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
+    yield "output", outside(spec.output_dir)
+    yield "log", outside(spec.log_path_current)
+    for key, text in job.record.metadata.items():
+        yield outside(key), outside(text)
+    for name, value in _newest(job).items():
+        yield outside(name), format_metric(value)
+    if job.live and job.live.gpu and not job.record.ended:
+        yield "GPUs", format_gpus(job.live.gpu, session.now)
+    for attempt in reversed(job.record.attempts):
+        yield f"attempt {attempt.number}", _attempt_text(attempt, session.now)
+        if ran_with := format_run_values(job.record, attempt, mask):
+            yield "ran with", ran_with
+        if attempt.ordered_why is not None:
+            yield "ordered", explain_why(attempt.ordered_why, job, session)
+        for directory in attempt.captures:
+            yield "evidence", outside(directory, 4096)
+    for edge in session.upstream.get(job.name, ()):
+        yield "waits for", outside(edge)
+    if not job.record.started:
+        for condition in spec.start_conditions:
+            for text in list_sources(condition):
+                yield "reads", text
+
+
+def _told_keys(spec: JobSpec, words: PlanWords) -> list[str]:
+    """The keys of its swept values: those that tell jobs apart first."""
+    telling = {entry.key for entry in words.parameters}
+    keys = [key for key in spec.parameters if is_value(key) and key not in words.paths]
+    return sorted(keys, key=lambda key: key not in telling)
+
+
+def _newest(job: JobView) -> Mapping[str, float]:
+    """The newest values; of a job that ended long ago those that were journaled."""
+    noted = job.record.noted
+    told = {
+        name: float(value) for name, value in (noted.values if noted else {}).items()
+    }
+    return {**told, **(job.live.metrics if job.live else {})}
+
+
+def format_run_values(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
+    """The values of an attempt, of those that are not the plan's in each of them."""
+    values = job.values_of(attempt)
+    changed = [key for key in job.changed_keys if key in values]
+    return mask_text(
+        "  ".join(f"{outside(key)}={format_value(values[key])}" for key in changed),
+        mask,
+    )
+
+
+def _attempt_text(attempt: Attempt, now: float) -> str:
+    parts = [outside(attempt.executor_id) or "not yet taken"]
+    if attempt.began_at is not None:
+        parts.append(f"began {clock_time(attempt.began_at, now)}")
+    if attempt.node:
+        inside = f" in {outside(attempt.partition)}" if attempt.partition else ""
+        parts.append(f"on {outside(attempt.node)}{inside}")
+    if attempt.outcome is not None:
+        cause = f", {CAUSES[attempt.cause]}" if attempt.cause else ""
+        parts.append(f"{attempt.outcome.value.lower()}{cause}")
+    if attempt.ended_at is not None:
+        parts.append(f"ended {clock_time(attempt.ended_at, now)}")
+    if attempt.evidence:
+        parts.append(outside(attempt.evidence))
+    return ", ".join(parts)
+
+
+STALE_SECONDS: Final = 180.0
+"""After which a sample, of which there is one every half minute, is an old one."""
+
+
+IDLE_SECONDS: Final = 600.0
+"""For which GPUs do nothing before that is worth a word."""
+
+
+_MIB: Final = 1 << 20
+
+
+def format_gpus(gpu: GpuView, now: float) -> str:
+    """`4 GPUs: 81 to 93 % busy, 62 GB of 80 GB, 1240 W`; how old, when it is."""
+    told = (_busy(gpu.gpus), _memory(gpu.gpus), _power(gpu.gpus))
+    parts = [part for part in told if part]
+    if is_stale(gpu, now):
+        parts.append(f"{duration(now - gpu.seen_at)} ago")
+    return f"{plural(len(gpu.gpus), 'GPU')}: {', '.join(parts) or 'they do not tell'}"
+
+
+def format_idle(gpu: GpuView, now: float) -> str:
+    """That the GPUs do nothing, and for how long; empty while they do something."""
+    if is_stale(gpu, now) or gpu.idle_seconds < IDLE_SECONDS:
+        return ""
+    whose = "its GPU has" if len(gpu.gpus) == 1 else "its GPUs have"
+    return f"{whose} done nothing for {duration(gpu.idle_seconds)}"
+
+
+def is_stale(gpu: GpuView, now: float) -> bool:
+    """Whether nobody has told anything newer for long."""
+    return now - gpu.seen_at > STALE_SECONDS
+
+
+def _busy(gpus: Sequence[GpuLoad]) -> str:
+    known = [load.busy_percent for load in gpus if load.busy_percent is not None]
+    if not known:
+        return ""
+    low, high = round(min(known)), round(max(known))
+    return f"{low} % busy" if low == high else f"{low} to {high} % busy"
+
+
+def _memory(gpus: Sequence[GpuLoad]) -> str:
+    """Of the fullest one."""
+    known = [
+        (load.used_mib, load.total_mib)
+        for load in gpus
+        if load.used_mib is not None and load.total_mib
+    ]
+    if not known:
+        return ""
+    used, total = max(known, key=lambda pair: pair[0] / pair[1])
+    return f"{size(used * _MIB)} of {size(total * _MIB)}"
+
+
+def _power(gpus: Sequence[GpuLoad]) -> str:
+    known = [load.watts for load in gpus if load.watts is not None]
+    return f"{round(sum(known))} W" if known else ""
+
+
+def describe_cut(job: JobView, now: float, known: Rates) -> Iterable[Line]:
+    """The same for a job that has not begun, with what the rate is of."""
+    cut = find_cut(job, now, known)
+    if cut is None or not cut.runs:
+        return
+    limit = duration(job.record.spec.resources.time_limit_seconds or 0.0)
+    of = f"{format_pace(cut.rate)}, as {plural(cut.runs, 'run')} of its stage"
+    yield (Span(f"   ! {format_cut(cut)} ({limit}; {of}).", "warning"),)

@@ -22,9 +22,9 @@ from textual.widget import Widget
 
 from autoexp_tui.cockpit.commands import COMMANDS, Pane
 from autoexp_tui.cockpit.painting import ThriftyCompositor
-from autoexp_tui.cockpit.render.layout import TALL_FROM, Box, too_small
-from autoexp_tui.cockpit.render.spans import Line, Role, Span, outside
+from autoexp_tui.cockpit.render.layout import TALL_FROM, Box, is_too_small
 from autoexp_tui.cockpit.screens.replay_commands import carry_out_replay
+from autoexp_tui.cockpit.spans import Line, Role, Span, outside
 from autoexp_tui.cockpit.widgets import pane as panes
 from autoexp_tui.cockpit.widgets.bars import Footer, Header, Prompt, TimeBar, Typed
 
@@ -138,7 +138,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             self.say(self._no_commands(), "warning")
         elif command.replay:
             carry_out_replay(self, command_id)
-        elif command.acts and too_small(*self.size):
+        elif command.acts and is_too_small(*self.size):
             return  # nobody could read what is asked; the one line says why
         elif command_id in self.COMMANDS_HERE:
             self.COMMANDS_HERE[command_id](self)
@@ -241,7 +241,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         return self.size - Size(0, self._bar_rows())
 
     def _bar_rows(self) -> int:
-        if not self.cockpit.replays or too_small(*self.size):
+        if not self.cockpit.replays or is_too_small(*self.size):
             return 0
         return 1 if self.size.height < TALL_FROM else 2
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.render.layout import Boxes, two_boxes
-from autoexp_tui.cockpit.render.spans import plain
+from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.job_list_screen import RUN_COMMANDS, ActingScreen
+from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
 
@@ -59,7 +59,7 @@ class AnsweringScreen(ActingScreen):
         self.set_interval(1.0, self.pass_time)
 
     def boxes_for(self, size: Size) -> Boxes:
-        return two_boxes(
+        return build_two_boxes(
             size.width, size.height, self.first_pane, ANSWER, self.enlarged
         )
 

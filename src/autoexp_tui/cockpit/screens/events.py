@@ -13,12 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.render.event_log import entry_text
-from autoexp_tui.cockpit.render.evidence_link import Folder, LogSpot, proof_of
-from autoexp_tui.cockpit.render.layout import Boxes, two_boxes
+from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
+from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.log_screen import LOG_COMMANDS, LogScreen
-from autoexp_tui.cockpit.state.event_history import Page, page_of, tokens_of
-from autoexp_tui.cockpit.state.event_kinds import EventFilter, NoSuchKind, with_text
+from autoexp_tui.cockpit.state.event_history import (
+    EventFilter,
+    NoSuchKind,
+    Page,
+    build_page,
+    collect_tokens,
+    format_entry,
+    parse_filter,
+)
 from autoexp_tui.cockpit.widgets.bars import ProblemLine
 from autoexp_tui.cockpit.widgets.events_panes import (
     EffectPane,
@@ -70,7 +76,9 @@ class EventsScreen(LogScreen):
         self.logs.tick()
 
     def boxes_for(self, size: Size) -> Boxes:
-        found = two_boxes(size.width, size.height, "events", "effect", self.enlarged)
+        found = build_two_boxes(
+            size.width, size.height, "events", "effect", self.enlarged
+        )
         return self.with_problem(found, size)
 
     def renew(self) -> None:
@@ -106,7 +114,7 @@ class EventsScreen(LogScreen):
 
         def work() -> Page:
             records = handle.earlier(first, PAGE)
-            return page_of(records, wanted, settled, tokens_of(snapshot))
+            return build_page(records, wanted, settled, collect_tokens(snapshot))
 
         def done(result: Any, problem: BaseException | None) -> None:
             pane.reading = False
@@ -160,7 +168,7 @@ class EventsScreen(LogScreen):
 
         def answered(text: str) -> None:
             try:
-                self.want(with_text(self.events_pane.wanted, text))
+                self.want(parse_filter(self.events_pane.wanted, text))
             except NoSuchKind as error:
                 self.say(f"filter as before: {error}", "warning")
 
@@ -181,7 +189,7 @@ class EventsScreen(LogScreen):
     def do_look_open(self) -> None:
         """The evidence of the event; where there is none, its own words."""
         entry = self.events_pane.entry()
-        proof = proof_of(entry, self.desk.session) if entry is not None else None
+        proof = find_evidence(entry, self.desk.session) if entry is not None else None
         match proof:
             case LogSpot():
                 self.show_log(proof)
@@ -228,4 +236,4 @@ class EventsScreen(LogScreen):
         if self.focused is self.logs:
             self.cockpit.copy(self.logs.copied())
         elif entry is not None:
-            self.cockpit.copy(entry_text(entry, self.desk.session.now))
+            self.cockpit.copy(format_entry(entry, self.desk.session.now))

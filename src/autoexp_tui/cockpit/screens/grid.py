@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual.app import ComposeResult
 
 from autoexp_tui.cockpit.render import grid as view
-from autoexp_tui.cockpit.render.spans import outside
 from autoexp_tui.cockpit.screens.condition_list_screen import ANSWER, AnsweringScreen
 from autoexp_tui.cockpit.screens.job_commands import inspect
 from autoexp_tui.cockpit.screens.job_list_screen import RUN_COMMANDS
 from autoexp_tui.cockpit.session_model import MANY
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.widgets.grid_pane import CellPane, GridPane
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ class GridScreen(AnsweringScreen):
         if grid is None or cell is None:
             self.told.show_cell(None, (), None)
         elif jobs:
-            self.told.show_cell(jobs[0], view.lead_of(grid, *cell, jobs), None)
+            self.told.show_cell(jobs[0], view.render_lead(grid, *cell, jobs), None)
         else:
-            self.told.show_cell(None, (), view.told_cell(grid, *cell))
+            self.told.show_cell(None, (), view.explain_cell(grid, *cell))
 
     # ---------------------------------------------------------------------- acting
     def under_cursor(self) -> tuple[JobView, ...]:
@@ -91,7 +91,7 @@ class GridScreen(AnsweringScreen):
         if grid is None or cell is None or len(self.cells.jobs()) < 2:
             return ""
         row, stage = cell
-        return f"{view.stage_name(stage)} {grid.describe_row(row)}"
+        return f"{view.name_stage(stage)} {grid.describe_row(row)}"
 
     # --------------------------------------------------------------------- looking
     def do_move(self, how: str) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.reasons import cause_words
 from autoexp_tui.cockpit.screens.job_list_screen import RUN_COMMANDS, ActingScreen
 from autoexp_tui.cockpit.screens.log_screen import LOG_COMMANDS
-from autoexp_tui.cockpit.state.filtering import unfinished
+from autoexp_tui.cockpit.state.filtering import is_unfinished
+from autoexp_tui.cockpit.state.reasons import describe_cause
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.screens.jobs import JobsScreen
@@ -46,7 +46,7 @@ def ask_filter(screen: JobsScreen) -> None:
         screen.filter_by(before)
 
     def preview(text: str) -> None:
-        if unfinished(text):
+        if is_unfinished(text):
             return
         problem = screen.filter_problem(text)
         screen.tell_problem(problem)
@@ -122,7 +122,7 @@ def mark_alike(screen: JobsScreen) -> None:
     jobs = screen.under_cursor()
     if len(jobs) == 1:
         number = screen.desk.mark_alike(jobs[0])
-        screen.say(f"{number} alike marked: {cause_words(jobs[0])}")
+        screen.say(f"{number} alike marked: {describe_cause(jobs[0])}")
     elif jobs:
         screen.desk.marks.update(job.name for job in jobs)
         screen.say(f"{len(jobs)} marked")

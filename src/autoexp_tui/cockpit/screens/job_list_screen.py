@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.spans import outside
 from autoexp_tui.cockpit.screens.base import BoxScreen
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.kill_cost import NOTHING_TO_END
-from autoexp_tui.cockpit.state.scope import Scope, scope
+from autoexp_tui.cockpit.state.session import Scope, choose_scope
 from autoexp_tui.model.resubmission import may_come_back
 from autoexp_tui.model.states import NOT_STARTED
 
@@ -33,7 +33,7 @@ class ActingScreen(BoxScreen):
 
     def scope(self) -> Scope:
         """What a verb would touch now."""
-        return scope(
+        return choose_scope(
             self.desk.session,
             self.desk.marks,
             self.desk.shown,

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.render.layout import Box, Boxes, boxes, fits_side, folds
-from autoexp_tui.cockpit.render.logs import log_of
-from autoexp_tui.cockpit.render.spans import outside, plain
+from autoexp_tui.cockpit.render.layout import Box, Boxes, build_boxes, has_side, is_low
+from autoexp_tui.cockpit.render.logs import find_logs
 from autoexp_tui.cockpit.screens.job_commands import JOB_COMMANDS
 from autoexp_tui.cockpit.screens.job_list_screen import ActingScreen
 from autoexp_tui.cockpit.screens.log_screen import LogScreen
+from autoexp_tui.cockpit.spans import outside, plain
 from autoexp_tui.cockpit.state.filtering import FilterError, check_names, compile_filter
-from autoexp_tui.cockpit.state.rows import column_beside, sort_by
+from autoexp_tui.cockpit.state.rows import find_column, sort_by
 from autoexp_tui.cockpit.widgets.bars import ProblemLine
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -125,7 +125,7 @@ class JobsScreen(LogScreen, ActingScreen):
         jobs = self.under_cursor()
         self.why.show(jobs, self.list.words())
         self.metrics.show([job.name for job in jobs[:MOST_CURVES]])
-        self.logs.read(*log_of(jobs, self.desk.session.now))
+        self.logs.read(*find_logs(jobs, self.desk.session.now))
 
     def on_metrics_pane_bare(self, message: MetricsPane.Bare) -> None:
         message.stop()
@@ -154,7 +154,9 @@ class JobsScreen(LogScreen, ActingScreen):
     # ---------------------------------------------------------------------- places
     def boxes_for(self, size: Size) -> Boxes:
         stages = len(self.desk.stages)
-        found = boxes(size.width, size.height, stages, self.enlarged, self._rows())
+        found = build_boxes(
+            size.width, size.height, stages, self.enlarged, self._rows()
+        )
         return self.with_problem(found, size)
 
     def _rows(self) -> int | None:
@@ -167,7 +169,7 @@ class JobsScreen(LogScreen, ActingScreen):
         return len(self.desk.session.jobs) or None
 
     def place(self) -> None:
-        side = fits_side(*self.room)
+        side = has_side(*self.room)
         self.stages.bare = not side and self.enlarged != "stages"
         self._fold_by_height()
         self._rows_placed = self._rows()
@@ -180,7 +182,7 @@ class JobsScreen(LogScreen, ActingScreen):
 
     def _fold_by_height(self) -> None:
         """Low screens fold equal causes when the rows do not fit."""
-        low = folds(self.room.height)
+        low = is_low(self.room.height)
         if low != self._folds_by_height:
             self._folds_by_height = low
             room = self.room.height // 2
@@ -188,7 +190,7 @@ class JobsScreen(LogScreen, ActingScreen):
 
     def do_pane(self, name: Pane) -> None:
         """Go to a pane; one without a place of its own opens enlarged."""
-        usual = boxes(*self.room, len(self.desk.stages))
+        usual = build_boxes(*self.room, len(self.desk.stages))
         if name not in usual:
             self.enlarge(name)
         elif self.enlarged not in (None, name):
@@ -259,7 +261,7 @@ class JobsScreen(LogScreen, ActingScreen):
         current, columns = self.desk.arrangement, self.jobs.columns
         if current.order != "column" or not columns:
             return
-        column = column_beside(columns, current, step)
+        column = find_column(columns, current, step)
         wanted = sort_by(self.desk.session, column, replace(current, column=""))
         self.desk.rearrange(
             column=wanted.column,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.logfile import search_pattern
 from autoexp_tui.cockpit.render.layout import Box, Boxes
-from autoexp_tui.cockpit.render.spans import outside
 from autoexp_tui.cockpit.screens.base import BoxScreen
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.widgets.bars import ProblemLine
 from autoexp_tui.text.patterns import PatternRefused
 
@@ -98,13 +98,13 @@ def tell_streams(screen: LogScreen) -> None:
 def save_log(screen: LogScreen) -> None:
     """Save a copy of the log; ask first where it is large."""
     from autoexp_tui.cockpit.dialogs.question import QuestionScreen
-    from autoexp_tui.cockpit.render.questions import save_question
+    from autoexp_tui.cockpit.render.questions import ask_save
 
     logs, directory = screen.logs, screen.cockpit.options.save_directory
     if not logs.path:
         screen.say("no log to save: this job has not begun", "warning")
         return
-    question = save_question(logs.path, logs.copy_in(directory), logs.file_size)
+    question = ask_save(logs.path, logs.copy_in(directory), logs.file_size)
     if question is None:
         logs.save(directory)
         return

@@ -14,13 +14,13 @@ from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.clock import Clock, WallClock
 from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii, wants_no_color
 from autoexp_tui.cockpit.painting import without_grey
-from autoexp_tui.cockpit.render.spans import Line, Span, join
-from autoexp_tui.cockpit.state.sessions import (
+from autoexp_tui.cockpit.render.lists import (
     SessionLike,
-    session_detail,
-    session_line,
-    session_titles,
+    render_session,
+    render_session_counts,
+    render_session_titles,
 )
+from autoexp_tui.cockpit.spans import Line, Span, join
 from autoexp_tui.cockpit.themes import Skin, load_skin
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
@@ -45,7 +45,7 @@ class SessionsPane(ListPane):
         self.set_keys(tuple(session.id for session in sessions))
 
     def head(self, cells: int) -> Sequence[Line]:
-        return ((Span("  "), *session_titles()),)
+        return ((Span("  "), *render_session_titles()),)
 
     def placeholder(self) -> Line:
         text = (
@@ -55,7 +55,7 @@ class SessionsPane(ListPane):
         return (Span(text, "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
-        return session_line(self.sessions[place], self.clock.utc())
+        return render_session(self.sessions[place], self.clock.utc())
 
     def chosen(self) -> SessionLike | None:
         """The session under the cursor."""
@@ -71,7 +71,7 @@ class PickerFooter(LinesWidget):
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         chosen = self.pane.chosen()
-        about: Line = session_detail(chosen) if chosen is not None else ()
+        about: Line = render_session_counts(chosen) if chosen is not None else ()
         keys = (("enter", "open"), ("j k", "move"), ("r", "look again"), ("q", "leave"))
         hints = join([(Span(key, "key"), Span(f" {word}")) for key, word in keys], "  ")
         return [Painted(about), Painted((Span(" "), *hints))]

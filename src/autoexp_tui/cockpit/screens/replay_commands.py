@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.state.time_parsing import EXAMPLES, NoMoment, parse_moment
+from autoexp_tui.text.time_parsing import EXAMPLES, NoMoment, parse_moment
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.screens.base import BoxScreen

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from autoexp_tui.cockpit.render.lists import describe_wait_group
 from autoexp_tui.cockpit.screens.condition_list_screen import AnsweringScreen
-from autoexp_tui.cockpit.state.waiting import reason_of_group
 from autoexp_tui.cockpit.widgets.waiting_panes import WaitingPane, lead_of
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class WaitingScreen(AnsweringScreen):
         group, job = self.waiting.group(), self.waiting.job()
         if group is None or job is not None or len(group.jobs) == 1:
             return ""
-        return f"{group.jobs[0].stage}: {reason_of_group(group, self.desk.session)}"
+        return f"{group.jobs[0].stage}: {describe_wait_group(group, self.desk.session)}"
 
     # --------------------------------------------------------------------- looking
     def do_move(self, how: str) -> None:

@@ -13,26 +13,28 @@ from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-
-from autoexp_tui.cockpit.render.reasons import cause_words, last_words, reason
-from autoexp_tui.cockpit.render.spans import Line, Span, fit, outside, shorten
-from autoexp_tui.cockpit.render.status_style import (
+from autoexp_tui.cockpit.spans import Span, outside
+from autoexp_tui.cockpit.state.forecast import NO_CUTS, Cuts, format_cut
+from autoexp_tui.cockpit.state.parameters import (
+    Parameter,
+    collect_values,
+    find_common,
+    find_paths,
+    find_telling,
+    find_varying,
+)
+from autoexp_tui.cockpit.state.reasons import (
+    describe_cause,
+    find_last_words,
+    find_reason,
+)
+from autoexp_tui.cockpit.state.status import (
     ENDED_BADLY,
     NEEDS,
     Look,
     never_came,
     tally,
 )
-from autoexp_tui.cockpit.state.parameters import (
-    Parameter,
-    in_common,
-    only_paths,
-    telling,
-    values_seen,
-    varying,
-)
-from autoexp_tui.cockpit.state.time_limit_forecast import NO_CUTS, Cuts, cut_words
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.states import Cause
 from autoexp_tui.model.wording import plural, short
@@ -43,8 +45,13 @@ if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import Warned
 
+
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
+
+
 _BY_NODE: Final = frozenset({Cause.NODE_FAIL})
+
+
 _URGENCY: Final = {look: place for place, look in enumerate(NEEDS)}
 
 
@@ -91,18 +98,18 @@ class PlanWords:
     def __init__(self, plan: Plan | None, changed: Sequence[JobSpec] = ()) -> None:
         self.plan = plan
         self.changed = changed
-        seen = values_seen(plan, changed)
-        self.parameters: tuple[Parameter, ...] = telling(plan, seen)
+        seen = collect_values(plan, changed)
+        self.parameters: tuple[Parameter, ...] = find_telling(plan, seen)
         """Those that tell jobs apart."""
-        self.of_families: tuple[Parameter, ...] = varying(plan, seen)
+        self.of_families: tuple[Parameter, ...] = find_varying(plan, seen)
         """Those that tell families apart."""
-        self.paths = only_paths(plan, seen)
+        self.paths = find_paths(plan, seen)
         """Parameters that are no swept values."""
 
     def common(self, jobs: Sequence[JobView]) -> str:
         """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""
         specs = [job.record.spec for job in jobs]
-        return in_common(specs, self.parameters)
+        return find_common(specs, self.parameters)
 
     def are_of(self, session: SessionView) -> bool:
         """Whether they say what holds for the jobs of `session`."""
@@ -112,7 +119,7 @@ class PlanWords:
         return same and all(map(is_, session.changed, self.changed))
 
 
-def cause_key(job: JobView) -> str:
+def build_cause_key(job: JobView) -> str:
     """Equal for jobs that look alike for the same reason."""
     if job.look in ENDED_BADLY:
         cause = job.record.cause or Cause.LOST
@@ -137,14 +144,14 @@ def _exit(job: JobView) -> str:
 
 def _last_words(job: JobView) -> str:
     """The last error line without its numbers, where it tells causes apart."""
-    return _NUMBER.sub("#", last_words(job))[:120]
+    return _NUMBER.sub("#", find_last_words(job))[:120]
 
 
 def _node(job: JobView) -> str:
     return job.attempt.node if job.attempt else ""
 
 
-def causes(
+def group_causes(
     session: SessionView, words: PlanWords, cuts: Cuts = NO_CUTS
 ) -> tuple[CauseGroup, ...]:
     """Everything that needs a person, most urgent first, then largest first.
@@ -154,7 +161,7 @@ def causes(
     grouped: dict[str, list[JobView]] = {}
     for job in session.jobs:
         if job.explains_itself:
-            grouped.setdefault(cause_key(job), []).append(job)
+            grouped.setdefault(build_cause_key(job), []).append(job)
     groups = [_of_jobs(key, jobs, session, words) for key, jobs in grouped.items()]
     groups.sort(key=lambda group: (_urgency(group.jobs[0]), -group.size))
     return (*groups, *_of_warnings(session), *_of_cuts(session, words, cuts))
@@ -183,9 +190,9 @@ def _title(job: JobView, session: SessionView) -> str:
     if job.look is Look.ASKS:
         return "asks approval"
     if job.look in (Look.DOOMED, Look.SKIPPED):
-        return reason(job, session)
-    words = cause_words(job)
-    telling = last_words(job)
+        return find_reason(job, session)
+    words = describe_cause(job)
+    telling = find_last_words(job)
     return f"{words}, {outside(telling)}" if telling else words
 
 
@@ -235,51 +242,19 @@ def _of_cuts(
             title="limit too short",
             common=_common(jobs, words),
             jobs=tuple(jobs),
-            seen={job.name: cut_words(cuts[job.name]) for job in jobs},
+            seen={job.name: format_cut(cuts[job.name]) for job in jobs},
             limits=tuple((job.name, job.attempt.number) for job in jobs if job.attempt),
         )
 
 
-def needing(groups: Sequence[CauseGroup]) -> int:
+def count_needs(groups: Sequence[CauseGroup]) -> int:
     """How many things need a person."""
     return sum(group.size for group in groups)
 
 
-def cause_line(group: CauseGroup, cells: int, *, apart: bool = False) -> Line:
-    """`✗4 out of memory      bsz=1024` in exactly `cells`."""
-    told = group.mark(apart=apart)
-    mark = Span(fit(told.text, 5 if apart else 4), told.role)
-    room = max(1, cells - len(mark.text))
-    common = shorten(group.common, max(room // 4, room - cell_len(group.title) - 1))
-    title_cells = room - len(common) - 1 if common else room
-    title = Span(fit(group.title, title_cells), "text")
-    tail = (Span(" "), Span(common, "muted")) if common else ()
-    return (mark, title, *tail)
-
-
-def evidence_lines(group: CauseGroup) -> tuple[Line, ...]:
-    """What was seen, each different last word once, and whose it is."""
-    seen: dict[str, list[str]] = {}
-    for job in group.jobs:
-        words = group.seen.get(job.name, "")
-        words = words or (job.attempt.evidence if job.attempt else "")
-        words = words or next((entry.evidence for entry in job.warned), "")
-        if words:
-            seen.setdefault(outside(words), []).append(job.name)
-    for entry in group.warnings:
-        if entry.evidence and not group.jobs:
-            seen.setdefault(outside(entry.evidence), []).append(entry.job)
-    return tuple(_evidence(words, names) for words, names in seen.items())
-
-
-def _evidence(words: str, names: Sequence[str]) -> Line:
-    whose = outside(names[0]) if len(names) == 1 else f"{len(names)} of them"
-    return (Span(words, "text"), Span(f"  {whose}" if names[0] else "", "muted"))
-
-
-def headline(groups: Sequence[CauseGroup]) -> str:
+def describe_needs(groups: Sequence[CauseGroup]) -> str:
     """`16 need you, 7 causes`; empty when nobody is needed."""
-    number = needing(groups)
+    number = count_needs(groups)
     if not number:
         return ""
     verb = "needs" if number == 1 else "need"

@@ -1,34 +1,312 @@
-"""The chronicle as far as it was read: a snapshot's newest events, and older pages.
-
-Grows by what is new at each snapshot. Older events come a page at a time, filtered
-before they are kept, so that what is kept is bounded by what is shown. When the session
-turns out to be another, or to stand earlier (a replay), it begins anew. What came of an
-order is told with the order.
-"""
+"""Events as entries: what each says, which are asked for, and those read so far."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.cockpit.render.event_log import Entry
-from autoexp_tui.cockpit.state.event_kinds import EventFilter
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Span,
+    outside,
+)
+from autoexp_tui.effects import effects
 from autoexp_tui.events import events
+from autoexp_tui.events.base import Headline
+from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
+from autoexp_tui.model.masking import mask_text
+from autoexp_tui.model.moment import wall_time
+from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.wording import clock_time, sentence
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.events.events import Event, Recorded
     from autoexp_tui.model.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the chronicle."""
+
+    key: str
+    record: Recorded
+    settled: events.EffectSettled | None = None
+    submitted: tuple[str, ...] = ()
+    """The jobs of the submission, where the event names it by its token alone."""
+
+    @property
+    def event(self) -> Event:
+        """What happened."""
+        return self.record.event
+
+    @property
+    def jobs(self) -> Sequence[str]:
+        """The jobs that it is about; none for the session's own."""
+        return self.submitted or find_jobs(self.event)
+
+
+def is_weighty(entry: Entry) -> bool:
+    """Whether a person asked for it, or is asked; or it was done, ended, warned of."""
+    return bool(entry.record.command_id) or entry.event.matters
+
+
+def mask_headline(event: Event, now: float) -> Headline:
+    """An event on one line without secrets, not cleaned; any but `EffectOrdered`."""
+    headline = event.headline(now)
+    return headline._replace(about=mask_text(headline.about))
+
+
+def _headline_of(entry: Entry, now: float) -> Headline:
+    event = entry.event
+    if isinstance(event, events.EffectOrdered):
+        return Headline(_kind(event.effect), _sent(entry) or event.effect.describe())
+    return mask_headline(event, now)
+
+
+def _sent(entry: Entry) -> str:
+    """The words that were sent for one task; empty for several, or none known."""
+    event, settled = entry.event, entry.settled
+    if not isinstance(event, events.EffectOrdered) or settled is None:
+        return ""
+    first = settled.detail.partition("\n")[0]
+    alone = len(event.effect.job_names()) == 1
+    return first if alone and first.startswith("$ ") else ""
+
+
+def find_jobs(event: Event) -> Sequence[str]:
+    """The jobs that an event names; none for the session's own."""
+    if isinstance(event, events.EffectOrdered):
+        return event.effect.job_names()
+    one = getattr(event, "job", "")
+    return (str(one),) if one else getattr(event, "jobs", ())
+
+
+def _kind(effect: effects.Effect) -> str:
+    """Its kind in words."""
+    return effect.kind.replace("_", " ")
+
+
+def _spell(value: object, now: float) -> str:
+    """A field of an event, whole."""
+    match value:
+        case Why():
+            return sentence(value, now)
+        case Checkpoint():
+            return value.path
+        case SavedCheckpoint():
+            return value.checkpoint.path
+        case tuple():
+            return ", ".join(str(part) for part in value)
+        case bool() | float():
+            return ""
+        case str() | int():
+            return str(value)
+    return ""
+
+
+def _detail(entry: Entry, now: float) -> Iterable[Line]:
+    record = entry.record
+    yield _fact("event", type(record.event).__name__)
+    when = f"{clock_time(record.t, now)}:{int(wall_time(record.t, now)) % 60:02}"
+    yield _fact("at", f"{when}   seq {record.seq}")
+    if record.command_id:
+        yield _fact("command", record.command_id)
+    if record.cause_id:
+        yield _fact("because of", record.cause_id)
+    event = record.event
+    if entry.submitted:
+        yield _fact("job", ", ".join(entry.submitted))
+    if isinstance(event, events.EffectOrdered):
+        yield from _effect_detail(event, now)
+    else:
+        parts = mask_headline(event, now)
+        yield _fact("what", ": ".join(part for part in parts if part))
+        for field in fields(event):
+            text = _spell(getattr(event, field.name), now)
+            if text:
+                yield _fact(field.name.replace("_", " "), text)
+            yield from _words_sent(getattr(event, field.name))
+    if entry.settled is not None:
+        yield _fact("came of it", entry.settled.outcome)
+        for row in entry.settled.detail.split("\n"):
+            yield _fact("", row)
+
+
+def _words_sent(value: object) -> Iterable[Line]:
+    """The command that a reason tells of, as it was sent."""
+    if isinstance(value, Why) and (sent := value.arg("sent")):
+        yield _fact("sent", f"$ {sent}")
+
+
+def _effect_detail(event: events.EffectOrdered, now: float) -> Iterable[Line]:
+    yield _fact("effect", f"{_kind(event.effect)}   {event.effect_id}")
+    if event.why is not None:
+        yield _fact("why", sentence(event.why, now))
+    match event.effect:
+        case effects.SubmitTasks() | effects.CancelTasks():
+            for job, attempt in event.effect.tasks:
+                yield _fact("job", f"{job}   attempt {attempt}")
+        case _:
+            yield _fact("", event.effect.describe())
+
+
+def _fact(label: str, text: str) -> Line:
+    return (Span(f" {label:<11} ", "muted"), Span(outside(mask_text(text), 4000)))
+
+
+def format_entry(entry: Entry, now: float) -> str:
+    """An entry as plain text, for the clipboard."""
+    lines = ("".join(span.text for span in row) for row in _detail(entry, now))
+    return "\n".join(lines)
+
+
+KINDS: Final = (
+    "submit",
+    "cancel",
+    "state",
+    "condition",
+    "reaction",
+    "warning",
+    "approval",
+    "person",
+    "engine",
+    "error",
+)
+"""In the order in which `]` goes through them."""
+
+
+def find_kinds(record: events.Recorded) -> frozenset[str]:
+    """The kinds that an event is of; none for what only notes numbers."""
+    event = record.event
+    topic: str = event.topic
+    if not topic:
+        return frozenset()
+    if isinstance(event, events.EffectOrdered):
+        topic = event.effect.topic
+    found = {topic}
+    if record.command_id:
+        found.add("person")
+    if event.is_error():
+        found.add("error")
+    return frozenset(found)
+
+
+class NoSuchKind(ValueError):
+    """A filter names a kind that there is not; the message lists those there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events are shown."""
+
+    everything: bool = False
+    """Whether bookkeeping is shown too, where no kind is asked for."""
+    kind: str = ""
+    job: str = ""
+    """Exactly this job's events."""
+    text: str = ""
+    """What was typed."""
+    words: tuple[str, ...] = ()
+    kinds: frozenset[str] = frozenset()
+    """Typed ones, any of them."""
+    jobs: tuple[str, ...] = ()
+    """Parts of jobs' names, typed."""
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it keeps less than usual."""
+        return bool(self.kind or self.job or self.text)
+
+    def next_kind(self, step: int) -> EventFilter:
+        """The same for the next kind, or the one before; after the last, all."""
+        ring = ("", *KINDS)
+        return replace(self, kind=ring[(ring.index(self.kind) + step) % len(ring)])
+
+    def keeps(self, entry: Entry) -> bool:
+        """Whether an entry is shown."""
+        wanted = self.kinds | ({self.kind} if self.kind else frozenset())
+        if wanted:
+            own = find_kinds(entry.record) | _of_settlement(entry)
+            if not all(one & own for one in (self.kinds, self._stepped()) if one):
+                return False
+        elif not self.everything and not self.job and not is_weighty(entry):
+            return False
+        return self._keeps_job(entry) and self._keeps_words(entry)
+
+    def _stepped(self) -> frozenset[str]:
+        return frozenset({self.kind}) if self.kind else frozenset()
+
+    def _keeps_job(self, entry: Entry) -> bool:
+        if not (self.job or self.jobs):
+            return True
+        names = entry.jobs
+        if self.job and self.job not in names:
+            return False
+        return all(any(part in name for name in names) for part in self.jobs)
+
+    def _keeps_words(self, entry: Entry) -> bool:
+        if not self.words:
+            return True
+        told = format_entry(entry, entry.record.t).lower()
+        return all(word in told for word in self.words)
+
+
+def _of_settlement(entry: Entry) -> frozenset[str]:
+    failed = entry.settled is not None and entry.settled.outcome != "ok"
+    return frozenset({"error"}) if failed else frozenset()
+
+
+_TERM: Final = re.compile(r"(job|kind):(\S+)")
+
+
+def parse_filter(current: EventFilter, text: str) -> EventFilter:
+    """`current` with what a person typed in place of what was typed before.
+
+    Raises:
+        NoSuchKind: it names a kind that there is not.
+    """
+    words: list[str] = []
+    kinds: set[str] = set()
+    jobs: list[str] = []
+    for word in text.split():
+        match = _TERM.fullmatch(word)
+        if match is None:
+            words.append(word.lower())
+        elif match[1] == "job":
+            jobs.append(match[2])
+        else:
+            kinds.update(_known(match[2].split(",")))
+    return replace(
+        current,
+        text=text.strip(),
+        words=tuple(words),
+        kinds=frozenset(kinds),
+        jobs=tuple(jobs),
+    )
+
+
+def _known(names: list[str]) -> list[str]:
+    for name in names:
+        if name not in KINDS:
+            raise NoSuchKind(f"no kind {name!r}: {', '.join(KINDS)}")
+    return names
+
 
 MOST: Final = 20_000
 """Entries that are kept at a time."""
+
+
 Tokens: TypeAlias = Mapping[str, tuple[str, ...]]
 """Submission token -> its jobs."""
+
+
 _NO_TOKENS: Final[Tokens] = MappingProxyType({})
 
 
-class Annals:
+class EventHistory:
     """Entries that a filter keeps, oldest first."""
 
     def __init__(self) -> None:
@@ -84,17 +362,17 @@ class Annals:
 
     def _add(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:
         if any(_token(one) not in self._tokens for one in records if _token(one)):
-            self._tokens = tokens_of(snapshot)
+            self._tokens = collect_tokens(snapshot)
         for record in records:
             self._last = record.seq
             event = record.event
             if isinstance(event, events.EffectSettled):
                 self._settle(record, event)
             elif isinstance(event, events.EffectOrdered):
-                place = self._show(entry_of(record, None))
+                place = self._show(build_entry(record, None))
                 self._orders[event.effect_id] = (place, record)
             else:
-                self._show(entry_of(record, None, self._tokens))
+                self._show(build_entry(record, None, self._tokens))
 
     def _show(self, entry: Entry) -> int | None:
         """Where the entry stands now; None when the filter does not keep it."""
@@ -110,18 +388,18 @@ class Annals:
             return
         place, order = self._orders[event.effect_id]
         if place is None:
-            place = self._show(entry_of(order, event))
+            place = self._show(build_entry(order, event))
         else:
-            self._tail[place] = entry_of(order, event)
+            self._tail[place] = build_entry(order, event)
         self._orders[event.effect_id] = (place, order)
 
     def _settle_older(self, record: Recorded, event: events.EffectSettled) -> None:
         """Of an order that a page brought, or that nobody has read."""
         for place, entry in enumerate(self._pages):
-            if order_id(entry) == event.effect_id:
+            if find_order(entry) == event.effect_id:
                 self._pages[place] = replace(entry, settled=event)
                 return
-        self._show(entry_of(record, None))
+        self._show(build_entry(record, None))
 
     # ----------------------------------------------------------------- older pages
     @property
@@ -136,15 +414,15 @@ class Annals:
         """
         self.first = page.first
         self._settled = {**page.settled, **self._settled}
-        older = [one for one in self._pages if settled_id(one) not in page.ordered]
+        older = [one for one in self._pages if find_settled(one) not in page.ordered]
         self._pages = [*page.entries, *older]
-        rest = [one for one in self._tail if settled_id(one) not in page.ordered]
+        rest = [one for one in self._tail if find_settled(one) not in page.ordered]
         if len(rest) < len(self._tail):
             self._tail = rest
             self._orders.update(
                 (name, (place, entry.record))
                 for place, entry in enumerate(rest)
-                if (name := order_id(entry))
+                if (name := find_order(entry))
             )
 
 
@@ -161,7 +439,7 @@ class Page:
     """What came of orders, as far as it was told in it."""
 
 
-def page_of(
+def build_page(
     records: Sequence[Recorded],
     wanted: EventFilter,
     known: Mapping[str, events.EffectSettled],
@@ -182,14 +460,14 @@ def page_of(
             continue
         if isinstance(event, events.EffectOrdered):
             came = settled.get(event.effect_id, known.get(event.effect_id))
-        entry = entry_of(record, came, tokens)
+        entry = build_entry(record, came, tokens)
         if wanted.keeps(entry):
             found.append(entry)
     first = records[0].seq if records else 1
     return Page(first, found, frozenset(ordered), settled)
 
 
-def entry_of(
+def build_entry(
     record: Recorded,
     settled: events.EffectSettled | None,
     tokens: Tokens = _NO_TOKENS,
@@ -199,7 +477,7 @@ def entry_of(
     return Entry(f"{record.epoch}-{record.seq}", record, settled, submitted)
 
 
-def tokens_of(snapshot: Snapshot) -> Tokens:
+def collect_tokens(snapshot: Snapshot) -> Tokens:
     """The jobs of every submission: what was ordered may lie far back."""
     found: dict[str, list[str]] = {}
     for job in snapshot.jobs:
@@ -221,13 +499,13 @@ _OF_SUBMISSIONS: Final = (
 )
 
 
-def order_id(entry: Entry) -> str:
+def find_order(entry: Entry) -> str:
     """The effect that an entry orders; empty for another event."""
     event = entry.event
     return event.effect_id if isinstance(event, events.EffectOrdered) else ""
 
 
-def settled_id(entry: Entry) -> str:
+def find_settled(entry: Entry) -> str:
     """The effect whose settlement stands by itself; empty for another event."""
     event = entry.event
     return event.effect_id if isinstance(event, events.EffectSettled) else ""

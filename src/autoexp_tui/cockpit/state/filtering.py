@@ -16,10 +16,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from autoexp_tui.cockpit.state.parameters import spell
+from autoexp_tui.cockpit.state.parameters import format_value
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
+
 
 Values: TypeAlias = Mapping[str, object]
 
@@ -40,14 +41,27 @@ class Test(Protocol):
 Expression: TypeAlias = Callable[[str], Test]
 """Compiles an expression of the sweep's language; ValueError when it is none."""
 
+
 _TERM: Final = re.compile(r"^([\w.+~@/-]+?)(==|!=|<=|>=|=|<|>|:)(.+)$")
+
+
 _KEYWORD: Final = re.compile(r"\b(and|or|not|in)\b")
+
+
 _SIGN: Final = re.compile(r"[<>]|[!=]=")
+
+
 _SIGN_APART: Final = re.compile(r"(^|\s)([<>=!]=|[<>=])|([<>=!]=|[<>=])(\s|$)|[()]")
 """What no list of words and comparisons has: brackets, a sign that stands apart."""
+
+
 _UNFINISHED: Final = re.compile(r"([<>=!(,:]|\b(and|or|not|in))\s*$")
+
+
 _NAMED: Final = 8
 """Names that are listed where none is near."""
+
+
 _COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
     {
         "<": operator.lt,
@@ -119,7 +133,7 @@ def _safely(
 ) -> bool:
     """What an expression says of a job; where it does not apply, what words say."""
     try:
-        return bool(test(values(job)))
+        return bool(test(list_values(job)))
     except (ValueError, TypeError, KeyError):
         return otherwise(job)
 
@@ -137,7 +151,7 @@ def check_names(wanted: Filter | None, jobs: Iterable[JobView]) -> None:
     for job in jobs:
         if not missing:
             return
-        had = values(job)
+        had = list_values(job)
         missing.difference_update(had)
         known.update(dict.fromkeys(had))
     if missing and known:
@@ -155,12 +169,12 @@ def _meant_instead(name: str, known: Iterable[str]) -> str:
     return f"; there are {', '.join(tails[:_NAMED])} ..."
 
 
-def unfinished(text: str) -> bool:
+def is_unfinished(text: str) -> bool:
     """Whether more has to be typed before anything can be said of it."""
     return bool(_UNFINISHED.search(text)) or text.count("(") > text.count(")")
 
 
-def values(job: JobView) -> dict[str, object]:
+def list_values(job: JobView) -> dict[str, object]:
     """What a filter may ask of a job: parameters, metrics, and a few of its own."""
     noted = job.record.noted
     told = {
@@ -196,7 +210,7 @@ def _term(word: str) -> Callable[[JobView], bool]:
     match = _TERM.match(word)
     if match is None:
         wanted = word.lower()
-        return lambda job: wanted in haystack(job)
+        return lambda job: wanted in build_haystack(job)
     key, sign, value = match.groups()
     value = value.strip("\"'")
     return lambda job: _compares(_lookup(job, key), sign, value)
@@ -204,7 +218,7 @@ def _term(word: str) -> Callable[[JobView], bool]:
 
 def _lookup(job: JobView, key: str) -> object:
     """The value under a key, or under the one key that ends in `.key`."""
-    return values(job).get(key)
+    return list_values(job).get(key)
 
 
 def _compares(value: object, sign: str, wanted: str) -> bool:
@@ -213,15 +227,15 @@ def _compares(value: object, sign: str, wanted: str) -> bool:
     try:
         return _COMPARE[sign](float(str(value)), float(wanted))
     except ValueError:
-        same = spell(value).lower() == wanted.lower()
+        same = format_value(value).lower() == wanted.lower()
         return same if sign in ("=", "==", ":") else not same if sign == "!=" else False
 
 
-def haystack(job: JobView) -> str:
+def build_haystack(job: JobView) -> str:
     """All that a bare word is looked for in, in lower case."""
     spec = job.record.spec
     parameters = " ".join(
-        f"{key}={spell(value)}" for key, value in spec.parameters.items()
+        f"{key}={format_value(value)}" for key, value in spec.parameters.items()
     )
     why = job.record.cause.value.replace("_", " ") if job.record.cause else ""
     node = job.attempt.node if job.attempt else ""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.cockpit.render.columns import run_seconds
+from autoexp_tui.cockpit.state.session import measure_run
 from autoexp_tui.model.checkpoints import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.moment import wall_time
 from autoexp_tui.model.states import ACTIVE, TERMINAL, Cause, JobState
@@ -22,14 +22,24 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.state import Attempt
 
+
 NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
 """States in which there is nothing to kill."""
+
+
 _INTEGER: Final = re.compile(r"\d+")
+
+
 _NOT_SET: Final = "set monitoring.checkpoints.glob"
+
+
 _NOT_YET: Final = "looking for them"
+
 
 Looks: TypeAlias = Mapping[str, SeenCheckpoint | str]
 """Job -> the newest checkpoint that `checkpoints.glob` finds, or why none is known."""
+
+
 NO_LOOKS: Final[Looks] = {}
 
 
@@ -55,7 +65,7 @@ class Loss:
         return self.seconds / 3600 * self.job.record.spec.resources.gpus
 
 
-def checkpoint_step(job: JobView) -> int | None:
+def find_checkpoint(job: JobView) -> int | None:
     """The step of the newest checkpoint that is known without a look."""
     found = [*_seen_at_an_end(job), *_told(job)]
     return max(found, default=None)
@@ -79,7 +89,7 @@ def _told(job: JobView) -> Iterable[int]:
     ]
 
 
-def nan_step(job: JobView) -> int | None:
+def find_nan_step(job: JobView) -> int | None:
     """The step from which the loss was no number; None unless that ended the job."""
     if job.record.cause is not Cause.NAN:
         return None
@@ -88,22 +98,22 @@ def nan_step(job: JobView) -> int | None:
     return next((step for step in steps if isinstance(step, int)), None)
 
 
-def holds_nan(job: JobView) -> bool:
+def has_nan(job: JobView) -> bool:
     """Whether the newest checkpoint was saved when the loss was no number already."""
-    ill, saved = nan_step(job), checkpoint_step(job)
+    ill, saved = find_nan_step(job), find_checkpoint(job)
     return ill is not None and saved is not None and saved >= ill
 
 
-def loss_of(job: JobView, now: float, looks: Looks = NO_LOOKS) -> Loss:
+def estimate_loss(job: JobView, now: float, looks: Looks = NO_LOOKS) -> Loss:
     """What ending `job` at `now` loses."""
     seen = looks.get(job.name, _NOT_SET)
     if isinstance(seen, SeenCheckpoint):
         return _loss_since(job, now, seen)
-    saved = checkpoint_step(job)
+    saved = find_checkpoint(job)
     first = job.live.first_step if job.live else None
     begun = saved if saved is not None else max(0, (first or 1) - 1)
     steps = None if job.step is None else max(0, job.step - begun)
-    seconds = run_seconds(job, now) or 0.0
+    seconds = measure_run(job, now) or 0.0
     if steps is not None and saved and job.step:
         seconds *= _unsaved(job, steps, now)
     return Loss(job, steps, seconds, saved, seen if saved is None else "")
@@ -115,11 +125,11 @@ def _loss_since(job: JobView, now: float, seen: SeenCheckpoint) -> Loss:
     steps = None if step is None or saved is None else step - saved
     if steps is not None and steps < 0:  # its log counts otherwise, or is behind
         steps = None
-    seconds = min(run_seconds(job, now) or 0.0, seen.age)
+    seconds = min(measure_run(job, now) or 0.0, seen.age)
     return Loss(job, steps, seconds, saved)
 
 
-def checkpoint_places(
+def list_checkpoint_places(
     jobs: Iterable[JobView], session: SessionView
 ) -> Sequence[CheckpointPlace]:
     """Where to look for the checkpoints of those of `jobs` that run."""
@@ -134,7 +144,7 @@ def checkpoint_places(
             since=_since(attempt, session),
         )
         for job in jobs
-        if (attempt := job.attempt) is not None and exists_outside(job)
+        if (attempt := job.attempt) is not None and is_outside(job)
         if (where := plan.rules_of(job.record.spec).checkpoints).glob
     ]
 
@@ -146,31 +156,31 @@ def _since(attempt: Attempt, session: SessionView) -> float | None:
     return wall_time(attempt.began_at, session.now)
 
 
-def not_yet_looked(places: Iterable[CheckpointPlace]) -> Looks:
+def mark_unlooked(places: Iterable[CheckpointPlace]) -> Looks:
     """What is known while the look is under way."""
     return {place.job: _NOT_YET for place in places}
 
 
 def _unsaved(job: JobView, steps: int, now: float) -> float:
     """The part of the run's time that came after the checkpoint."""
-    seconds = run_seconds(job, now) or 0.0
+    seconds = measure_run(job, now) or 0.0
     rate = job.live.rate if job.live else None
     if rate and seconds > 0:
         return min(1.0, steps / rate / seconds)
     return min(1.0, steps / job.step) if job.step else 1.0
 
 
-def killable(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
+def select_killable(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
     """Those that wait, queue or run; what nobody asked for yet has nothing to end."""
     return tuple(job for job in jobs if job.record.state not in NOTHING_TO_END)
 
 
-def exists_outside(job: JobView) -> bool:
+def is_outside(job: JobView) -> bool:
     """Whether an attempt of it lives, or may live."""
     return job.record.state in ACTIVE
 
 
-def waits_behind(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
+def find_waiting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that have not started and wait, however far down, for one of `jobs`."""
     seen = {job.name for job in jobs}
     queue = [job.name for job in jobs]
@@ -187,9 +197,7 @@ def waits_behind(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView
     return tuple(sorted(found, key=lambda job: job.index))
 
 
-def needed_upstream(
-    jobs: Sequence[JobView], session: SessionView
-) -> tuple[JobView, ...]:
+def find_needed(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that `jobs` wait for, however far up, that nobody has asked to run."""
     seen = {job.name for job in jobs}
     queue = [job.name for job in jobs]

@@ -8,17 +8,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.cockpit.render.spans import outside
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.model.wording import spell_float
 
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
 
+
 _NO_COLUMN = frozenset(
     {"stage", "_stage", "_meta.stage", "start_conditions", "cancel_conditions"}
 )
 """What stands for the stage, and what is shown as conditions."""
+
+
 _ABSENT = object()
+
+
 CHANGED: Final = "*"
 """Follows a value that differs from the plan's."""
 
@@ -41,23 +46,23 @@ def is_value(key: str) -> bool:
     return key.lstrip("+") not in _NO_COLUMN
 
 
-def varying(plan: Plan | None, seen: Seen | None = None) -> tuple[Parameter, ...]:
+def find_varying(plan: Plan | None, seen: Seen | None = None) -> tuple[Parameter, ...]:
     """The parameters that vary over the plan's jobs, in the sweep's order.
 
     Those that stand for the stage are left out, and so are those that are one and the
     same within each stage, or that only one stage has: they tell no families apart.
     `seen`: the plan's `values_seen`, where they are at hand.
     """
-    seen = values_seen(plan) if seen is None else seen
+    seen = collect_values(plan) if seen is None else seen
     own = _of_one_stage(plan, seen)
     return tuple(entry for entry in _all_varying(seen) if entry.key not in own)
 
 
-def telling(plan: Plan | None, seen: Seen | None = None) -> tuple[Parameter, ...]:
+def find_telling(plan: Plan | None, seen: Seen | None = None) -> tuple[Parameter, ...]:
     """The parameters that tell jobs apart: those that tell families apart come first,
     then those that only one stage has.
     """
-    seen = values_seen(plan) if seen is None else seen
+    seen = collect_values(plan) if seen is None else seen
     own = _of_one_stage(plan, seen)
     return tuple(sorted(_all_varying(seen), key=lambda entry: entry.key in own))
 
@@ -85,13 +90,13 @@ _PATH: Final = re.compile(r"\{[^{}]*\b(?:output_dir|log_dir|log_path(?:_current)
 """A reference to a path of a job, its own or another's."""
 
 
-def only_paths(plan: Plan | None, seen: Seen | None = None) -> frozenset[str]:
+def find_paths(plan: Plan | None, seen: Seen | None = None) -> frozenset[str]:
     """The parameters that are, as written, one and the same within each stage and name
     a path of a job: they differ from job to job in that path alone.
     """
     return frozenset(
         key
-        for key, stages in (values_seen(plan) if seen is None else seen).items()
+        for key, stages in (collect_values(plan) if seen is None else seen).items()
         if all(
             len(values) == 1 and _PATH.search(next(iter(values)))
             for values in stages.values()
@@ -99,7 +104,7 @@ def only_paths(plan: Plan | None, seen: Seen | None = None) -> frozenset[str]:
     )
 
 
-def values_seen(plan: Plan | None, changed: Sequence[JobSpec] = ()) -> Seen:
+def collect_values(plan: Plan | None, changed: Sequence[JobSpec] = ()) -> Seen:
     """Every parameter's different values in each stage: one look at all jobs.
 
     `changed`: jobs that run with other values than the plan's.
@@ -108,7 +113,7 @@ def values_seen(plan: Plan | None, changed: Sequence[JobSpec] = ()) -> Seen:
     values = [(spec.stage, spec.parameters) for spec in (plan.jobs if plan else ())]
     values += [(spec.stage, spec.planned or {}) for spec in changed]
     values += [
-        (spec.stage, {key: value_of(spec, key) for key in spec.own_values})
+        (spec.stage, {key: find_value(spec, key) for key in spec.own_values})
         for spec in changed
     ]
     for stage, parameters in values:
@@ -121,7 +126,7 @@ def values_seen(plan: Plan | None, changed: Sequence[JobSpec] = ()) -> Seen:
 
 
 def _spelled(values: Mapping[str, object]) -> Mapping[str, None]:
-    return dict.fromkeys(spell(value) for value in values.values())
+    return dict.fromkeys(format_value(value) for value in values.values())
 
 
 def _labels(keys: Sequence[str]) -> Mapping[str, str]:
@@ -139,7 +144,7 @@ def _two_tails(key: str) -> str:
     return outside(".".join(key.split(".")[-2:]).lstrip("+~"))
 
 
-def spell(value: object) -> str:
+def format_value(value: object) -> str:
     """A parameter's value as a person writes it."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
@@ -148,39 +153,41 @@ def spell(value: object) -> str:
     return outside(value, limit=80)
 
 
-def value_of(spec: JobSpec, key: str) -> str:
+def find_value(spec: JobSpec, key: str) -> str:
     """The job's value of a parameter, marked where it is not the plan's; `-` when it
     has none."""
     value = spec.parameters.get(key, _ABSENT)
     if value is _ABSENT:
         return "-"
-    return f"{spell(value)}{CHANGED}" if key in spec.own_values else spell(value)
+    return (
+        f"{format_value(value)}{CHANGED}"
+        if key in spec.own_values
+        else format_value(value)
+    )
 
 
-def planned_text(spec: JobSpec, key: str) -> str:
+def find_planned(spec: JobSpec, key: str) -> str:
     """The plan's value of a parameter that was changed since."""
     planned = spec.planned or {}
-    return spell(planned[key]) if key in planned else "not set"
+    return format_value(planned[key]) if key in planned else "not set"
 
 
-def described(spec: JobSpec, parameters: Sequence[Parameter]) -> str:
+def describe_job(spec: JobSpec, parameters: Sequence[Parameter]) -> str:
     """`lr=1e-3 bsz=256`: what tells this job from its siblings."""
     return " ".join(
-        f"{entry.label}={value_of(spec, entry.key)}"
+        f"{entry.label}={find_value(spec, entry.key)}"
         for entry in parameters
         if entry.key in spec.parameters
     )
 
 
-def described_together(
-    specs: Sequence[JobSpec], parameters: Sequence[Parameter]
-) -> str:
+def describe_family(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
     """`lr=1e-3|2e-4* bsz=256`: what tells a family from others, by its first job and
     those that run with other values than the plan's."""
     telling = [specs[0], *(spec for spec in specs[1:] if spec.planned is not None)]
     values = {
         entry.label: dict.fromkeys(
-            value_of(spec, entry.key)
+            find_value(spec, entry.key)
             for spec in telling
             if entry.key in spec.parameters
         )
@@ -191,15 +198,15 @@ def described_together(
     )
 
 
-def in_common(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
+def find_common(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
     """`bsz=1024` when all of `specs` share it although the plan varies it.
 
     The parameter with the most values, shared by all of several jobs, says most.
     """
     if len(specs) < 2:
-        return described(specs[0], parameters) if specs else ""
+        return describe_job(specs[0], parameters) if specs else ""
     for entry in sorted(parameters, key=lambda entry: -len(entry.values)):
-        value = value_of(specs[0], entry.key)
-        if value != "-" and all(value_of(one, entry.key) == value for one in specs):
+        value = find_value(specs[0], entry.key)
+        if value != "-" and all(find_value(one, entry.key) == value for one in specs):
             return f"{entry.label}={value}"
     return ""

@@ -1,8 +1,7 @@
-"""Which rows the job table has, in which order, and what is folded into one.
+"""Which columns the job table has at a width, and what stands in them.
 
-A row stands for one job or for several of one cause. Plan order is the order of the
-plan; a sort is taken once, when it is asked for, so that rows do not wander while a
-person reads them.
+WHY never goes. As the screen narrows the others leave in a fixed order: executor id,
+TREND, TIME, the third parameter; last the progress becomes a percentage.
 """
 
 from __future__ import annotations
@@ -12,17 +11,38 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.cockpit.render.columns import Column, run_seconds
-from autoexp_tui.cockpit.render.status_style import NEEDS, Look
-from autoexp_tui.cockpit.state.causes import cause_key
+from autoexp_tui.cockpit.state.causes import build_cause_key
+from autoexp_tui.cockpit.state.session import measure_run
+from autoexp_tui.cockpit.state.status import NEEDS, Look
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.filtering import Filter
     from autoexp_tui.cockpit.state.session import JobView, SessionView
 
+
+Kind: TypeAlias = Literal[
+    "state", "stage", "parameter", "progress", "loss", "trend", "time", "id", "why"
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: what it shows, its title, its cells."""
+
+    kind: Kind
+    title: str
+    cells: int
+    key: str = ""
+    """The parameter's key."""
+    right: bool = False
+
+
 Order: TypeAlias = Literal["plan", "needs", "column"]
 
+
 _URGENCY: Mapping[Look, int] = {look: place for place, look in enumerate(NEEDS)}
+
+
 _ALONE = frozenset({Look.RUNNING, Look.ASKS})
 """Looks that never fold: each of these jobs is a story of its own."""
 
@@ -62,12 +82,12 @@ class Arrangement:
     """Causes that a person opened."""
 
 
-def single_rows(session: SessionView) -> tuple[Row, ...]:
+def build_single_rows(session: SessionView) -> tuple[Row, ...]:
     """A row for every job, in plan order."""
     return tuple(Row(job.name, (job.index,)) for job in session.jobs)
 
 
-def arrange(
+def build_rows(
     session: SessionView, wanted: Arrangement, singles: tuple[Row, ...] | None = None
 ) -> tuple[Row, ...]:
     """The rows for a session, as wanted.
@@ -75,7 +95,7 @@ def arrange(
     `singles`: the session's `single_rows`, where they are at hand; plain plan order
     is these very rows.
     """
-    singles = single_rows(session) if singles is None else singles
+    singles = build_single_rows(session) if singles is None else singles
     if wanted.only is None and _plain(wanted):
         return singles
     jobs: Sequence[JobView] = session.jobs
@@ -100,14 +120,14 @@ def _plain(wanted: Arrangement) -> bool:
 
 def _ordered(jobs: Sequence[JobView], wanted: Arrangement) -> Sequence[JobView]:
     if wanted.order == "needs":
-        return sorted(jobs, key=urgency)
+        return sorted(jobs, key=sort_urgency)
     if wanted.order == "column":
         last = len(wanted.ranks)
         return sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
     return jobs
 
 
-def urgency(job: JobView) -> int:
+def sort_urgency(job: JobView) -> int:
     """Sorts what needs a person first; ties keep plan order."""
     if job.look in _URGENCY:
         return _URGENCY[job.look]
@@ -119,7 +139,7 @@ def urgency(job: JobView) -> int:
 def _folded(jobs: Sequence[JobView], unfolded: frozenset[str]) -> tuple[Row, ...]:
     groups: dict[str, list[JobView]] = {}
     for job in jobs:
-        key = fold_key(job)
+        key = build_fold_key(job)
         groups.setdefault(job.name if key in unfolded else key, []).append(job)
     return tuple(_row(key, members) for key, members in groups.items())
 
@@ -130,11 +150,11 @@ def _row(key: str, members: Sequence[JobView]) -> Row:
     return Row(key, tuple(job.index for job in members))
 
 
-def fold_key(job: JobView) -> str:
+def build_fold_key(job: JobView) -> str:
     """Equal for jobs that fold into one row."""
     if job.look in _ALONE:
         return job.name
-    return f"\x1f{job.stage}\x1f{cause_key(job)}"
+    return f"\x1f{job.stage}\x1f{build_cause_key(job)}"
 
 
 def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arrangement:
@@ -162,13 +182,15 @@ def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arran
 _LARGEST_FIRST = frozenset({"progress", "time"})
 
 
-def falls(columns: Sequence[Column], current: Arrangement) -> bool:
+def is_falling(columns: Sequence[Column], current: Arrangement) -> bool:
     """Whether the column sorted by has its largest values on top."""
     kinds = (column.kind for column in columns if column.title == current.column)
     return (next(kinds, "") in _LARGEST_FIRST) != current.reversed
 
 
 SortKey: TypeAlias = tuple[int, float, str]
+
+
 _MISSING = 9
 """First in the key of a job that has no value."""
 
@@ -194,20 +216,25 @@ def _progress(job: JobView) -> SortKey:
 
 _LOOKS = {look: place for place, look in enumerate(Look)}
 
+
 _SORTS: Mapping[str, Callable[[JobView, Column, SessionView], SortKey]] = {
-    "state": lambda job, column, session: (urgency(job), float(_LOOKS[job.look]), ""),
+    "state": lambda job, column, session: (
+        sort_urgency(job),
+        float(_LOOKS[job.look]),
+        "",
+    ),
     "stage": lambda job, column, session: (0, 0.0, job.stage),
     "parameter": lambda job, column, session: _parameter(job, column),
     "progress": lambda job, column, session: _progress(job),
     "loss": lambda job, column, session: _number(session.result_of(job)),
     "trend": lambda job, column, session: _number(session.result_of(job)),
     "time": lambda job, column, session: _number(
-        run_seconds(job, session.now), descending=True
+        measure_run(job, session.now), descending=True
     ),
     "id": lambda job, column, session: (
         (0, 0.0, job.attempt.executor_id) if job.attempt else (_MISSING, 0.0, "")
     ),
-    "why": lambda job, column, session: (0, 0.0, cause_key(job)),
+    "why": lambda job, column, session: (0, 0.0, build_cause_key(job)),
 }
 
 
@@ -222,7 +249,7 @@ def next_column(columns: Sequence[Column], current: Arrangement) -> Column | Non
     return next((one for one in columns if one.title == wanted), columns[0])
 
 
-def column_beside(columns: Sequence[Column], current: Arrangement, step: int) -> Column:
+def find_column(columns: Sequence[Column], current: Arrangement, step: int) -> Column:
     """The column `step` places to the right of the one sorted by, going round."""
     names = [column.title for column in columns]
     place = names.index(current.column) if current.column in names else -step

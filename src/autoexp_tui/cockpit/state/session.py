@@ -6,21 +6,30 @@ a snapshot that touched 20 of them costs 20 looks and one pass of identity check
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cockpit.render.dag_gutter import Rails, rails
-from autoexp_tui.cockpit.render.status_style import NEEDS, Look, look_of, unexplained
+from autoexp_tui.cockpit.spans import (
+    outside,
+)
+from autoexp_tui.cockpit.state.status import (
+    NEEDS,
+    Look,
+    look_of,
+    unexplained,
+)
 from autoexp_tui.model.moment import Present
 from autoexp_tui.model.states import JobState
+from autoexp_tui.model.wording import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live, Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Warned
+
 
 STALL_CODES = ("stall", "no_step")
 """Beginnings of the warning codes that mean: the counter stands still."""
@@ -134,11 +143,6 @@ class Links:
 
         return find_stage_parents(self.plan)
 
-    @cached_property
-    def rails(self) -> Mapping[str, Rails]:
-        """Stage -> the lines that lead to it."""
-        return rails(self.stages)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SessionView:
@@ -227,7 +231,7 @@ class SessionView:
         )
 
 
-def observe(snapshot: Snapshot, before: SessionView | None = None) -> SessionView:
+def build_session(snapshot: Snapshot, before: SessionView | None = None) -> SessionView:
     """The view of `snapshot`; parts that `before` had already are shared."""
     warned = _warnings_by_job(snapshot)
     old = before.jobs if before else ()
@@ -342,3 +346,63 @@ def _edges(plan: Plan | None, *, forward: bool) -> Mapping[str, tuple[str, ...]]
             )
             found.setdefault(key, []).append(value)
     return {name: tuple(dict.fromkeys(others)) for name, others in found.items()}
+
+
+def measure_run(job: JobView, now: float) -> float | None:
+    """How long the newest attempt has run, or ran; None when it never began."""
+    attempt = job.attempt
+    if attempt is None or attempt.began_at is None:
+        return None
+    end = attempt.ended_at if attempt.ended_at is not None else now
+    return max(0.0, end - attempt.began_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Jobs that a verb acts on, in plan order, and how they were chosen."""
+
+    jobs: tuple[JobView, ...]
+    by_marks: bool = False
+    hidden: int = 0
+    """Marked ones that the table does not show just now."""
+    title: str = ""
+    """The row, stage, family or cause they stand under."""
+
+    @property
+    def words(self) -> str:
+        """`3 marked jobs, 1 of them hidden by the filter`, or the row's title."""
+        if not self.by_marks:
+            return self.title
+        count = plural(len(self.jobs), "marked job")
+        hidden = f", {self.hidden} of them hidden by the filter" if self.hidden else ""
+        return f"{count}{hidden}"
+
+
+def choose_scope(
+    session: SessionView,
+    marks: Collection[str],
+    shown: Callable[[], Collection[str]],
+    under_cursor: Sequence[JobView],
+    title: str = "",
+) -> Scope:
+    """The scope of a verb.
+
+    Args:
+        session: as shown.
+        marks: names of marked jobs.
+        shown: tells the names of the jobs that have a row now.
+        under_cursor: the jobs of the row, or header, under the cursor.
+        title: what that row is called.
+    """
+    marked = _in_plan_order(session.named(tuple(marks)))
+    if marked:
+        visible = shown()
+        hidden = sum(1 for job in marked if job.name not in visible)
+        return Scope(jobs=marked, by_marks=True, hidden=hidden)
+    jobs = _in_plan_order(under_cursor)
+    name = title or (outside(jobs[0].name) if len(jobs) == 1 else "")
+    return Scope(jobs=jobs, title=name)
+
+
+def _in_plan_order(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+    return tuple(sorted(jobs, key=lambda job: job.index))

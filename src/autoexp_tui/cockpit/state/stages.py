@@ -1,41 +1,119 @@
-"""The stages of a plan: their counts, when they should end, what they wait for."""
+"""The rails beside a list of stages: lines that lead from each to what follows it.
+
+A stage that others wait for keeps a lane, one cell wide, until the last of them is
+listed. A stage stands right of all lanes; a line runs to it from every lane that it
+follows from. A line that passes over a lane does not join it.
+
+    ▾ stable
+    ├▾ cooldown
+    │├▾ evaluate     of cooldown
+    │└─▾ average     of cooldown
+    └──┴▾ report     of stable and average
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-
-from autoexp_tui.cockpit.render.dag_gutter import NO_RAILS, Rails
-from autoexp_tui.cockpit.render.numbers import bar, elapsed, moment
-from autoexp_tui.cockpit.render.spans import (
-    Line,
+from autoexp_tui.cockpit.spans import (
     Span,
-    cut,
-    fit,
-    line,
     outside,
-    shorten,
-    spread,
-    width,
 )
-from autoexp_tui.cockpit.render.status_style import FACES, Look, glyph, tally
-from autoexp_tui.cockpit.state.parameters import Parameter, described_together
+from autoexp_tui.cockpit.state.parameters import Parameter, describe_family
+from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import JobView, SessionView
-from autoexp_tui.cockpit.state.subjects import condition_subject
+from autoexp_tui.cockpit.state.status import FACES, Look, tally
 from autoexp_tui.model.verdicts import Result
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.eta import Ends
+    from autoexp_tui.cockpit.state.forecast import Ends
     from autoexp_tui.conditions.kinds import Condition
     from autoexp_tui.model.specs import JobSpec
 
+
+BELOW: Final = "│"
+
+
+@dataclass(frozen=True, slots=True)
+class Rails:
+    """What stands left of a stage: before its first line, and before further ones."""
+
+    first: str = ""
+    below: str = ""
+
+
+NO_RAILS: Final = Rails()
+"""Of a stage that stands alone."""
+
+
+def draw_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
+    """The rails of stages.
+
+    `parents`: by stage, in the order of the list, those that it follows from; one that
+    is not listed before it has no lane, and no line.
+    """
+    drawing = _Drawing(parents)
+    return {stage: drawing.place(stage, parents[stage]) for stage in parents}
+
+
+class _Drawing:
+    def __init__(self, parents: Mapping[str, Sequence[str]]) -> None:
+        self._open: dict[str, int] = {}
+        """How many stages that follow from one are still to come."""
+        self._lanes: list[str | None] = []
+        """The stage that has each lane, "" for jobs without one; None: nobody."""
+        seen: set[str] = set()
+        for stage, others in parents.items():
+            for other in set(others) & seen:
+                self._open[other] = self._open.get(other, 0) + 1
+            seen.add(stage)
+
+    def place(self, stage: str, parents: Sequence[str]) -> Rails:
+        """The rails of the next stage."""
+        wanted = set(parents)
+        joined = [lane for lane, one in enumerate(self._lanes) if one in wanted]
+        column = len(self._lanes)
+        ended = self._leave(joined)
+        first = "".join(
+            self._cell(lane, joined, ended=lane in ended) for lane in range(column)
+        )
+        for lane in ended:
+            self._lanes[lane] = None
+        if self._open.get(stage):
+            self._lanes.append(stage)
+        while self._lanes and self._lanes[-1] is None:
+            self._lanes.pop()
+        below = "".join(self._passing(lane) for lane in range(len(self._lanes)))
+        return Rails(first, below)
+
+    def _leave(self, joined: Sequence[int]) -> set[int]:
+        """Count a stage off the lanes that lead to it; those that end with it."""
+        ended = set()
+        for lane in joined:
+            owner = self._lanes[lane] or ""
+            self._open[owner] -= 1
+            if not self._open[owner]:
+                ended.add(lane)
+        return ended
+
+    def _cell(self, lane: int, joined: Sequence[int], *, ended: bool) -> str:
+        if not joined or lane < joined[0]:
+            return self._passing(lane)
+        if lane not in joined:
+            return "─"
+        if lane == joined[0]:
+            return "└" if ended else "├"
+        return "┴" if ended else "┼"
+
+    def _passing(self, lane: int) -> str:
+        return " " if self._lanes[lane] is None else BELOW
+
+
 _WAITING = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
 
-_ROOMY = 60
-"""Cells beyond which there is room for words beside the lines."""
+
 UNSTAGED = "jobs"
 """What the stage of a plan without stages is called."""
 
@@ -83,9 +161,10 @@ class FamilyView:
     jobs: tuple[JobView, ...]
 
 
-def stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
+def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
     """The plan's stages, each after those that it follows from."""
     links = session.links
+    rails = draw_rails(links.stages)
     grouped: dict[str, list[JobView]] = {stage: [] for stage in links.stages}
     for job in session.jobs:
         grouped.setdefault(job.stage, []).append(job)
@@ -97,7 +176,7 @@ def stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
             ends_at=ends.stages.get(name) if _goes_on(jobs) else None,
             waits=_waits(jobs, session),
             after=tuple(outside(one) or UNSTAGED for one in links.stages.get(name, ())),
-            rails=links.rails.get(name, NO_RAILS),
+            rails=rails.get(name, NO_RAILS),
         )
         for name, jobs in grouped.items()
         if jobs
@@ -118,7 +197,7 @@ def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
 def _waits(jobs: Sequence[JobView], session: SessionView) -> str:
     """What the first job that still waits has not got; of a plan, all of it."""
     job = next((job for job in jobs if job.look in _WAITING), jobs[0])
-    words = [condition_subject(spec, session) for spec in _open(job)]
+    words = [describe_condition(spec, session) for spec in _open(job)]
     words = [word for word in words if word]
     more = f" +{len(words) - 1}" if len(words) > 1 else ""
     return f"{words[0]}{more}" if words else ""
@@ -133,7 +212,7 @@ def _open(job: JobView) -> Iterator[Condition]:
             yield spec
 
 
-def families(
+def build_families(
     stage: StageView, session: SessionView, parameters: Sequence[Parameter]
 ) -> tuple[FamilyView, ...]:
     """The families that have a job in `stage`, with their jobs of every stage."""
@@ -144,8 +223,7 @@ def families(
     return tuple(
         FamilyView(
             name=name,
-            label=described_together(_specs(members[name]), parameters)
-            or outside(name),
+            label=describe_family(_specs(members[name]), parameters) or outside(name),
             jobs=tuple(members[name]),
         )
         for name in dict.fromkeys(job.record.spec.family for job in stage.jobs)
@@ -155,139 +233,3 @@ def families(
 
 def _specs(jobs: Sequence[JobView]) -> Sequence[JobSpec]:
     return [job.record.spec for job in jobs]
-
-
-# -------------------------------------------------------------------------- lines
-def stage_line(stage: StageView, cells: int, label_cells: int, mark: str) -> Line:
-    """`├▾ stable    40 ████░░░`, in at most `cells`.
-
-    `label_cells`: those of its lines and its name together.
-    """
-    drawn = first_rails(stage, cells)
-    name = fit(stage.name, label_cells - len(drawn))
-    head = f"{mark} {name} {stage.total:>4} "
-    filled, empty = bar(stage.done, max(4, cells - len(drawn) - len(head) - 1))
-    return cut(
-        line(
-            Span(drawn, "rule"),
-            Span(head, "strong"),
-            Span(filled, "bar"),
-            Span(empty, "track"),
-        ),
-        cells,
-    )
-
-
-def first_rails(stage: StageView, cells: int) -> str:
-    """What stands left of its first line, where there is room for it."""
-    return stage.rails.first if fits_rails(stage, cells) else ""
-
-
-def fits_rails(stage: StageView, cells: int) -> bool:
-    """Whether its lines leave room for itself; else words say what it follows."""
-    return max(len(stage.rails.first), len(stage.rails.below)) <= cells // 4
-
-
-def below(stage: StageView, content: Line, cells: int) -> Line:
-    """A further line of a stage, its lanes beside it."""
-    drawn = stage.rails.below if fits_rails(stage, cells) else ""
-    return cut(line(Span(drawn, "rule"), *content), cells)
-
-
-def stage_after(stage: StageView, cells: int) -> Line:
-    """`after cooldown, average`."""
-    text = f"  after {', '.join(stage.after)}"
-    return (Span(shorten(text, max(1, cells)), "muted"),)
-
-
-def says_after(stage: StageView, cells: int) -> bool:
-    """Whether words say what it follows: of several, and where the lines do not."""
-    return bool(stage.after) and (
-        len(stage.after) > 1 or cells > _ROOMY or not fits_rails(stage, cells)
-    )
-
-
-def stage_counts(
-    stage: StageView, cells: int, now: float, *, apart: bool = False
-) -> Line:
-    """The tallies; at the right, where it fits beside them, when the stage ends."""
-    tallies = _fitting(stage.tallies(apart=apart), cells)
-    for ends in _ends(stage, now):
-        if width(tallies) + len(ends) < cells:
-            return spread(tallies, (Span(ends, "muted"),), cells)
-    return cut(tallies, cells)
-
-
-def _ends(stage: StageView, now: float) -> Iterator[str]:
-    """When it should end, and shorter: `in ~21 h 43`, `+21h43`."""
-    if stage.ends_at is not None:
-        yield moment(stage.ends_at, now)
-        yield f"+{elapsed(stage.ends_at - now)}"
-
-
-def _fitting(tallies: Sequence[Span], cells: int) -> Line:
-    """The tallies, indented as far as they fit; the last ones need you, and stay."""
-    found, shown = list(tallies), (Span("    "), *spaced(tallies))
-    if width(shown) > cells:
-        shown = (Span("  "), *spaced(found))
-    while width(shown) > cells and len(found) > 1:
-        del found[0]
-        shown = (Span("  … ", "muted"), *spaced(found))
-    return shown
-
-
-def stage_waits(stage: StageView, cells: int) -> Line:
-    """`waits: checkpoint at 80 %`, while some of its jobs do."""
-    return (Span(shorten(f"  waits: {stage.waits}", cells), "muted"),)
-
-
-def still_waits(stage: StageView) -> bool:
-    """Whether what the stage waits for is still of interest."""
-    return bool(stage.waits) and any(look in stage.counts for look in _WAITING)
-
-
-def compact_line(
-    stage: StageView, cells: int, label_cells: int, *, apart: bool = False
-) -> Line:
-    """The stage in one line: its lines and name, total, bar, tallies."""
-    drawn = first_rails(stage, cells)
-    head = f"{fit(stage.name, label_cells - len(drawn))} {stage.total:>4} "
-    tallies = tuple(spaced(stage.tallies(apart=apart)))
-    room = cells - len(drawn) - len(head) - width(tallies) - 1
-    filled, empty = bar(stage.done, max(6, min(20, room)))
-    parts = line(
-        Span(drawn, "rule"),
-        Span(head, "strong"),
-        Span(filled, "bar"),
-        Span(f"{empty} ", "track"),
-        *tallies,
-    )
-    return cut(parts, cells)
-
-
-def family_line(family: FamilyView, cells: int) -> Line:
-    """A family: a glyph for each of its stages, and what tells it apart."""
-    glyphs = tuple(glyph(job.look) for job in family.jobs)
-    return cut(line(Span("      "), *glyphs, Span(f" {family.label}", "muted")), cells)
-
-
-def spaced(spans: Iterable[Span]) -> Iterable[Span]:
-    """The spans, a blank between two."""
-    for place, span in enumerate(spans):
-        if place:
-            yield Span(" ")
-        yield span
-
-
-def label_width(entries: Sequence[StageView], cells: int, most: int) -> int:
-    """Cells for lines and name together: the same for all, so that bars stand in line.
-
-    `cells`: of the list; `most`: of a name.
-    """
-    return max(
-        (
-            len(first_rails(stage, cells)) + min(cell_len(stage.name), most)
-            for stage in entries
-        ),
-        default=4,
-    )

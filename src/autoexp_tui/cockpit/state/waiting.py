@@ -7,32 +7,18 @@ does not change; sentences are made for what is seen.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.reasons import reason
-from autoexp_tui.cockpit.render.spans import (
-    Line,
-    Span,
-    fit,
-    line,
-    outside,
-    shorten_middle,
-    width,
-)
-from autoexp_tui.cockpit.render.status_style import FACES, Look, tally
-from autoexp_tui.cockpit.state.parameters import Parameter, described
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.unmet import unmet
-from autoexp_tui.model.wording import clock_time, duration, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
 
+
 WAITING: Final = (Look.DOOMED, Look.ASKS, Look.WAITING, Look.RETRYING, Look.HELD)
 """Looks that wait, in the order in which they are told."""
-_ALIKE: Final = 20
-"""Jobs of a group whose reasons are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +37,10 @@ class WaitGroup:
     @property
     def oldest(self) -> float:
         """Since when the first of them waits, UTC."""
-        return waits_since(self.jobs[0])
+        return find_wait_begin(self.jobs[0])
 
 
-def waits_since(job: JobView) -> float:
+def find_wait_begin(job: JobView) -> float:
     """Since when a job waits, or asks, or submission is paused where that alone keeps
     it."""
     if job.look is Look.ASKS and job.record.ask is not None:
@@ -128,70 +114,8 @@ _WAITING = frozenset(WAITING)
 
 
 def _group(key: str, jobs: list[JobView]) -> WaitGroup:
-    return WaitGroup(key, tuple(sorted(jobs, key=waits_since)))
+    return WaitGroup(key, tuple(sorted(jobs, key=find_wait_begin)))
 
 
 def _order(group: WaitGroup) -> float:
     return group.oldest
-
-
-# -------------------------------------------------------------------------- lines
-def summary(waits: Waits) -> str:
-    """`697 jobs, 4 reasons, 26 can never start`."""
-    if not waits.total:
-        return "nothing waits"
-    number = f"{plural(waits.total, 'job')}, {plural(len(waits.groups), 'reason')}"
-    return f"{number}, {waits.doomed} can never start" if waits.doomed else number
-
-
-def group_line(
-    group: WaitGroup, session: SessionView, cells: int, *, unfolded: bool, apart: bool
-) -> Line:
-    """`▹ ◌812  cooldown  waits for iter_48000/done.txt   03-07 08:41, 3 d 4 h`."""
-    count = tally(group.look, len(group.jobs), apart=apart)
-    since = _since(group.oldest, session.now, cells)
-    head = line(
-        Span("▾ " if unfolded else "▹ ", "muted"),
-        Span(fit(count.text, 7), count.role),
-        Span(fit(outside(group.jobs[0].stage) or "-", 10 if cells < 90 else 14)),
-        Span(" "),
-    )
-    room = max(1, cells - width(head) - len(since) - 1)
-    words = fit(reason_of_group(group, session), room)
-    return (*head, Span(words, FACES[group.look].role), Span(f" {since}", "muted"))
-
-
-def reason_of_group(group: WaitGroup, session: SessionView) -> str:
-    """What the oldest waits for; with dots where the others' words differ."""
-    first = reason(group.jobs[0], session)
-    alike = all(reason(job, session) == first for job in group.jobs[1:_ALIKE])
-    return first if alike else f"{first}, ..."
-
-
-def job_line(
-    job: JobView, session: SessionView, parameters: Sequence[Parameter], cells: int
-) -> Line:
-    """A waiting job under its group: what tells it apart, reason, since when."""
-    label = described(job.record.spec, parameters) or outside(job.name)
-    since = _since(waits_since(job), session.now, cells)
-    name_cells = max(12, min(44, cells * 2 // 5))
-    room = max(1, cells - name_cells - len(since) - 9)
-    face = FACES[job.look]
-    return (
-        Span(f"    {face.glyph} ", face.role),
-        Span(fit(shorten_middle(label, name_cells), name_cells)),
-        Span("  "),
-        Span(fit(reason(job, session), room), "muted"),
-        Span(f" {since}", "muted"),
-    )
-
-
-def _since(t: float, now: float, cells: int) -> str:
-    """`03-07 08:41, 3 d 4 h`; on narrow screens the span alone."""
-    if not t:
-        return ""
-    span = duration(now - t)
-    if cells < 100:
-        return span.rjust(8)
-    told = clock_time(t, now)
-    return f"{told[5:] if ' ' in told else told}, {span}".rjust(22)

@@ -9,11 +9,15 @@ from textual import events
 from textual.actions import parse
 from textual.widgets import Input
 
-from autoexp_tui.cockpit.render.footer import footer_line
-from autoexp_tui.cockpit.render.header import Facts, counts_line, header_line
-from autoexp_tui.cockpit.render.layout import SMALLEST, too_small
-from autoexp_tui.cockpit.render.spans import Line, Span, cut
-from autoexp_tui.cockpit.render.time_bar import time_bar
+from autoexp_tui.cockpit.render.bars import (
+    HeaderFacts,
+    render_counts,
+    render_footer,
+    render_header,
+    render_time_bar,
+)
+from autoexp_tui.cockpit.render.layout import SMALLEST, is_too_small
+from autoexp_tui.cockpit.spans import Line, Span, cut
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 
 if TYPE_CHECKING:
@@ -38,10 +42,10 @@ class Header(LinesWidget):
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         screen = self.screen.size
-        if too_small(*screen):
+        if is_too_small(*screen):
             text = f" too small: {SMALLEST[0]}x{SMALLEST[1]} at least; all goes on"
             return [Painted(cut((Span(text, "warning"),), cells))]
-        facts = Facts(
+        facts = HeaderFacts(
             now=self.now,
             groups=self.desk.groups,
             ends=self.desk.ends,
@@ -51,8 +55,8 @@ class Header(LinesWidget):
         )
         session = self.desk.session
         lines = (
-            header_line(session, facts, cells),
-            counts_line(session, cells, apart=self.skin.ascii),
+            render_header(session, facts, cells),
+            render_counts(session, cells, apart=self.skin.ascii),
         )
         return [Painted(one) for one in lines]
 
@@ -87,7 +91,7 @@ class Footer(LinesWidget):
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         if self.notice:
             return [Painted(cut(self.notice, cells))]
-        content = footer_line(
+        content = render_footer(
             self.commands,
             self.pane,
             self.useful,
@@ -109,7 +113,7 @@ class TimeBar(LinesWidget):
         playback = self.desk.session.snapshot.playback
         if playback is None:
             return [Painted((Span(" reading the journal", "muted"),))]
-        return [Painted(one) for one in time_bar(playback, cells, rows)]
+        return [Painted(one) for one in render_time_bar(playback, cells, rows)]
 
 
 class ProblemLine(LinesWidget):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
-from autoexp_tui.cockpit.render.event_log import Entry, detail, entry_line
-from autoexp_tui.cockpit.render.spans import Line, Span, join, outside, shorten_middle
-from autoexp_tui.cockpit.state.event_history import Annals, Page
+from autoexp_tui.cockpit.render.event_log import render_detail, render_entry
+from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten_middle
+from autoexp_tui.cockpit.state.event_history import Entry, EventHistory, Page
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.text_pane import TextPane
@@ -17,7 +17,7 @@ from autoexp_tui.model.wording import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.session_model import Desk
-    from autoexp_tui.cockpit.state.event_kinds import EventFilter
+    from autoexp_tui.cockpit.state.event_history import EventFilter
     from autoexp_tui.cockpit.themes import Skin
 
 
@@ -34,7 +34,7 @@ class EventsPane(ListPane):
     def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
         super().__init__(skin, **options)
         self.desk = desk
-        self.annals = Annals()
+        self.annals = EventHistory()
         self.entries: Sequence[Entry] = ()
         self.reading = False
         """Whether an older page is being read."""
@@ -120,7 +120,7 @@ class EventsPane(ListPane):
         return (Span(" Nothing has happened yet.", "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
-        return entry_line(self.entries[place], self.desk.session.now, cells)
+        return render_entry(self.entries[place], self.desk.session.now, cells)
 
     def entry(self) -> Entry | None:
         """The entry under the cursor."""
@@ -146,7 +146,7 @@ class EffectPane(TextPane):
         self.renew(to_top=fresh)
 
     def make(self, cells: int) -> Sequence[Line]:
-        return detail(self.entry, self.desk.session.now, cells)
+        return render_detail(self.entry, self.desk.session.now, cells)
 
 
 class EvidencePane(LogPane):

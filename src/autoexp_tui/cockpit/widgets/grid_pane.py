@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cockpit.render import grid as view
-from autoexp_tui.cockpit.render.spans import Line, Span
+from autoexp_tui.cockpit.spans import Line, Span
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
 
@@ -57,7 +57,7 @@ class GridPane(ListPane):
         cell = self.cell()
         if cell is None or self.grid is None:
             return ()
-        return view.jobs_of(self.grid, *cell, self.desk.session)
+        return view.find_jobs(self.grid, *cell, self.desk.session)
 
     def step(self, by: int) -> bool:
         """To the stage beside; whether there is one."""
@@ -71,20 +71,20 @@ class GridPane(ListPane):
 
     # -------------------------------------------------------------------- drawing
     def title(self) -> Line:
-        return (Span(view.summary(self.grid), "muted"),) if self.grid else ()
+        return (Span(view.describe_grid(self.grid), "muted"),) if self.grid else ()
 
     def head(self, cells: int) -> Sequence[Line]:
         if self.grid is None or not self.grid.rows:
             return ()
         shown = self._columns(self.grid, cells - self.lead)
-        heads = view.heads(self.grid, shown, self.column)
+        heads = view.render_heads(self.grid, shown, self.column)
         return ((Span(" " * self.lead), *heads),)
 
     def _columns(self, grid: Grid, cells: int) -> view.Columns:
         """What stands beside each other; worked out once for all rows."""
         wish = (grid, cells, self.column)
         if self._columns_shown is None or wish != self._columns_for:
-            self._columns_shown = view.columns(grid, cells, self.column)
+            self._columns_shown = view.choose_columns(grid, cells, self.column)
             self._columns_for = wish
         return self._columns_shown
 
@@ -99,7 +99,7 @@ class GridPane(ListPane):
             return ()
         shown = self._columns(grid, cells)
         at = self.column if place == self.cursor else None
-        return view.row_line(grid, grid.rows[place], shown, self.desk.session, at)
+        return view.render_row(grid, grid.rows[place], shown, self.desk.session, at)
 
 
 class CellPane(AnswerPane):

@@ -7,24 +7,24 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cockpit.render import columns as table
-from autoexp_tui.cockpit.render.spans import Line, Span, cut, join, outside
-from autoexp_tui.cockpit.state.causes import CauseGroup, cause_line, evidence_lines
-from autoexp_tui.cockpit.state.rows import falls
-from autoexp_tui.cockpit.state.stages import (
-    FamilyView,
-    StageView,
-    below,
-    compact_line,
-    families,
-    family_line,
-    label_width,
-    says_after,
-    stage_after,
-    stage_counts,
-    stage_line,
-    stage_waits,
-    still_waits,
+from autoexp_tui.cockpit.render.lists import (
+    has_after,
+    is_waiting,
+    measure_labels,
+    render_after,
+    render_below,
+    render_cause,
+    render_compact,
+    render_counts,
+    render_evidence,
+    render_family,
+    render_stage,
+    render_waits,
 )
+from autoexp_tui.cockpit.spans import Line, Span, cut, join, outside
+from autoexp_tui.cockpit.state.causes import CauseGroup
+from autoexp_tui.cockpit.state.rows import Column, is_falling
+from autoexp_tui.cockpit.state.stages import FamilyView, StageView, build_families
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.model.wording import plural
 
@@ -67,40 +67,40 @@ class StagesPane(ListPane):
             return [(key, stage, "compact")]
         lines: list[tuple[str, StageView | FamilyView, str]]
         lines = [(key, stage, "head"), (key, stage, "counts")]
-        if says_after(stage, self.inner_cells - self.lead):
+        if has_after(stage, self.inner_cells - self.lead):
             lines.append((key, stage, "after"))
-        if still_waits(stage):
+        if is_waiting(stage):
             lines.append((key, stage, "waits"))
         if stage.name in self.open:
             parameters = self.desk.words.of_families
             lines += [
                 (f"family:{one.name}", one, "family")
-                for one in families(stage, self.desk.session, parameters)
+                for one in build_families(stage, self.desk.session, parameters)
             ]
         return lines
 
     def row(self, place: int, cells: int) -> Line:
         _, entry, kind = self._lines[place]
         if isinstance(entry, FamilyView):
-            return family_line(entry, cells)
+            return render_family(entry, cells)
         room = cells if kind == "compact" else cells - 1
-        labels = label_width(self.desk.stages, room, self._name_cells())
+        labels = measure_labels(self.desk.stages, room, self._name_cells())
         match kind:
             case "compact":
-                return compact_line(entry, cells, labels, apart=self.skin.ascii)
+                return render_compact(entry, cells, labels, apart=self.skin.ascii)
             case "counts":
                 now = self.desk.session.now
                 room = cells - 1 - len(entry.rails.below)
-                told = stage_counts(entry, room, now, apart=self.skin.ascii)
-                return below(entry, told, cells - 1)
+                told = render_counts(entry, room, now, apart=self.skin.ascii)
+                return render_below(entry, told, cells - 1)
             case "after":
                 room = cells - 1 - len(entry.rails.below)
-                return below(entry, stage_after(entry, room), cells - 1)
+                return render_below(entry, render_after(entry, room), cells - 1)
             case "waits":
                 room = cells - 1 - len(entry.rails.below)
-                return below(entry, stage_waits(entry, room), cells - 1)
+                return render_below(entry, render_waits(entry, room), cells - 1)
         mark = "▾" if entry.name in self.open else "▹"
-        return stage_line(entry, room, labels, mark)
+        return render_stage(entry, room, labels, mark)
 
     def _name_cells(self) -> int:
         """How wide names may be: an enlarged pane shows them whole."""
@@ -163,7 +163,7 @@ class NeedsPane(ListPane):
         for group in self.desk.groups:
             self._lines.append((group, None))
             if self.with_evidence:
-                self._lines += [(group, one) for one in evidence_lines(group)[:6]]
+                self._lines += [(group, one) for one in render_evidence(group)[:6]]
         keys = tuple(group.key for group, _ in self._lines)
         self.set_keys(self.keys if keys == self.keys else keys)
 
@@ -176,7 +176,7 @@ class NeedsPane(ListPane):
     def row(self, place: int, cells: int) -> Line:
         group, evidence = self._lines[place]
         if evidence is None:
-            return cause_line(group, cells - 1, apart=self.skin.ascii)
+            return render_cause(group, cells - 1, apart=self.skin.ascii)
         return cut((Span("     "), *evidence), cells - 1)
 
     def group(self) -> CauseGroup | None:
@@ -205,7 +205,7 @@ class JobsPane(ListPane):
     def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
         super().__init__(skin, **options)
         self.desk = desk
-        self.columns: tuple[table.Column, ...] = ()
+        self.columns: tuple[Column, ...] = ()
         self._columns_for: tuple[object, ...] = ()
         self._keys_for: object = None
 
@@ -225,7 +225,7 @@ class JobsPane(ListPane):
         wish = (words, screen, self.inner_cells)
         if self.inner_cells and wish != self._columns_for:
             self._columns_for = wish
-            self.columns = table.choose(
+            self.columns = table.choose_columns(
                 self.desk.session, words.parameters, screen, self.inner_cells
             )
 
@@ -234,9 +234,9 @@ class JobsPane(ListPane):
         if not self.columns:
             return ()
         if wanted.order != "column":
-            return (table.titles(self.columns),)
-        glyph = "▾" if falls(self.columns, wanted) else "▴"
-        return (table.titles(self.columns, wanted.column, glyph),)
+            return (table.render_titles(self.columns),)
+        glyph = "▾" if is_falling(self.columns, wanted) else "▴"
+        return (table.render_titles(self.columns, wanted.column, glyph),)
 
     def marked(self, key: str) -> bool:
         row = self.desk.row(key) if key not in self.desk.session.index else None
@@ -248,8 +248,8 @@ class JobsPane(ListPane):
         row = self.desk.rows[place]
         jobs = self.desk.jobs_of(row)
         if row.folded:
-            return table.group_cells(jobs, self.columns, self.desk.session)
-        return table.job_cells(jobs[0], self.columns, self.desk.session)
+            return table.render_group(jobs, self.columns, self.desk.session)
+        return table.render_job(jobs[0], self.columns, self.desk.session)
 
     def placeholder(self) -> Line:
         wanted = self.desk.arrangement

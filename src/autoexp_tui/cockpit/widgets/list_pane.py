@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from textual import events
 from textual.message import Message
 
-from autoexp_tui.cockpit.render.spans import Line, Span
+from autoexp_tui.cockpit.spans import Line, Span
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 
 if TYPE_CHECKING:

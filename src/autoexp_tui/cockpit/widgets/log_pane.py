@@ -24,7 +24,7 @@ from autoexp_tui.cockpit.logfile import (
     open_regular,
     search_pattern,
 )
-from autoexp_tui.cockpit.render.spans import (
+from autoexp_tui.cockpit.spans import (
     Line,
     Span,
     join,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
-from autoexp_tui.cockpit.render.spans import Line, Span, outside
-from autoexp_tui.cockpit.state.parameters import described
+from autoexp_tui.cockpit.spans import Line, Span, outside
+from autoexp_tui.cockpit.state.parameters import describe_job
 from autoexp_tui.cockpit.widgets.text_pane import TextPane
 from autoexp_tui.model.snapshot import Curve
 
@@ -93,23 +93,23 @@ class MetricsPane(TextPane):
         self.renew()
 
     def make(self, cells: int) -> Sequence[Line]:
-        from autoexp_tui.cockpit.render.plot import legend, plot
+        from autoexp_tui.cockpit.render.plot import render_legend, render_plot
 
         self._tell_bare()
         plotted = [self._plotted(job) for job in self.jobs()]
         plotted = [one for one in plotted if one.curve.steps]
         room = self.size.height - 1
         below = min(len(plotted), max(1, room // 3))
-        drawn = plot(plotted, cells, room - below, log=self.logarithmic)
+        drawn = render_plot(plotted, cells, room - below, log=self.logarithmic)
         if not plotted:
             text = " No curve yet: mark runs in the table with space."
             return ((Span(text, "muted"),),)
-        return (*drawn, *legend(plotted, cells))
+        return (*drawn, *render_legend(plotted, cells))
 
     def _plotted(self, job: JobView) -> Plotted:
         from autoexp_tui.cockpit.render.plot import Plotted
 
-        words = described(job.record.spec, self.desk.words.parameters)
+        words = describe_job(job.record.spec, self.desk.words.parameters)
         label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
         curves = job.live.curves if job.live else {}
         return Plotted(label, curves.get(self.chosen(), Curve()))

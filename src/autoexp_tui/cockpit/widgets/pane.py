@@ -16,9 +16,8 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from autoexp_tui.cockpit.render.changes import changed_cells
 from autoexp_tui.cockpit.render.layout import Box
-from autoexp_tui.cockpit.render.spans import Line, Span, cut, pad, width
+from autoexp_tui.cockpit.spans import Line, Span, compare_lines, cut, pad, width
 from autoexp_tui.cockpit.text import strip
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _changed(before: Painted, after: Painted, cells: int) -> list[tuple[int, int
     """The ranges of cells in which two lines differ; all of them under another tone."""
     if before.tone != after.tone:
         return [(0, cells)]
-    return changed_cells(before.line, after.line)
+    return compare_lines(before.line, after.line)
 
 
 class Pane(LinesWidget, can_focus=True):

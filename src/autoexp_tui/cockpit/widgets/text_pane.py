@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autoexp_tui.cockpit.render.spans import Line, plain
+from autoexp_tui.cockpit.spans import Line, plain
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane
 
 if TYPE_CHECKING:

@@ -10,7 +10,16 @@ import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from autoexp_tui.cockpit.render.spans import (
+from autoexp_tui.cockpit.render.timeline import (
+    Cell,
+    Window,
+    build_job_strip,
+    build_stage_strip,
+    build_window,
+    render_axis,
+    render_strip,
+)
+from autoexp_tui.cockpit.spans import (
     Line,
     Span,
     fit,
@@ -18,17 +27,8 @@ from autoexp_tui.cockpit.render.spans import (
     outside,
     shorten_middle,
 )
-from autoexp_tui.cockpit.render.status_style import FACES
-from autoexp_tui.cockpit.render.timeline import (
-    Cell,
-    Window,
-    job_strip,
-    stage_strip,
-    strip_line,
-    whole,
-)
-from autoexp_tui.cockpit.render.timeline_axis import axis
-from autoexp_tui.cockpit.state.parameters import described
+from autoexp_tui.cockpit.state.parameters import describe_job
+from autoexp_tui.cockpit.state.status import FACES
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class TimelinePane(ListPane):
         """The window as it is drawn now."""
         if self.window is not None:
             return Window(self.window.begin, self.window.seconds, self.strip_cells)
-        return whole(self._begin(), self._end(), self.strip_cells)
+        return build_window(self._begin(), self._end(), self.strip_cells)
 
     def _begin(self) -> float:
         snapshot = self.desk.session.snapshot
@@ -153,7 +153,7 @@ class TimelinePane(ListPane):
     def head(self, cells: int) -> Sequence[Line]:
         session = self.desk.session
         indent = self.lead + self.label_cells
-        return axis(self.shown(), session.now, session.snapshot.gaps, indent)
+        return render_axis(self.shown(), session.now, session.snapshot.gaps, indent)
 
     def row(self, place: int, cells: int) -> Line:
         stage, job = self._rows[place]
@@ -162,15 +162,15 @@ class TimelinePane(ListPane):
             mark = "▾" if stage.name in self.open else "▹"
             name = fit(f"{mark} {stage.name}", self.label_cells - 6)
             label = Span(f"{name}{stage.total:>5} ", "strong")
-            return (label, *strip_line(self._stage_strip(stage, window)))
+            return (label, *render_strip(self._stage_strip(stage, window)))
         face = FACES[job.look]
-        words = described(job.record.spec, self.desk.words.parameters)
+        words = describe_job(job.record.spec, self.desk.words.parameters)
         name = shorten_middle(words or outside(job.name), self.label_cells - 5)
-        strip = job_strip(job.record, self._begin(), now, window)
+        strip = build_job_strip(job.record, self._begin(), now, window)
         return (
             Span(f"  {face.glyph} ", face.role),
             Span(fit(name, self.label_cells - 4)),
-            *strip_line(strip),
+            *render_strip(strip),
         )
 
     def _stage_strip(self, stage: StageView, window: Window) -> list[Cell]:
@@ -179,7 +179,7 @@ class TimelinePane(ListPane):
         known = self._strips.get(stage.name)
         if known is not None and known[0] == wish and _same(known[1], stage.jobs):
             return known[2]
-        cells = stage_strip(stage.jobs, self._begin(), now, window)
+        cells = build_stage_strip(stage.jobs, self._begin(), now, window)
         self._strips[stage.name] = (wish, stage.jobs, cells)
         return cells
 

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from autoexp_tui.cockpit.render.numbers import moment
-from autoexp_tui.cockpit.render.spans import Line, Span, shorten_middle
-from autoexp_tui.cockpit.render.why import WhyText, why_job, why_nothing
-from autoexp_tui.cockpit.state.stages import spaced, still_waits
-from autoexp_tui.cockpit.state.waiting import (
-    WaitGroup,
-    Waits,
-    group_line,
-    job_line,
-    reason_of_group,
-    summary,
+from autoexp_tui.cockpit.render.lists import (
+    describe_wait_group,
+    describe_waits,
+    is_waiting,
+    join_spans,
+    render_wait_group,
+    render_waiting_job,
 )
+from autoexp_tui.cockpit.render.why import WhyText, explain_job, explain_nothing
+from autoexp_tui.cockpit.spans import Line, Span, shorten_middle
+from autoexp_tui.cockpit.state.waiting import WaitGroup, Waits
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.text_pane import TextPane
 from autoexp_tui.model.wording import plural
+from autoexp_tui.text.spelling import format_estimate
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.session_model import Desk
@@ -90,7 +90,7 @@ class WaitingPane(ListPane):
         return group.jobs if group is not None else ()
 
     def title(self) -> Line:
-        return (Span(summary(self.waits), "muted"),)
+        return (Span(describe_waits(self.waits), "muted"),)
 
     def placeholder(self) -> Line:
         return (Span(" Nothing waits.", "muted"),)
@@ -99,8 +99,8 @@ class WaitingPane(ListPane):
         group, job = self._rows[place]
         if job is not None:
             parameters = self.desk.words.parameters
-            return job_line(job, self.desk.session, parameters, cells)
-        return group_line(
+            return render_waiting_job(job, self.desk.session, parameters, cells)
+        return render_wait_group(
             group,
             self.desk.session,
             cells,
@@ -124,7 +124,7 @@ class AnswerPane(TextPane):
         self._name = ""
         self._lead: Line = ()
         self._stage: StageView | None = None
-        self._told = why_nothing()
+        self._told = explain_nothing()
 
     def show(
         self,
@@ -145,9 +145,9 @@ class AnswerPane(TextPane):
             return self._told.wrapped(cells)
         job = self.desk.session.job(self._name) if self._name else None
         if job is None:
-            self._told = why_nothing()
+            self._told = explain_nothing()
             return self._told.wrapped(cells)
-        told = why_job(
+        told = explain_job(
             job,
             self.desk.session,
             self.desk.words,
@@ -167,10 +167,10 @@ class AnswerPane(TextPane):
 def stage_told(stage: StageView, now: float) -> WhyText:
     """A stage in a few lines: its counts, when it should end, what it waits for."""
     number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
-    lines: list[Line] = [(*number, *spaced(stage.tallies()))]
+    lines: list[Line] = [(*number, *join_spans(stage.tallies()))]
     if stage.ends_at is not None:
-        lines.append((Span(f"   ends {moment(stage.ends_at, now)}"),))
-    if still_waits(stage):
+        lines.append((Span(f"   ends {format_estimate(stage.ends_at, now)}"),))
+    if is_waiting(stage):
         lines.append((Span(f"   waits: {stage.waits}", "muted"),))
     return WhyText(f"stage {stage.name}", tuple(lines))
 
@@ -179,5 +179,5 @@ def lead_of(group: WaitGroup, pane: WaitingPane) -> Line:
     """Says that the job told about stands for its group."""
     if len(group.jobs) == 1:
         return ()
-    words = reason_of_group(group, pane.desk.session)
+    words = describe_wait_group(group, pane.desk.session)
     return (Span(f" of {len(group.jobs)} that wait alike ({words}), the oldest:"),)

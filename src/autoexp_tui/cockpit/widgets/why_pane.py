@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from autoexp_tui.cockpit.render.first_run import nothing_started, why_plan
-from autoexp_tui.cockpit.render.spans import Line, Span, shorten_middle
-from autoexp_tui.cockpit.render.why import WhyText, why_crowd, why_many, why_nothing
+from autoexp_tui.cockpit.render.why import (
+    WhyText,
+    explain_crowd,
+    explain_jobs,
+    explain_nothing,
+    explain_plan,
+    has_nothing_started,
+)
+from autoexp_tui.cockpit.spans import Line, Span, shorten_middle
 from autoexp_tui.cockpit.widgets.pane import Painted
 from autoexp_tui.cockpit.widgets.text_pane import TextPane
 from autoexp_tui.model.wording import plural
@@ -52,7 +58,7 @@ class WhyPane(TextPane):
         self._names: tuple[str, ...] = ()
         self._jobs: tuple[JobView, ...] = ()
         self._subject = ""
-        self._told = why_nothing()
+        self._told = explain_nothing()
         self._thought: WhyText | None = None
         """Of a crowd: what looking at each of these jobs gave; None: not yet known."""
 
@@ -94,7 +100,7 @@ class WhyPane(TextPane):
         desk = self.desk
         session, words, usual = desk.session, desk.words, desk.rates
         acts = self.acts
-        return lambda: why_many(title, jobs, session, words, acts=acts, usual=usual)
+        return lambda: explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
 
     def make(self, cells: int) -> Sequence[Line]:
         self._told = self._text()
@@ -107,15 +113,15 @@ class WhyPane(TextPane):
             if self.desk.failed:
                 text = " There are no jobs: the plan has errors."
             return WhyText("", ((Span(text, "muted"),),))
-        if session.snapshot.engine.role == "plan" and nothing_started(session):
-            first = why_plan(session, self.come_back)
-            about = self._about() if jobs else why_nothing()
+        if session.snapshot.engine.role == "plan" and has_nothing_started(session):
+            first = explain_plan(session, self.come_back)
+            about = self._about() if jobs else explain_nothing()
             return WhyText(first.title, (*first.lines, (), *about.lines), about.next)
-        return self._about() if jobs else why_nothing()
+        return self._about() if jobs else explain_nothing()
 
     def _about(self) -> WhyText:
         if len(self._jobs) > CROWD:
-            return self._thought or why_crowd(self._subject, self._jobs)
+            return self._thought or explain_crowd(self._subject, self._jobs)
         return self._many(self._jobs, self._subject)()
 
     @property

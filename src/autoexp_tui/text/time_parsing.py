@@ -6,13 +6,23 @@ import re
 import time
 from typing import Final
 
-_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+_DISTANCE_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
 _DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
+
+
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-_CLOCK: Final = re.compile(
+
+
+_TIME: Final = re.compile(
     r"(?:(?:(\d{4})-)?(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?"
 )
+
+
 _DAY: Final = re.compile(r"(?:(\d{4})-)?(\d{1,2})-(\d{1,2})")
+
+
 EXAMPLES: Final = "14:02, 03-12 14:02, +2h, -1d, 50%"
 
 
@@ -31,11 +41,11 @@ def parse_moment(text: str, at: float, begin: float, end: float) -> float:
     """
     wanted = text.strip()
     if match := _DISTANCE.fullmatch(wanted):
-        seconds = float(match[2]) * _UNITS[match[3]]
+        seconds = float(match[2]) * _DISTANCE_UNITS[match[3]]
         return at + (seconds if match[1] == "+" else -seconds)
     if match := _SHARE.fullmatch(wanted):
         return begin + (end - begin) * float(match[1]) / 100
-    if match := _CLOCK.fullmatch(wanted):
+    if match := _TIME.fullmatch(wanted):
         year, month, day, *clock = match.groups()
         hours, minutes, seconds = (int(part or 0) for part in clock)
         if hours > 23 or minutes > 59 or seconds > 59:

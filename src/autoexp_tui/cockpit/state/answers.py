@@ -15,16 +15,21 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.questions import Choice
     from autoexp_tui.cockpit.state.session import JobView
 
+
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
 _PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")
+
+
 _CLOCK: Final = re.compile(r"^(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?$")
 
 
-class NotThat(ValueError):
+class AnswerError(ValueError):
     """What was typed cannot be meant; the message says why."""
 
 
-def time_limit(text: str) -> float:
+def parse_time_limit(text: str) -> float:
     """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`.
 
     Raises:
@@ -38,13 +43,13 @@ def time_limit(text: str) -> float:
         days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
         seconds = float(days * 86400 + hours * 3600 + minutes * 60 + rest)
     else:
-        raise NotThat("a limit reads 90m, 12h, 2d or 12:00:00")
+        raise AnswerError("a limit reads 90m, 12h, 2d or 12:00:00")
     if seconds <= 0:
-        raise NotThat("a limit is more than nothing")
+        raise AnswerError("a limit is more than nothing")
     return seconds
 
 
-def overrides(text: str) -> tuple[str, ...]:
+def parse_overrides(text: str) -> tuple[str, ...]:
     """The overrides in a line, quoted as in a shell.
 
     Raises:
@@ -53,16 +58,16 @@ def overrides(text: str) -> tuple[str, ...]:
     try:
         found = tuple(shlex.split(text))
     except ValueError as error:
-        raise NotThat("a quote is not closed") from error
+        raise AnswerError("a quote is not closed") from error
     if not found:
-        raise NotThat("no override was typed")
+        raise AnswerError("no override was typed")
     for entry in found:
         if not entry.startswith("~") and not re.match(r"^[^=\s]+=", entry):
-            raise NotThat(f"{entry}: an override reads key=value")
+            raise AnswerError(f"{entry}: an override reads key=value")
     return found
 
 
-def resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
+def build_resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
     """The command for an answered R.
 
     Raises:
@@ -73,7 +78,7 @@ def resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
         case "planned":
             return Resubmit(jobs=names, from_checkpoint=False)
         case "overrides":
-            typed = overrides(text)
+            typed = parse_overrides(text)
             return Resubmit(
                 jobs=names,
                 from_checkpoint=keeps,
@@ -83,17 +88,17 @@ def resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
         case "nodes":
             nodes = tuple(text.replace(",", " ").split())
             if not nodes:
-                raise NotThat("no node was typed")
+                raise AnswerError("no node was typed")
             return Resubmit(jobs=names, from_checkpoint=keeps, exclude_nodes=nodes)
         case "limit":
-            seconds = time_limit(text)
+            seconds = parse_time_limit(text)
             return Resubmit(
                 jobs=names, from_checkpoint=keeps, time_limit_seconds=seconds
             )
     return Resubmit(jobs=names, from_checkpoint=keeps)
 
 
-def skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
+def build_skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
     """The command for an answered X.
 
     Raises:
@@ -103,16 +108,16 @@ def skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
     if not choice.id.startswith("waive:"):
         return Skip(jobs=tuple(jobs), reason=reason)
     if not reason:
-        raise NotThat("a waived condition needs a reason; it is kept")
+        raise AnswerError("a waived condition needs a reason; it is kept")
     return Waive(job=jobs[0], condition=int(choice.id.split(":")[1]), reason=reason)
 
 
-def submit(choice: Choice, plan_id: str) -> Submit:
+def build_submit(choice: Choice, plan_id: str) -> Submit:
     """The command for an answered S: the jobs that were shown, of that plan alone."""
     return Submit(jobs=choice.jobs, plan_id=plan_id)
 
 
-def seen(jobs: Sequence[JobView]) -> Mapping[str, int]:
+def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
     """How many attempts each job had when the person looked."""
     return {job.name: len(job.record.attempts) for job in jobs}
 
@@ -126,11 +131,11 @@ def _moves(jobs: Sequence[JobView]) -> list[tuple[str, JobState, int]]:
     return [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
 
 
-def revivable(job: JobView) -> bool:
+def can_resubmit(job: JobView) -> bool:
     """Whether R can bring it back."""
     return may_come_back(job.record)
 
 
-def skippable(job: JobView) -> bool:
+def can_skip(job: JobView) -> bool:
     """Whether X can skip it: no attempt of it was ordered in its present life."""
     return job.record.state in NOT_STARTED

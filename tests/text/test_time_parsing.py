@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from autoexp_tui.cockpit.state.time_parsing import NoMoment, parse_moment
+from autoexp_tui.text.time_parsing import NoMoment, parse_moment
 
 BEGIN = time.mktime((2026, 3, 7, 8, 41, 0, 0, 0, -1))
 END = time.mktime((2026, 3, 14, 5, 0, 0, 0, 0, -1))

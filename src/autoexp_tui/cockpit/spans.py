@@ -7,7 +7,9 @@ in; the widgets clean every span once more before it is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -44,6 +46,7 @@ Role: TypeAlias = Literal[
     "curve6",
 ]
 """What a text is; each theme has a style for every role."""
+
 
 ELLIPSIS: Final = "…"
 
@@ -197,3 +200,115 @@ def _chopped(word: str, role: Role, cells: int) -> Iterable[Span]:
         return
     for piece in chop_cells(word, cells):
         yield Span(piece, role)
+
+
+GAP: Final = 8
+"""Equal cells between two changes that cost less to send than to jump over."""
+
+
+_Cell = tuple[str, str]
+"""What stands in a cell, and its role; the second half of a wide character is empty."""
+
+
+def compare_lines(before: Line, after: Line) -> list[tuple[int, int]]:
+    """The ranges of cells, ends exclusive and in order, in which two lines differ."""
+    ranges: list[tuple[int, int]] = []
+    old, new = _split_cells(before), _split_cells(after)
+    for place, (was, now) in enumerate(zip_longest(old, new)):
+        if was == now:
+            continue
+        start, end = _widen_range(old, new, place)
+        if ranges and start - ranges[-1][1] <= GAP:
+            start = ranges.pop()[0]
+        ranges.append((start, end))
+    return ranges
+
+
+def _split_cells(content: Line) -> list[_Cell]:
+    cells: list[_Cell] = []
+    for span in content:
+        if span.text.isascii():
+            cells += [(character, span.role) for character in span.text]
+        else:
+            _add_wide(cells, span.text, span.role)
+    return cells
+
+
+def _add_wide(cells: list[_Cell], text: str, role: str) -> None:
+    """Add a text that may have wide characters, or some that join the one before."""
+    for character in text:
+        size = cell_len(character)
+        if size:
+            cells += [(character, role), *(("", role) for _ in range(size - 1))]
+        elif cells:
+            _join_character(cells, character)
+
+
+def _join_character(cells: list[_Cell], character: str) -> None:
+    place = next(n for n in range(len(cells) - 1, -1, -1) if cells[n][0])
+    cells[place] = (cells[place][0] + character, cells[place][1])
+
+
+def _widen_range(
+    old: Sequence[_Cell], new: Sequence[_Cell], place: int
+) -> tuple[int, int]:
+    """The range about `place` that cuts nothing in two that is drawn as one."""
+    start, end = place, place + 1
+    while start and (_is_continued(old, start) or _is_continued(new, start)):
+        start -= 1
+    while _is_continued(old, end) or _is_continued(new, end):
+        end += 1
+    return start, end
+
+
+def _is_continued(cells: Sequence[_Cell], place: int) -> bool:
+    """Whether the cell before must be drawn with the one at `place`."""
+    if not 0 < place < len(cells):
+        return False
+    return not cells[place][0] or len(_find_base(cells, place - 1)) > 1
+
+
+def _find_base(cells: Sequence[_Cell], place: int) -> str:
+    """The character that a cell belongs to, with what joins it."""
+    while place and not cells[place][0]:
+        place -= 1
+    return cells[place][0]
+
+
+BARS: Final = "▁▂▃▄▅▆▇█"
+
+
+FULL: Final = "█"
+
+
+EMPTY: Final = "░"
+
+
+def render_sparkline(values: Sequence[float], cells: int) -> str:
+    """The values' shape, at most `cells` wide; what is not finite leaves a gap."""
+    shown = _thin(values, cells)
+    finite = [value for value in shown if math.isfinite(value)]
+    if not finite:
+        return ""
+    low, high = min(finite), max(finite)
+    reach = (high - low) or 1.0
+    return "".join(
+        BARS[round((value - low) / reach * 7)] if math.isfinite(value) else " "
+        for value in shown
+    )
+
+
+def _thin(values: Sequence[float], cells: int) -> Sequence[float]:
+    if len(values) <= cells:
+        return values
+    last = len(values) - 1
+    return [values[round(place * last / (cells - 1))] for place in range(cells)]
+
+
+def render_bar(done: float, cells: int) -> tuple[str, str]:
+    """The filled and the empty part of a bar; anything begun shows at least one."""
+    fraction = min(max(done, 0.0), 1.0)
+    filled = int(fraction * cells)
+    if fraction > 0 and filled == 0:
+        filled = 1
+    return FULL * filled, EMPTY * (cells - filled)

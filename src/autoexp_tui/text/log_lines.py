@@ -1,8 +1,10 @@
-"""The line of a log that tells most about an end. Pure."""
+"""What lines of logs say: the names of metrics, and the line that tells of an error."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import Final
 
 from autoexp_tui.text.sanitize import clean
 
@@ -10,8 +12,12 @@ _TELLING = re.compile(
     r"^\S*(?:Error|Exception|Interrupt)\b|\b(?:FATAL|fatal|error:|Error:|ERROR|"
     r"Killed|CANCELLED|Out of memory|oom_kill|Segmentation fault|No such file)"
 )
+
+
 OWN_LINE = "autoexp: exit record "
 """Begins a line that the wrapper wrote, not the command: it tells nothing of why."""
+
+
 _LIMIT = 300
 """Characters of evidence that are kept."""
 
@@ -19,7 +25,7 @@ _LIMIT = 300
 _NOT_A_NUMBER = re.compile(r"loss\W+[^|,]{0,12}\b(?:nan|inf)\b", re.IGNORECASE)
 
 
-def nan_line(tail: str) -> str:
+def find_nan_line(tail: str) -> str:
     """The first line of `tail` whose loss is no number, cleaned; empty for none."""
     for line in tail.splitlines():
         if _NOT_A_NUMBER.search(line):
@@ -35,13 +41,13 @@ _SHORT_OF_MEMORY = re.compile(
 """What the kernel and Slurm write of a process that was killed for memory."""
 
 
-def memory_line(tail: str) -> str:
+def find_memory_line(tail: str) -> str:
     """The last line of `tail` that tells of a kill for memory; empty for none."""
     lines = (line for line in reversed(tail.splitlines()))
     return next((line for line in lines if _SHORT_OF_MEMORY.search(line)), "")
 
 
-def names_an_error(line: str) -> bool:
+def has_error(line: str) -> bool:
     """Whether a line tells of something that went wrong."""
     return _TELLING.search(line) is not None
 
@@ -50,9 +56,55 @@ def _is_the_commands(line: str) -> bool:
     return bool(line.strip()) and not line.startswith(OWN_LINE)
 
 
-def telling_line(tail: str) -> str:
+def find_error_line(tail: str) -> str:
     """The last line of `tail` that names an error, else its last line, cleaned."""
     lines = [line for line in tail.splitlines() if _is_the_commands(line)]
-    telling = [line for line in lines if names_an_error(line)]
+    telling = [line for line in lines if has_error(line)]
     chosen = telling[-1] if telling else (lines[-1] if lines else "")
     return clean(chosen).strip()[:_LIMIT]
+
+
+STEP: Final = "step"
+
+
+LOSS: Final = "loss"
+
+
+EVAL_LOSS: Final = "eval_loss"
+
+
+LEARNING_RATE: Final = "learning_rate"
+
+
+TOKENS_PER_SECOND: Final = "tokens_per_second"
+
+
+GRAD_NORM: Final = "grad_norm"
+
+
+_ALIASES: Final = {
+    **dict.fromkeys(("iteration", "iter", "global_step"), STEP),
+    **dict.fromkeys(("lm_loss", "train_loss"), LOSS),
+    **dict.fromkeys(("val_loss", "validation_loss", "test_loss"), EVAL_LOSS),
+    **dict.fromkeys(("tokens_s", "tok_s", "tps"), TOKENS_PER_SECOND),
+    "lr": LEARNING_RATE,
+    "gradient_norm": GRAD_NORM,
+}
+
+
+@lru_cache(maxsize=1024)
+def normalize_name(name: str) -> str:
+    """A metric's name as we write it: `Held-out loss` is `heldout_loss`."""
+    joined = re.sub(r"(?<=\w)-(?=\w)", "", name.lower())
+    return re.sub(r"[\W_]+", "_", joined).strip("_")
+
+
+@lru_cache(maxsize=1024)
+def find_canonical_name(name: str) -> str:
+    """The one name of a metric that goes by several: `lr` is `learning_rate`.
+
+    The known ones: `step`, `loss`, `eval_loss`, `learning_rate`, `tokens_per_second`,
+    `grad_norm`; others keep their own, as `plain_name` writes it.
+    """
+    key = normalize_name(name)
+    return _ALIASES.get(key, key)

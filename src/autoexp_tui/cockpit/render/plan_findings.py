@@ -1,16 +1,28 @@
-"""What is wrong with a plan, as lines that lead to the place in its file."""
+"""What planning found: faults in their files, warnings, changes since the last."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.spans import Line, Span, line, outside, wrap
+from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside, wrap
+from autoexp_tui.model.wording import clock_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from autoexp_tui.model.specs import PlanFinding
+
 
 AROUND: Final = 4
 """Lines of a file above and below the one that is shown."""
+
+
 _INDENT: Final = "     "
+
+
 _GUTTER = f"{_INDENT}{'':9}"
 """Below the text of a file's line, beside its number."""
 
@@ -39,7 +51,7 @@ Excerpt = Sequence[tuple[int, str]]
 """Numbered lines of a file."""
 
 
-def excerpt_of(text: str, at: int) -> Excerpt:
+def find_excerpt(text: str, at: int) -> Excerpt:
     """The lines around line `at`, which is counted from 1."""
     lines = text.splitlines()
     first = max(1, at - AROUND)
@@ -113,3 +125,40 @@ def _excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
         )
         found += wrap(content, cells, _GUTTER) if number == at else (content,)
     return found
+
+
+_ROLES: Final[Mapping[str, Role]] = MappingProxyType(
+    {"+": "done", "-": "failed", "~": "warning", ">": "accent", "!": "warning"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanges:
+    """How a plan differs from the one before."""
+
+    created_at: float
+    """When that one was made; UTC."""
+    head: str
+    """In a few words, counted."""
+    lines: tuple[tuple[str, str], ...]
+    """Mark and sentence of each change."""
+    differs: bool = True
+
+    def told(self, now: float) -> str:
+        """`since the plan of 14:02: 12 jobs added, 100 the same`."""
+        when = clock_time(self.created_at, now)
+        return f"since the plan of {when}: {outside(self.head)}"
+
+    def page(self, now: float) -> tuple[Line, ...]:
+        """All of it."""
+        rows = [
+            line(Span(f"{mark} ", _ROLES.get(mark, "accent")), outside(text, 4000))
+            for mark, text in self.lines
+        ]
+        return ((Span(self.told(now), "strong"),), (), *rows)
+
+
+def format_warning(finding: PlanFinding) -> str:
+    """What planning warns of, after the job and key that it is about."""
+    about = " ".join(part for part in (finding.job, finding.where) if part)
+    return outside(f"{about}: {finding.message}" if about else finding.message)

@@ -6,14 +6,13 @@ The long sentence is `model.wording.sentence`; here stands what fits beside a jo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from autoexp_tui.cockpit.render.numbers import moment
-from autoexp_tui.cockpit.render.spans import outside, shorten_middle
-from autoexp_tui.cockpit.render.status_style import Look, never_came
+from autoexp_tui.cockpit.spans import outside, shorten_middle
+from autoexp_tui.cockpit.state.forecast import _stood, estimate_end
+from autoexp_tui.cockpit.state.status import Look, never_came
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.states import Cause
 from autoexp_tui.model.verdicts import Why
@@ -24,55 +23,26 @@ from autoexp_tui.model.wording import (
     reason_of,
     short,
 )
-from autoexp_tui.text.last_error_line import names_an_error
+from autoexp_tui.text.log_lines import has_error
+from autoexp_tui.text.spelling import format_estimate
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
+    from autoexp_tui.conditions.base import ConditionBase
     from autoexp_tui.conditions.kinds import Condition
     from autoexp_tui.model.state import ConditionStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """When a running job should end, and whether its time limit lets it."""
-
-    ends_at: float | None = None
-    limit_at: float | None = None
-
-    @property
-    def too_late(self) -> bool:
-        """Whether the limit comes first."""
-        both = self.ends_at is not None and self.limit_at is not None
-        return both and (self.ends_at or 0) > (self.limit_at or 0)
-
-
-def outlook(job: JobView, now: float) -> Outlook:
-    """What observed step rates say; nothing without total, step and rate.
-
-    Of a stalled job counted from its last step: it stands still as the counter does.
-    """
-    attempt = job.attempt
-    limit = job.record.spec.resources.time_limit_seconds
-    began = attempt.began_at if attempt else None
-    limit_at = began + limit if began is not None and limit else None
-    rate = job.live.rate if job.live else None
-    if job.step is None or not job.total or not rate or rate <= 0:
-        return Outlook(limit_at=limit_at)
-    stood = _stood(job, now) if job.look is Look.STALLED else 0.0
-    ends_at = now - stood + max(0, job.total - job.step) / rate
-    return Outlook(max(now, ends_at), limit_at)
-
-
-def reason(job: JobView, session: SessionView) -> str:
+def find_reason(job: JobView, session: SessionView) -> str:
     """Why the job is where it is, in a few words; never empty."""
     maker = _REASONS.get(job.look, _recorded)
     return outside(maker(job, session) or _recorded(job, session))
 
 
-def reason_of_all(jobs: Sequence[JobView], session: SessionView) -> str:
+def find_common_reason(jobs: Sequence[JobView], session: SessionView) -> str:
     """One reason for jobs that are told together."""
-    first = reason(jobs[0], session)
-    if all(reason(job, session) == first for job in jobs[1:]):
+    first = find_reason(jobs[0], session)
+    if all(find_reason(job, session) == first for job in jobs[1:]):
         return first
     match jobs[0].look:
         case Look.DONE:
@@ -88,10 +58,10 @@ def reason_of_all(jobs: Sequence[JobView], session: SessionView) -> str:
         case Look.STALLED:
             stood = [_stood(job, session.now) for job in jobs]
             return f"no step for > {duration(min(stood))}" if all(stood) else "no step"
-    return cause_words(jobs[0]) if jobs[0].record.cause else f"{first}, ..."
+    return describe_cause(jobs[0]) if jobs[0].record.cause else f"{first}, ..."
 
 
-def localised(why: Why, job: JobView, session: SessionView) -> Why:
+def localize_why(why: Why, job: JobView, session: SessionView) -> Why:
     """The reason with a sibling's name told as its stage: `stable`, not its name."""
     return Why(why.code, tuple(_local(pair, job, session) for pair in why.args))
 
@@ -129,7 +99,11 @@ def _one_of_many(job: JobView, name: object) -> bool:
 
 
 _DOUBLE_STOP: Final = re.compile(r"([?!])[.,;:](?=\s|$)")
+
+
 _NAMES_JOBS = frozenset({"job", "writer"})
+
+
 _NICKNAME: Final = 16
 """Cells of a job's name in a short reason: what became of it stays in view."""
 
@@ -138,27 +112,27 @@ _UNCUT: Final = 400
 """Cells: whoever draws a reason knows the room, and cuts it there."""
 
 
-def said(why: Why | None, job: JobView, session: SessionView) -> str:
+def format_why(why: Why | None, job: JobView, session: SessionView) -> str:
     """A recorded reason in short; empty when there is none."""
     if why is None:
         return ""
     if file := never_came(why):
         return outside(f"{file} never came")
-    return outside(short(_nicknamed(localised(why, job, session)), _UNCUT))
+    return outside(short(_nicknamed(localize_why(why, job, session)), _UNCUT))
 
 
-def told(
+def explain_why(
     why: Why, job: JobView, session: SessionView, cause: Cause | None = None
 ) -> str:
     """A recorded reason as a sentence; what was quoted keeps its own last mark.
 
     `cause`: of the job's end, where the reason is of that.
     """
-    words = reason_of(localised(why, job, session), cause, session.now)
+    words = reason_of(localize_why(why, job, session), cause, session.now)
     return outside(_DOUBLE_STOP.sub(r"\1", words), 2000)
 
 
-def cause_words(job: JobView) -> str:
+def describe_cause(job: JobView) -> str:
     """What ended it, in a few words; the exit code or signal where they say more."""
     cause = job.record.cause
     attempt = job.attempt
@@ -173,7 +147,7 @@ def cause_words(job: JobView) -> str:
     return cause_of_end(cause, job.record.state)
 
 
-def last_words(job: JobView) -> str:
+def find_last_words(job: JobView) -> str:
     """What explains an exit code or a signal further; empty for other ends.
 
     A signal comes from outside: the last line of the log says something about it only
@@ -182,14 +156,14 @@ def last_words(job: JobView) -> str:
     attempt, cause = job.attempt, job.record.cause
     if attempt is None or cause not in (Cause.EXIT_CODE, Cause.SIGNAL):
         return ""
-    if cause is Cause.EXIT_CODE or names_an_error(attempt.evidence):
+    if cause is Cause.EXIT_CODE or has_error(attempt.evidence):
         return attempt.evidence
     reason = job.record.why
     return str(reason.arg("note") or "") if reason is not None else ""
 
 
 def _recorded(job: JobView, session: SessionView) -> str:
-    return said(job.record.why, job, session) or job.look.value
+    return format_why(job.record.why, job, session) or job.look.value
 
 
 _SAID_BETTER = frozenset(
@@ -206,54 +180,48 @@ _SAID_BETTER = frozenset(
 
 
 def _ended(job: JobView, session: SessionView) -> str:
-    words = cause_words(job)
-    if telling := last_words(job):
+    words = describe_cause(job)
+    if telling := find_last_words(job):
         return f"{words}, {outside(telling)}"
     if job.record.cause in _SAID_BETTER:
-        return said(job.record.why, job, session) or words
+        return format_why(job.record.why, job, session) or words
     return words if job.record.cause else _recorded(job, session)
 
 
 def _running(job: JobView, session: SessionView) -> str:
     now = session.now
-    ahead = outlook(job, now)
+    ahead = estimate_end(job, now)
     if job.warned:
-        return said(job.warned[0].why, job, session)
+        return format_why(job.warned[0].why, job, session)
     if job.live and job.live.queue and job.live.queue.reason:
         return job.live.queue.reason  # what the executor says is no state we know
     if ahead.too_late and ahead.limit_at is not None:
         return f"limit hits {clock_time(ahead.limit_at, now)}"
     if ahead.ends_at is not None:
-        return f"ends {moment(ahead.ends_at, now)}"
+        return f"ends {format_estimate(ahead.ends_at, now)}"
     began = job.attempt.began_at if job.attempt else None
     return f"since {clock_time(began, now)}" if began is not None else "started"
-
-
-def _stood(job: JobView, now: float) -> float:
-    """How long the step counter has stood still; 0: not known."""
-    moved = job.live.last_step_at if job.live else None
-    return now - moved if moved is not None else 0.0
 
 
 def _stalled(job: JobView, session: SessionView) -> str:
     if stood := _stood(job, session.now):
         return f"no step for {duration(stood)}"
-    return said(job.warned[0].why, job, session) if job.warned else "no step"
+    return format_why(job.warned[0].why, job, session) if job.warned else "no step"
 
 
 def _waiting(job: JobView, session: SessionView) -> str:
     missing = unmet(job.record)
     if missing is not None:
-        return condition_words(job, missing[1], job.status(missing[0]), session)
-    return said(job.record.why, job, session) or "ready"
+        return describe_status(job, missing[1], job.status(missing[0]), session)
+    return format_why(job.record.why, job, session) or "ready"
 
 
-def condition_words(
+def describe_status(
     job: JobView, spec: Condition, status: ConditionStatus | None, session: SessionView
 ) -> str:
     """A condition's last verdict in short; its description before the first look."""
     if status is not None:
-        return said(status.why, job, session)
+        return format_why(status.why, job, session)
     return outside(spec.description) or "not looked yet"
 
 
@@ -262,13 +230,15 @@ def _queued(job: JobView, session: SessionView) -> str:
     waited = duration(session.now - job.record.since)
     words = _queue_words(job)
     expected = _expected_at(job, session)
-    start = f", {moment(expected, session.now)}" if expected is not None else ""
+    start = (
+        f", {format_estimate(expected, session.now)}" if expected is not None else ""
+    )
     if not words:
         return f"{waited}{start}" if start else f"for {waited}"
     return f"{waited}{start}: {words}"
 
 
-def queued_text(job: JobView, session: SessionView) -> str:
+def describe_queue(job: JobView, session: SessionView) -> str:
     """How long a job has been queued, where, why, and when it is expected to start."""
     queue = job.live.queue if job.live else None
     words = _queue_words(job)
@@ -302,7 +272,7 @@ def _retrying(job: JobView, session: SessionView) -> str:
     again_at = session.snapshot.t_of(retry.lived) if retry is not None else 0.0
     if again_at > session.now:
         return f"again at {clock_time(again_at, session.now)}"
-    return said(retry.why, job, session) if retry is not None else ""
+    return format_why(retry.why, job, session) if retry is not None else ""
 
 
 def _done(job: JobView, session: SessionView) -> str:
@@ -313,7 +283,7 @@ def _done(job: JobView, session: SessionView) -> str:
 
 
 def _or(words: str) -> Callable[[JobView, SessionView], str]:
-    return lambda job, session: said(job.record.why, job, session) or words
+    return lambda job, session: format_why(job.record.why, job, session) or words
 
 
 _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
@@ -340,3 +310,19 @@ _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
         }
     )
 )
+
+
+def describe_condition(spec: ConditionBase, session: SessionView) -> str:
+    """What a condition is about, in a few words: `iter_8000/done.txt`."""
+
+    def name_jobs(names: Sequence[str]) -> str:
+        jobs = session.named(names)
+        stages = dict.fromkeys(job.stage or job.name for job in jobs)
+        return ", ".join(stages or names)
+
+    return outside(spec.description) or outside(spec.subject(name_jobs))
+
+
+def list_sources(spec: ConditionBase) -> Iterator[str]:
+    """Where a condition looks, in full: paths, jobs, commands; clean."""
+    yield from (outside(source, 4000) for source in spec.sources())
