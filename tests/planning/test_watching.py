@@ -11,7 +11,7 @@ from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.build import PlanOutcome, plan_outcome
-from autoexp_tui.planning.watching import RuleSets, SessionWide
+from autoexp_tui.planning.job_config import RuleSets, SessionWide
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -126,7 +126,7 @@ def test_a_setting_of_the_session_in_a_point_is_said_to_have_no_effect(
 def test_a_group_that_changes_a_setting_of_the_session_is_named() -> None:
     session = SessionWide({"monitoring": {"state_dir": "/a"}})
     other = {"monitoring": {"state_dir": "/b"}}
-    (found,) = session.without_effect(other, ["backend.lr", "monitoring"])
+    (found,) = session.find_ineffective(other, ["backend.lr", "monitoring"])
     assert found.where == "monitoring"
     assert "`monitoring.state_dir` is one for the whole session" in found.message
 
@@ -148,7 +148,7 @@ def test_what_is_settled_before_jobs_are_composed_is_said_and_left_out(
 
 def test_how_often_to_look_is_the_sessions_for_every_job() -> None:
     session = SessionWide(monitoring=Monitoring(poll_seconds=3))
-    assert session.own(Monitoring(poll_seconds=9, loss="x")) == Monitoring(
+    assert session.apply(Monitoring(poll_seconds=9, loss="x")) == Monitoring(
         poll_seconds=3, loss="x"
     )
 
@@ -156,5 +156,5 @@ def test_how_often_to_look_is_the_sessions_for_every_job() -> None:
 def test_names_of_rule_sets_follow_their_content() -> None:
     one, two = RuleSets(Monitoring()), RuleSets(Monitoring(loss="y"))
     rules = Monitoring(loss="x")
-    assert one.named(rules) == two.named(Monitoring(loss="x"))
+    assert one.add(rules) == two.add(Monitoring(loss="x"))
     assert one.sets == two.sets

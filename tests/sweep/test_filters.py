@@ -9,13 +9,13 @@ from autoexp_tui.sweep.filters import (
     check_filter,
     deferred_holds,
     is_deferred,
-    places,
+    list_places,
     point_filter,
 )
 
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
-    known = [place for row in (point, *others) for place in places(row)]
+    known = list_places((point, *others))
     return point_filter(text, known).holds(point)
 
 
@@ -96,7 +96,7 @@ def test_a_filter_cannot_read_other_jobs(reference: str) -> None:
 
 # --------------------------------------------------------------------- deferred
 def kept(text: str, values: dict[str, object], **point: object) -> bool:
-    return deferred_holds(text, point, places(point), values.__getitem__)
+    return deferred_holds(text, point, list_places((point,)), values.__getitem__)
 
 
 def test_only_a_filter_with_an_interpolation_is_deferred() -> None:

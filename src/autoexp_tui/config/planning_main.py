@@ -54,7 +54,7 @@ from autoexp_tui.planning.build import (
     plan_outcome,
     selected,
 )
-from autoexp_tui.planning.partial_config import resolved_where_possible
+from autoexp_tui.planning.job_config import resolve_where_possible
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,
@@ -327,7 +327,7 @@ def _answer_config(planning: _Planning) -> PlanningAnswer:
         try:
             return PlanningAnswer(config=base.to_dict())
         except CannotCompose:
-            found = resolved_where_possible(base, as_written=True)
+            found = resolve_where_possible(base, as_written=True)
             return PlanningAnswer(config=found)
     taken: dict[int, Mapping[str, object]] = {}
     outcome = planning.build(lambda index, view, found: taken.update({index: found}))

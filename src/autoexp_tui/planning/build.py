@@ -20,10 +20,14 @@ from autoexp_tui.model.specs import (
     PlanFinding,
     Share,
 )
-from autoexp_tui.planning.conditions import FAULTS, problems_of
-from autoexp_tui.planning.job_builder_state import Draft
-from autoexp_tui.planning.job_end import Record
-from autoexp_tui.planning.partial_config import faults_without_jobs
+from autoexp_tui.planning.job_config import (
+    CLOSED,
+    Record,
+    RuleSets,
+    SessionWide,
+    check_without_jobs,
+)
+from autoexp_tui.planning.job_state import FAULTS, Draft, list_problems
 from autoexp_tui.planning.ports import (
     CannotCompose,
     Composer,
@@ -37,7 +41,6 @@ from autoexp_tui.planning.validate import (
     validate_execution_plan,
     validate_unfinished,
 )
-from autoexp_tui.planning.watching import CLOSED, RuleSets, SessionWide
 from autoexp_tui.sweep.expand import Expansion, expand_in_doubt
 from autoexp_tui.sweep.filtered_points import holes_of
 from autoexp_tui.sweep.findings import SweepRefused
@@ -130,7 +133,7 @@ def plan_outcome(
     try:
         expansion = expand_in_doubt(sweep)
     except SweepRefused as refused:
-        besides = [*common.problems, *faults_without_jobs(base, parser, sweep)]
+        besides = [*common.problems, *check_without_jobs(base, parser, sweep)]
         return PlanOutcome(None, told_once([*refused.problems, *besides]))
     resolution = Resolution(
         expansion,
@@ -140,7 +143,7 @@ def plan_outcome(
         session=SessionWide(common.config, common.monitoring),
         record=record,
     )
-    drafts = resolution.run()
+    drafts = resolution.resolve()
     errors = told_once(
         [
             *expansion.problems,
@@ -246,7 +249,7 @@ class _Common:
             self.monitoring = parser.monitoring(self.config)
             self.executor = parser.executor(self.config)
         except FAULTS as error:
-            self.problems += problems_of(error, "")
+            self.problems += list_problems(error, "")
         self.metadata_keys = frozenset(
             key for event in self.monitoring.log_events for key in event.extract_groups
         )
@@ -255,7 +258,7 @@ class _Common:
         try:
             return base.select(key) if base.has(key) else None
         except FAULTS as error:
-            self.problems += problems_of(error, key)
+            self.problems += list_problems(error, key)
             return None
 
     def setting(self, section: str, key: str) -> str:
@@ -409,7 +412,7 @@ def _jobs(
             depends_on=tuple(behind.get(identity.name, ())),
             resources=draft.resources,
             progress_total=draft.progress_total,
-            rules=rules.named(draft.monitoring),
+            rules=rules.add(draft.monitoring),
             notes=_notes(draft.point),
         )
 

@@ -3,40 +3,47 @@
 The order is fixed: parameters (other jobs are known) -> overrides -> the composed
 config -> the name (the config is known) -> what reads the name -> filters that need
 the config -> conditions -> the command. Every fault of a step is gathered; a step that
-has faults ends the making. Which job comes first is `resolution`.
+has faults ends the making. Of the first jobs that cannot be made whatever does not hang
+on the faults is looked at all the same, so that all of it is told at once. Which job
+comes first is `resolve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
 
-from autoexp_tui.conditions.kinds import Condition, MetadataIs
+from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.conditions import (
+from autoexp_tui.planning.condition_reader import (
     COMMAND_KEY,
-    FAULTS,
     MONITORING_COMMAND,
+    AsWritten,
     ConditionReader,
-    command_of,
-    problems_of,
 )
-from autoexp_tui.planning.failed_job_diagnostics import (
-    MISSING,
-    UnmadeJobs,
-    Workshop,
-    parameters_of,
+from autoexp_tui.planning.job_config import (
+    JobFinisher,
+    Record,
+    SessionWide,
+    explain_early_key,
+    is_early_key,
+    is_rule,
 )
-from autoexp_tui.planning.job_builder_state import Draft, Needs, Refused, Settling
-from autoexp_tui.planning.job_end import JobEnding, Record
-from autoexp_tui.planning.job_places import (
+from autoexp_tui.planning.job_state import (
+    FAULTS,
+    MOST_FAILED,
     NAME,
-    directories_of,
-    identity_of,
-    mounts_of,
-    nobody_yet,
-    written_name,
+    Draft,
+    Needs,
+    Refused,
+    build_identity,
+    build_mounts,
+    find_parameter,
+    list_problems,
+    read_directories,
+    read_name,
 )
 from autoexp_tui.planning.override_checks import find_numbers, number_at
 from autoexp_tui.planning.overrides import (
@@ -45,55 +52,94 @@ from autoexp_tui.planning.overrides import (
     literal,
     spell_override,
 )
-from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
+from autoexp_tui.planning.ports import (
+    CannotCompose,
+    Composer,
+    ConfigView,
+    SpecParser,
+)
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
     DroppedJob,
     Runtime,
+    UnknownKey,
     Values,
+    World,
+    accessed_own,
     reads_others,
 )
 from autoexp_tui.planning.substitution import (
     MOUNT,
     After,
     Before,
+    finished,
     placeholder,
     unfinished_in,
 )
-from autoexp_tui.planning.watching import (
-    SessionWide,
-    is_rule,
-    is_settled,
-    settled_too_early,
-)
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, called
-from autoexp_tui.sweep.filters import deferred_holds
+from autoexp_tui.sweep.filters import Place, deferred_holds
 from autoexp_tui.sweep.names import fault_of_name, spell
-from autoexp_tui.sweep.points import DeferredFilter, SweepPoint, plain_key
+from autoexp_tui.sweep.points import (
+    NOT_OVERRIDES,
+    DeferredFilter,
+    SweepPoint,
+    is_key,
+    plain_key,
+)
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shown
 
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
-
+_MISSING: Final = "???"
+"""What OmegaConf reads as a value that is still to come."""
 _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
 )
 
 
+class Workshop(World, Protocol):
+    """The world of a job, and what all jobs share."""
+
+    @property
+    def known(self) -> Collection[Place]:
+        """The keys that filters may name."""
+        ...
+
+    def warn(self, problem: Problem) -> None:
+        """Keep a warning."""
+        ...
+
+
 @dataclass(slots=True)
-class _Faults:
-    """What hinders preparing a point's parameters."""
+class _Parts:
+    """The parameters of a point on their way to a config."""
 
-    problems: list[Problem]
-    unusable: UnusableJob | None = None
-    """Another job has faults of its own; they are told there."""
+    values: dict[str, object] = field(default_factory=dict)
+    """With other jobs' values in them; what reads the job itself is unfinished."""
+    mounted: list[object] = field(default_factory=list)
+    runtimes: list[Runtime] = field(default_factory=list)
+    """The metadata that the values hold."""
+    doubtful: set[str] = field(default_factory=set)
+    """Plain keys whose values nobody knows."""
+    problems: list[Problem] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    """Parameter -> override."""
+    view: ConfigView | None = None
+    """The config, once it is composed."""
+    composes: bool = True
+    """Hydra has not refused it yet."""
+
+    def mount(self, value: object) -> str:
+        """Keep a value of another job; the `${...}` that reads it."""
+        self.mounted.append(value)
+        return f"${{{MOUNT}.r{len(self.mounted) - 1}}}"
 
 
-class JobMaker:
+class JobBuilder:
     """Makes the jobs of one plan, one at a time."""
 
     def __init__(
@@ -101,58 +147,59 @@ class JobMaker:
         world: Workshop,
         composer: Composer,
         parser: SpecParser,
-        session: SessionWide | None = None,
+        session: SessionWide,
         record: Record | None = None,
     ) -> None:
         """`session`: what the config says without any point."""
         self._world = world
         self._composer = composer
         self._parser = parser
-        self._ending = JobEnding(parser, session or SessionWide(), world.warn, record)
+        self._finisher = JobFinisher(parser, session, world.warn, record)
         points = (point.parameters for point in world.families.points)
         self._writer = OverrideWriter(composer, find_numbers(points))
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
-        self._unmade = UnmadeJobs(
-            world, composer, parser, self._writer, self._ending, self._base_is_a_key
-        )
+        self._looked = 0
+        """Jobs with faults whose configs were looked at."""
 
     # --------------------------------------------------------------- composing
-    def begun(self, at: int) -> tuple[Draft, ConfigView]:
+    def build(self, at: int) -> tuple[Draft, ConfigView]:
         """The job composed and named.
 
         Raises:
-            Refused: with every finding of the step that failed.
+            Refused: with every finding; none when only jobs that it reads have faults.
             DroppedJob: a filter that needed the config says no.
             Needs: another job must be made first; the key that reads it is told.
         """
-        point = self._world.families.points[at]
-        values = Values(self._world, at)
-        mounted: list[object] = []
-        runtimes: list[Runtime] = []
-        marks = self._undecided(at)
-        prepared, faults = self._prepared(point, values, mounted, runtimes)
-        mounts = self._mounts(point)
+        parts = _Parts()
         try:
-            texts = self._texts(point, prepared, mounted, faults)
-            late = self._taken_late(prepared, texts) if runtimes else {}
-            view = self._composer.compose(tuple(texts.values()), mounts)
-        except FAULTS as error:
-            raise Refused(problems_of(error, "", called(point))) from None
-        draft = Draft(
-            at=at,
-            point=point,
-            identity=nobody_yet(point, self._world.families.family(point.index)),
-            overrides=(),
-            composed=tuple(texts.values()),
-            mounts=mounts,
-            runtimes=tuple(dict.fromkeys(runtimes)),
-            reads=values.read,
-        )
-        self._settle(draft, view, prepared, texts)
-        draft.overrides = tuple(texts.values())
-        if runtimes:
-            written = (late.get(key) or texts[key] for key in (*late, *texts))
+            return self._build(at, parts)
+        except Refused as refused:
+            told = refused.problems
+        except UnusableJob:
+            told = ()
+        raise Refused((*told, *self._check_unmade(at, parts, told)))
+
+    def _build(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
+        point = self._world.families.points[at]
+        marks = self._find_undecided(at)
+        values = Values(self._world, at)
+        self._substitute(at, parts, values)
+        warnings = self._write_overrides(at, parts)
+        early = map(explain_early_key, filter(is_early_key, point.parameters))
+        for warning in (*early, *warnings):
+            self._world.warn(replace(warning, job=called(point)))
+        if parts.problems:
+            raise Refused(tuple(parts.problems))
+        if parts.doubtful:
+            raise UnusableJob
+        late = self._take_late(parts) if parts.runtimes else {}
+        draft, view = self._compose(at, parts)
+        draft.reads = values.read
+        _Settling(draft, view, self._world, parts).settle(self._name)
+        draft.overrides = tuple(parts.texts.values())
+        if parts.runtimes:
+            written = (*late.values(), *parts.texts.values())
             draft.runtime_overrides = tuple(
                 dict.fromkeys(
                     bare_reference(text) for text in written if "{runtime." in text
@@ -161,67 +208,42 @@ class JobMaker:
         self._filter(draft, view, marks)
         return draft, view
 
-    def recomposed(self, draft: Draft) -> ConfigView:
+    def recompose(self, draft: Draft) -> ConfigView:
         """The job's config, composed once more."""
         view = self._composer.compose(draft.composed, draft.mounts)
         for path, value in draft.puts.items():
             view.put(path, value)
         return view
 
-    def _taken_late(
-        self, prepared: dict[str, object], texts: dict[str, str]
-    ) -> dict[str, str]:
-        """Take out the overrides of numbers that only metadata will tell.
+    def _substitute(
+        self, at: int, parts: _Parts, values: Values, *, in_ring: bool = False
+    ) -> None:
+        """Put other jobs' values into the parameters; `aux` as dotted keys.
 
-        The config's own number stands for them in the plan, so that what is calculated
-        from them can be planned as well.
+        `in_ring`: jobs that are not made are of no use any more.
         """
-        late = [
-            key
-            for key, text in texts.items()
-            if "{runtime." in text and number_at(self._base, plain_key(key)) is not None
-        ]
-        for key in late:
-            prepared.pop(key, None)
-        return {key: texts.pop(key) for key in late}
-
-    def _prepared(
-        self,
-        point: SweepPoint,
-        values: Values,
-        mounted: list[object],
-        runtimes: list[Runtime],
-    ) -> tuple[dict[str, object], _Faults]:
-        """The parameters with other jobs' values in them; `aux` as dotted keys.
-
-        Those with faults are left out. `mounted`, `runtimes`: are told what is to be
-        mounted, and the metadata that the values hold.
-        """
-
-        def mount(value: object) -> str:
-            mounted.append(value)
-            return f"${{{MOUNT}.r{len(mounted) - 1}}}"
-
-        before = Before(values, mount, self._base_is_a_key, runtimes)
-        prepared: dict[str, object] = {}
-        faults = _Faults(list(self._covered(point)))
-        for key, value in self._writer.flattened(parameters_of(point)):
+        point = self._world.families.points[at]
+        parts.problems += self._check_mounts(point)
+        before = Before(values, parts.mount, self._base_is_a_key, parts.runtimes)
+        for key, value in self._writer.flattened(_list_parameters(point)):
+            late = plain_key(key) == NAME or is_rule(key)
             try:
-                late = plain_key(key) == NAME or is_rule(key)
                 found = value if late else before.value(value)
                 if self._writer.selects(key) and _is_open(found):
                     raise NotAReference(_CHOSEN_EARLY)
-                prepared[key] = found
+                parts.values[key] = found
+                continue
             except FAULTS as error:
-                faults.problems += problems_of(error, key, called(point))
-            except UnusableJob as unusable:
-                faults.unusable = unusable
+                parts.problems += list_problems(error, key, called(point))
+            except UnusableJob:
+                pass
             except Needs as needs:
                 needs.key = key
-                raise
-        return prepared, faults
+                if not in_ring:
+                    raise
+            parts.doubtful.add(plain_key(key))
 
-    def _covered(self, point: SweepPoint) -> Iterator[Problem]:
+    def _check_mounts(self, point: SweepPoint) -> Iterator[Problem]:
         """Parameters that the mounts would cover: nobody would ever see them."""
         covered = {"index"} if self._base.has("family") else {"index", "family"}
         for key in point.parameters:
@@ -230,79 +252,74 @@ class JobMaker:
                 message = "is what the plan gives each job, and no parameter"
                 yield Problem(message, key, called(point), hint)
 
-    def _texts(
-        self,
-        point: SweepPoint,
-        prepared: Mapping[str, object],
-        mounted: list[object],
-        faults: _Faults,
-    ) -> dict[str, str]:
-        """Parameter -> override, as it is composed.
+    def _write_overrides(self, at: int, parts: _Parts) -> Sequence[Problem]:
+        """The overrides, and what is wrong with keys and values; gives warnings."""
+        made = self._writer.write(
+            {f"++{MOUNT}.r{at}": literal(one) for at, one in enumerate(parts.mounted)}
+            | {key: placeholder(value) for key, value in parts.values.items()}
+        )
+        label = called(self._world.families.points[at])
+        parts.texts = dict(made.texts)
+        parts.problems += (replace(error, job=label) for error in made.errors)
+        parts.doubtful |= made.doubtful
+        return made.warnings
+
+    def _take_late(self, parts: _Parts) -> dict[str, str]:
+        """Take out the overrides of numbers that only metadata will tell.
+
+        The config's own number stands for them in the plan, so that what is calculated
+        from them can be planned as well.
+        """
+        late = [
+            key
+            for key, text in parts.texts.items()
+            if "{runtime." in text and number_at(self._base, plain_key(key)) is not None
+        ]
+        for key in late:
+            parts.values.pop(key, None)
+        return {key: parts.texts.pop(key) for key in late}
+
+    def _compose(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
+        """The config of a job, and a draft of it that has no name yet.
 
         Raises:
-            Refused: with what is wrong with keys and with values, all of it.
-            UnusableJob: nothing is, but a value of another job cannot be had.
+            Refused: it does not compose.
         """
-        made = self._writer.write(
-            {f"++{MOUNT}.r{at}": literal(value) for at, value in enumerate(mounted)}
-            | {key: placeholder(value) for key, value in prepared.items()}
-        )
-        early = map(settled_too_early, filter(is_settled, point.parameters))
-        for warning in (*early, *made.warnings):
-            self._world.warn(replace(warning, job=called(point)))
-        named = (replace(error, job=called(point)) for error in made.errors)
-        problems = (*faults.problems, *named)
-        if problems:
-            raise Refused(problems)
-        if faults.unusable is not None:
-            raise faults.unusable
-        return dict(made.texts)
-
-    def _mounts(self, point: SweepPoint) -> dict[str, object]:
+        point = self._world.families.points[at]
         family = self._world.families.family(point.index)
-        return mounts_of(point.stage, point.index, family, self._base)
-
-    # ---------------------------------------------------------------- settling
-    def _settle(
-        self,
-        draft: Draft,
-        view: ConfigView,
-        prepared: Mapping[str, object],
-        texts: dict[str, str],
-    ) -> None:
-        """Finish what reads the job itself: the name in the middle."""
-        waiting = {
-            key: value for key, value in prepared.items() if any(unfinished_in(value))
-        }
-        settling = Settling(draft, view, self._world, waiting, texts)
-        settling.all_but(_LATE)
-        self._name(draft, view)
-        settling.all_but(frozenset())
-        for key in [key for key in texts if plain_key(key) == NAME]:
-            head = texts[key].partition("=")[0]
-            texts[key] = spell_override(head, literal(draft.identity.name))
-        if settling.problems:
-            raise Refused(tuple(settling.problems))
+        mounts = build_mounts(point.stage, point.index, family, self._base)
+        texts = tuple(parts.texts.values())
+        nobody = build_identity(point, family)
+        runtimes = tuple(dict.fromkeys(parts.runtimes))
+        draft = Draft(at, point, nobody, texts, mounts, runtimes=runtimes)
+        try:
+            parts.view = self._composer.compose(texts, mounts)
+        except FAULTS as error:
+            parts.composes = False
+            raise Refused(list_problems(error, "", called(point))) from None
+        return draft, parts.view
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
+        point = draft.point
         try:
-            raw = written_name(view)
-            after = self._after(draft, view, "n", draft.reads)
+            raw = read_name(view)
+            after = self._read_after(draft, view, "n", draft.reads)
             name = after.spelled(raw) if isinstance(raw, str) else spell(raw)
-            directories = directories_of(view)
+            directories = read_directories(view)
         except FAULTS as error:
-            raise Refused(problems_of(error, NAME, called(draft.point))) from None
+            raise Refused(list_problems(error, NAME, called(point))) from None
         except Needs as needs:
             needs.key = NAME
             raise
         fault = fault_of_name(name)
         if fault:
             message = f"{shown(repr(name))}: {fault}"
-            raise Refused((Problem(message, NAME, called(draft.point)),))
+            raise Refused((Problem(message, NAME, called(point)),))
         draft.put(view, NAME, name)
-        draft.identity = identity_of(draft.identity, name, directories)
+        family = draft.identity.family
+        draft.identity = build_identity(point, family, name, directories)
 
-    def _after(
+    def _read_after(
         self, draft: Draft, view: ConfigView, mount_prefix: str, read: set[int]
     ) -> After:
         """`read` is told which jobs are asked."""
@@ -318,7 +335,7 @@ class JobMaker:
         return After(values, view, mount, self._base_is_a_key)
 
     # ------------------------------------------------------------------ filters
-    def _undecided(self, at: int) -> Sequence[DeferredFilter]:
+    def _find_undecided(self, at: int) -> Sequence[DeferredFilter]:
         """The filters that need what other jobs, or the job's name, put into it.
 
         The others are decided without those, so that a family can be dropped whose
@@ -328,36 +345,42 @@ class JobMaker:
             DroppedJob: one of them says no.
         """
         point = self._world.families.points[at]
-        if not point.deferred or not reads_others(parameters_of(point)):
+        if not point.deferred or not reads_others(_list_parameters(point)):
             return point.deferred
         try:
-            view = self._alone(at, point)
+            view = self._compose_alone(at, point)
         except FAULTS:
             return point.deferred
-        return [mark for mark in point.deferred if not self._decided(mark, point, view)]
+        return [mark for mark in point.deferred if not self._keeps(mark, point, view)]
 
-    def _alone(self, at: int, point: SweepPoint) -> ConfigView:
+    def _compose_alone(self, at: int, point: SweepPoint) -> ConfigView:
         """The config without what is not known yet: that is missing in it."""
-        values = Values(self._world, at)
-        before = Before(values, _no_mount, self._base_is_a_key)
+
+        def refuse_mount(value: object) -> str:
+            raise NotAReference(f"{value!r} is not of the job itself")
+
+        before = Before(Values(self._world, at), refuse_mount, self._base_is_a_key)
         known = {
-            key: MISSING if reads_others(value) else placeholder(before.value(value))
-            for key, value in self._writer.flattened(parameters_of(point))
+            key: _MISSING if reads_others(value) else placeholder(before.value(value))
+            for key, value in self._writer.flattened(_list_parameters(point))
             if plain_key(key) != NAME
         }
-        texts = self._writer.write({**known, f"++{NAME}": MISSING}).texts
-        return self._composer.compose(tuple(texts.values()), self._mounts(point))
+        texts = self._writer.write({**known, f"++{NAME}": _MISSING}).texts
+        family = self._world.families.family(point.index)
+        mounts = build_mounts(point.stage, point.index, family, self._base)
+        return self._composer.compose(tuple(texts.values()), mounts)
 
-    def _decided(
-        self, mark: DeferredFilter, point: SweepPoint, view: ConfigView
-    ) -> bool:
-        try:
-            keep = self._holds(mark, point, view)
-        except (ExpressionError, *FAULTS):
-            return False
-        if not keep:
-            raise DroppedJob(mark)
-        return True
+    def _keeps(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
+        """Whether a filter keeps the job; False where that is not known.
+
+        Raises:
+            DroppedJob: it does not.
+        """
+        with suppress(ExpressionError, *FAULTS):
+            if not self._holds(mark, point, view):
+                raise DroppedJob(mark)
+            return True
+        return False
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
         return deferred_holds(
@@ -374,92 +397,268 @@ class JobMaker:
         """
         for mark in marks:
             try:
-                keep = self._holds(mark, draft.point, view)
-            except ExpressionError as error:
-                said = [Problem(str(error), mark.where)]
-            except FAULTS as error:
-                said = list(problems_of(error, mark.where))
-            else:
-                if not keep:
+                if not self._holds(mark, draft.point, view):
                     raise DroppedJob(mark, draft.faults)
-                continue
-            draft.faults += (_of_filter(mark, one, draft) for one in said)
+            except (ExpressionError, *FAULTS) as error:
+                text = shown(mark.text, MOST_OF_A_FILTER)
+                draft.faults += (
+                    Problem(
+                        f"`{text}`: {one.message}",
+                        mark.where,
+                        draft.identity.name,
+                        one.hint,
+                    )
+                    for one in list_problems(error, mark.where)
+                )
 
-    # -------------------------------------------------------------- conditions
-    def add_conditions(self, draft: Draft, view: ConfigView) -> None:
-        """Resolve and parse the conditions.
+    # --------------------------------------------------------------- finishing
+    def finish(self, draft: Draft, view: ConfigView) -> None:
+        """Resolve the conditions and everything, and make the command of it.
 
         Raises:
             Refused: with every finding.
             UnusableJob: there is none, but another job that they name has some.
+            Needs: conditions name a job that comes later.
         """
-        start, waits = self._reader(draft, view, "s")
-        draft.start = start.start_of(draft.point.parameters)
-        draft.start += _waits_for_metadata(draft)
-        if command_of(draft.point.parameters) is not None:
-            self._world.warn(_deprecated(draft.identity.name, COMMAND_KEY))
+        try:
+            self._add_conditions(draft, view)
+        except (Refused, UnusableJob) as error:
+            told = error.problems if isinstance(error, Refused) else ()
+            try:
+                self._finisher.finish(draft, view)
+            except Refused as refused:
+                told = (*refused.problems, *told)
+            if told:
+                raise Refused(told) from None
+            raise
+        self._finisher.finish(draft, view)
+
+    def _add_conditions(self, draft: Draft, view: ConfigView) -> None:
+        start, waits = self._build_reader(draft, view, "s")
+        name, parameters = draft.identity.name, draft.point.parameters
+        draft.start = start.read_start(parameters)
+        asked = {(c.job, c.key) for c in draft.start if isinstance(c, MetadataIs)}
+        draft.start += tuple(
+            MetadataIs(job=one.job, key=one.key, op="known")
+            for one in draft.runtimes
+            if (one.job, one.key) not in asked
+        )
+        if find_parameter(parameters, COMMAND_KEY) is not None:
+            self._world.warn(_warn_deprecated(name, COMMAND_KEY))
         if view.has(MONITORING_COMMAND) and (command := view.raw(MONITORING_COMMAND)):
             draft.start += start.read_command(command, MONITORING_COMMAND)
-            self._world.warn(_deprecated(draft.identity.name, MONITORING_COMMAND))
-        cancel, reads = self._reader(draft, view, "c")
-        draft.cancel = cancel.cancel_of(draft.point.parameters)
+            self._world.warn(_warn_deprecated(name, MONITORING_COMMAND))
+        cancel, reads = self._build_reader(draft, view, "c")
+        draft.cancel = cancel.read_cancel(parameters)
         draft.waits |= waits.read
         draft.reads |= reads.read
         problems = (*start.problems, *cancel.problems)
         if problems:
-            name = draft.identity.name
             raise Refused(tuple(replace(problem, job=name) for problem in problems))
         unusable = start.unusable or cancel.unusable
         if unusable is not None:
             raise unusable
 
-    def faults_of_unmade(self, at: int) -> Sequence[Problem]:
-        """What is wrong with a job that could not be made; see `UnmadeJobs`."""
-        return self._unmade.faults(at)
-
-    def _reader(
+    def _build_reader(
         self, draft: Draft, view: ConfigView, mount_prefix: str
     ) -> tuple[ConditionReader, Values]:
-        after = self._after(draft, view, mount_prefix, set())
-        return ConditionReader(
-            after, self._parser, after.values.base_name
-        ), after.values
+        after = self._read_after(draft, view, mount_prefix, set())
+        values = after.values
+        return ConditionReader(after, self._parser, values.base_name), values
 
-    # ----------------------------------------------------------------- ending
-    def end(self, draft: Draft, view: ConfigView) -> None:
-        """Resolve everything, and make the command of it.
+    # -------------------------------------------------- jobs that cannot be made
+    def check_in_ring(self, at: int) -> Sequence[Problem]:
+        """What else is wrong with a job that lies on a ring."""
+        parts = _Parts()
+        self._substitute(at, parts, Values(self._world, at), in_ring=True)
+        self._write_overrides(at, parts)
+        return self._check_unmade(at, parts, ())
+
+    def _check_unmade(
+        self, at: int, parts: _Parts, told: Sequence[Problem]
+    ) -> Sequence[Problem]:
+        """What is wrong besides what is `told`, as far as that can be said."""
+        self._looked += 1
+        found: list[Problem] = []
+        try:
+            if self._looked <= MOST_FAILED and parts.composes:
+                found += self._check_config(at, parts)
+        except DroppedJob:
+            return ()
+        found += self._check_conditions(at)
+        keys = {problem.where for problem in told}
+        return [problem for problem in found if problem.where not in keys]
+
+    def _check_conditions(self, at: int) -> Sequence[Problem]:
+        point = self._world.families.points[at]
+        values = Values(self._world, at)
+        reader = ConditionReader(AsWritten(values), self._parser, values.check_base)
+        reader.read_start(point.parameters)
+        reader.read_cancel(point.parameters)
+        return reader.problems
+
+    def _check_config(self, at: int, parts: _Parts) -> Sequence[Problem]:
+        """What is wrong with the config, whatever the doubtful values are.
 
         Raises:
-            Refused: with every finding.
+            DroppedJob: a filter says no to the job.
         """
-        self._ending.end(draft, view)
+        problems = list(parts.problems)
+        unfinished = [k for k, one in parts.values.items() if any(unfinished_in(one))]
+        parts.doubtful |= set(map(plain_key, unfinished))
+        for key in sorted(parts.doubtful):
+            ours = key in NOT_OVERRIDES or not is_key(key) or self._writer.selects(key)
+            if not ours and parts.view is None:
+                text = spell_override(f"++{key}", _MISSING)
+                parts.texts[f"++{key}"] = text
+        try:
+            draft, view = self._compose(at, parts)
+        except Refused as refused:
+            return [*problems, *refused.problems]
+        for mark in draft.point.deferred:
+            self._keeps(mark, draft.point, view)
+        problems += _check_name(view, draft.identity.name)
+        problems += self._check_own_references(draft, view, parts)
+        problems += self._finisher.check(draft, view, parts.doubtful)
+        return problems
+
+    def _check_own_references(
+        self, draft: Draft, view: ConfigView, parts: _Parts
+    ) -> Iterator[Problem]:
+        """References to the job itself that stand for nothing."""
+        keys = self._world.metadata_keys
+        for key, value in parts.values.items():
+            for text in unfinished_in(value):
+                for accessor in text.accessors:
+                    try:
+                        accessed_own(draft.identity, view, keys, accessor)
+                    except UnknownKey as error:
+                        yield from list_problems(error, key, draft.identity.name)
+                    except FAULTS:
+                        continue
+
+
+class _Settling:
+    """Finishes the parameters that read the job itself, the name in the middle.
+
+    Each comes after those that it reads; what reads the name, after the name.
+    """
+
+    def __init__(
+        self, draft: Draft, view: ConfigView, world: World, parts: _Parts
+    ) -> None:
+        self._draft = draft
+        self._view = view
+        self._world = world
+        self._texts = parts.texts
+        self._waiting = {
+            key: value
+            for key, value in parts.values.items()
+            if any(unfinished_in(value))
+        }
+        self._problems: list[Problem] = []
+
+    def settle(self, name: Callable[[Draft, ConfigView], None]) -> None:
+        """Finish everything; `name` gives the job its name.
+
+        Raises:
+            Refused: with what is wrong with any of it.
+        """
+        for key in list(self._waiting):
+            if key in self._waiting and not self._reads_late(key, set()):
+                self._finish(key)
+        name(self._draft, self._view)
+        for key in list(self._waiting):
+            if key in self._waiting:
+                self._finish(key)
+        for key in self._texts:
+            if plain_key(key) == NAME:
+                head = self._texts[key].partition("=")[0]
+                value = literal(self._draft.identity.name)
+                self._texts[key] = spell_override(head, value)
+        if self._problems:
+            raise Refused(tuple(self._problems))
+
+    def _reads_late(self, key: str, seen: set[str]) -> bool:
+        """Whether a key reads, perhaps through others, what the name decides."""
+        if key in seen:
+            return False
+        seen.add(key)
+        return any(
+            accessor in _LATE
+            or any(
+                self._reads_late(other, seen) for other in self._find_behind(accessor)
+            )
+            for text in unfinished_in(self._waiting[key])
+            for accessor in text.accessors
+        )
+
+    def _find_behind(self, accessor: str) -> Iterator[str]:
+        """The waiting keys that an accessor may mean."""
+        for key in self._waiting:
+            plain = plain_key(key)
+            if (
+                f"{plain}.".startswith(f"{accessor}.")
+                or plain.endswith(f".{accessor}")
+                or accessor.startswith(f"{plain}.")
+            ):
+                yield key
+
+    def _finish(self, key: str) -> None:
+        value = self._waiting.pop(key)
+        path = plain_key(key)
+        try:
+            written = finished(value, self._read)
+            self._draft.put(self._view, path, self._view.interpolate(written, path))
+            head = self._texts[key].partition("=")[0]
+            self._texts[key] = spell_override(head, written)
+        except FAULTS as error:
+            self._problems += list_problems(error, key, self._draft.identity.name)
+
+    def _read(self, accessor: str) -> object:
+        for key in list(self._find_behind(accessor)):
+            if key in self._waiting:
+                self._finish(key)
+        keys = self._world.metadata_keys
+        return accessed_own(self._draft.identity, self._view, keys, accessor)
 
 
 # ------------------------------------------------------------------------- pieces
+def _list_parameters(point: SweepPoint) -> dict[str, object]:
+    """What becomes overrides: `aux` first, key by key, then the others in order."""
+    aux: dict[str, object] = {}
+    others: dict[str, object] = {}
+    for key, value in point.parameters.items():
+        bare = key.lstrip("+")
+        if bare == "aux" and isinstance(value, Mapping):
+            aux |= {f"++aux.{name}": inner for name, inner in value.items()}
+        elif bare == "aux" or bare.startswith("aux."):
+            aux[f"++{bare}"] = value
+        elif not is_early_key(key) and not {plain_key(key), key} & NOT_OVERRIDES:
+            others[key] = value
+    return aux | others
+
+
 def _is_open(value: object) -> bool:
     """Whether a value is not known before its job is composed, or starts."""
     return any(unfinished_in(value)) or "{runtime." in repr(value)
 
 
-def _waits_for_metadata(draft: Draft) -> tuple[Condition, ...]:
-    """Conditions that the metadata in parameters is known, where none asks for it."""
-    asked = {(one.job, one.key) for one in draft.start if isinstance(one, MetadataIs)}
-    return tuple(
-        MetadataIs(job=one.job, key=one.key, op="known")
-        for one in draft.runtimes
-        if (one.job, one.key) not in asked
-    )
+def _check_name(view: ConfigView, label: str) -> Iterator[Problem]:
+    """What is wrong with a name that is whole as it is written."""
+    try:
+        read_name(view)
+    except CannotCompose as error:
+        yield from list_problems(error, NAME, label)
+        return
+    with suppress(KeyError, *FAULTS):
+        name = view.select(NAME)
+        is_whole = isinstance(name, str) and "{" not in name
+        fault = fault_of_name(str(name)) if is_whole else ""
+        if fault:
+            yield Problem(f"{shown(repr(name))}: {fault}", NAME, label)
 
 
-def _no_mount(value: object) -> str:
-    raise NotAReference(f"{value!r} is not of the job itself")
-
-
-def _of_filter(mark: DeferredFilter, problem: Problem, draft: Draft) -> Problem:
-    message = f"`{shown(mark.text, MOST_OF_A_FILTER)}`: {problem.message}"
-    return Problem(message, mark.where, draft.identity.name, problem.hint)
-
-
-def _deprecated(job: str, where: str) -> Problem:
+def _warn_deprecated(job: str, where: str) -> Problem:
     hint = "write it as a CommandCondition in start_conditions"
     return Problem("is deprecated", where=where, job=job, hint=hint)

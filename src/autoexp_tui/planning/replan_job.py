@@ -14,7 +14,8 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.fingerprint import fingerprint
-from autoexp_tui.planning.job_places import mounts_of, paths_of
+from autoexp_tui.planning.job_config import SessionWide, read_last_step
+from autoexp_tui.planning.job_state import build_mounts, list_own_paths
 from autoexp_tui.planning.overrides import literal, override_key
 from autoexp_tui.planning.ports import (
     CannotCompose,
@@ -23,7 +24,6 @@ from autoexp_tui.planning.ports import (
     SpecParser,
     SpecRefused,
 )
-from autoexp_tui.planning.watching import SessionWide, last_step
 from autoexp_tui.sweep.points import plain_key
 
 Recorder: TypeAlias = Callable[[Mapping[str, object], Mapping[str, object]], None]
@@ -111,7 +111,7 @@ def job_view(
     Raises:
         CannotCompose: it does not compose.
     """
-    mounts = mounts_of(job.stage, job.index, job.family, composer.base())
+    mounts = build_mounts(job.stage, job.index, job.family, composer.base())
     view = composer.compose((*job.overrides, *further), mounts)
     view.put("project.name", literal(job.name))
     return view
@@ -143,7 +143,7 @@ class _Again:
             raise SpecRefused(problems)
         launch = self.parser.launch(config)
         session = SessionWide(monitoring=self.plan.monitoring)
-        rules = session.own(self.parser.monitoring(config))
+        rules = session.apply(self.parser.monitoring(config))
         spec = replace(
             job,
             overrides=(*job.overrides, *further),
@@ -151,8 +151,8 @@ class _Again:
             env=launch.env,
             cwd=launch.cwd,
             resources=self.parser.resources(config),
-            progress_total=last_step(view, rules.progress.total),
-            fingerprint=fingerprint(config, launch.command, paths_of(config)),
+            progress_total=read_last_step(view, rules.progress.total),
+            fingerprint=fingerprint(config, launch.command, list_own_paths(config)),
         )
         return _Made(spec, rules, view)
 

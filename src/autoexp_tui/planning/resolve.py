@@ -9,7 +9,7 @@ is composed again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -17,11 +17,10 @@ from typing import Final
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.wording import plural
-from autoexp_tui.planning.conditions import FAULTS
 from autoexp_tui.planning.dag import format_ring
-from autoexp_tui.planning.job_builder import JobMaker
-from autoexp_tui.planning.job_builder_state import Draft, Needs, Refused
-from autoexp_tui.planning.job_end import MOST_FAILED, Record
+from autoexp_tui.planning.job_builder import JobBuilder
+from autoexp_tui.planning.job_config import Record, SessionWide
+from autoexp_tui.planning.job_state import FAULTS, MOST_FAILED, Draft, Needs, Refused
 from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.references import (
     DroppedJob,
@@ -29,17 +28,16 @@ from autoexp_tui.planning.references import (
     accessed,
     foreseen,
 )
-from autoexp_tui.planning.watching import SessionWide
 from autoexp_tui.sweep.expand import Expansion
 from autoexp_tui.sweep.families import Families, UnusableJob, called
-from autoexp_tui.sweep.filters import Place, places
+from autoexp_tui.sweep.filters import Place, list_places
 from autoexp_tui.sweep.points import DeferredFilter
 
 _HELD_VIEWS: Final = 64
 
 
 @dataclass(slots=True)
-class _Told:
+class _AlikeRings:
     """The first of several rings that are alike."""
 
     at: int
@@ -61,7 +59,7 @@ class Resolution:
         session: SessionWide | None = None,
         record: Record | None = None,
     ) -> None:
-        """See `JobMaker`; `metadata_keys`: what log rules extract."""
+        """See `JobBuilder`; `metadata_keys`: what log rules extract."""
         self.families = Families(expansion.points, expansion.removed, expansion.doubted)
         self.doubted = set(expansion.doubted)
         """Positions of jobs that a filter which cannot be read may be meant to take."""
@@ -74,35 +72,28 @@ class Resolution:
         """What is wrong with jobs of `doubted`."""
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
-        self._rings: dict[tuple[object, ...], _Told] = {}
+        self._rings: dict[tuple[object, ...], _AlikeRings] = {}
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
         self._foreseen = foreseen(self.families)
         self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
         self._composer = composer
-        self._maker = JobMaker(self, composer, parser, session, record)
+        session = session or SessionWide()
+        self._builder = JobBuilder(self, composer, parser, session, record)
 
-    def run(self) -> Sequence[Draft]:
+    def resolve(self) -> Sequence[Draft]:
         """Make every job; those without faults, in order of index."""
         for at in range(len(self.families.points)):
             self._ensure(at)
         for draft, view in self._postponed:
-            self._end(draft, view)
+            self._finish(draft, view)
         return [self.drafts[at] for at in sorted(self.drafts)]
 
     # ------------------------------------------------------------ as jobs see it
     @cached_property
     def known(self) -> Collection[Place]:
         """The keys that filters may name."""
-        shapes: set[tuple[str, ...]] = set()
-        found: dict[Place, None] = {}
-        for point in self.families.points:
-            shape = tuple(point.parameters)
-            nested = any(isinstance(v, Mapping) for v in point.parameters.values())
-            if nested or shape not in shapes:
-                shapes.add(shape)
-                found |= dict.fromkeys(places(point.parameters))
-        return found
+        return list(list_places(point.parameters for point in self.families.points))
 
     def warn(self, problem: Problem) -> None:
         """Keep a warning."""
@@ -115,29 +106,29 @@ class Resolution:
             DroppedJob: a filter dropped it.
             Needs, UnusableJob: it is not made yet, or cannot be.
         """
-        return self._draft(at).identity
+        return self._find_draft(at).identity
 
     def read(self, at: int, accessor: str) -> object:
         """One thing of a job; raises like `identity`, and like `accessed`."""
-        draft = self._draft(at)
+        draft = self._find_draft(at)
         if (at, accessor) not in self._read:
             self._read[at, accessor] = accessed(
                 draft.identity, lambda: self._view(draft), self.metadata_keys, accessor
             )
         return self._read[at, accessor]
 
-    def _view(self, draft: Draft) -> ConfigView:
-        if draft.at not in self._views:
-            self._hold(draft.at, self._maker.recomposed(draft))
-        self._views.move_to_end(draft.at)
-        return self._views[draft.at]
-
-    def _draft(self, at: int) -> Draft:
+    def _find_draft(self, at: int) -> Draft:
         if at in self.drafts:
             return self.drafts[at]
         if at in self.dropped:
             raise DroppedJob(self.dropped[at])
         raise UnusableJob if at in self._failed else Needs(at)
+
+    def _view(self, draft: Draft) -> ConfigView:
+        if draft.at not in self._views:
+            self._hold(draft.at, self._builder.recompose(draft))
+        self._views.move_to_end(draft.at)
+        return self._views[draft.at]
 
     def _hold(self, at: int, view: ConfigView) -> None:
         self._views[at] = view
@@ -170,104 +161,72 @@ class Resolution:
 
     def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
         """`key`: with which the first job of the ring reads the second."""
-        names = [called(self.families.points[at]) for at in ring]
+        points = [self.families.points[at] for at in ring]
+        names = list(map(called, points))
         message = f"references go in a ring: {format_ring(names)}"
         hint = "one of these references has to go; a value written twice will do"
         if len(ring) == 1:
             message = "refers to itself"
             hint = "`{all.STAGE...}` of its own stage means this job too"
-        doubted = not self.doubted.isdisjoint(ring)
+        is_doubted = not self.doubted.isdisjoint(ring)
+        told = self.in_doubt if is_doubted else self.problems
         problem = Problem(message, key or "sweep", names[0], hint)
-        self._tell_ring(ring, problem, self.in_doubt if doubted else self.problems)
+        stages = tuple(p.stage or name for p, name in zip(points, names, strict=True))
+        self._tell_ring((problem.where, stages, is_doubted), problem, told)
         self._failed.update(ring)
         for at in ring:
-            self._fail_besides(at)
+            self._fail(at, self._builder.check_in_ring(at))
 
     def _tell_ring(
-        self, ring: Sequence[int], problem: Problem, told: list[Problem]
+        self, shape: tuple[object, ...], problem: Problem, told: list[Problem]
     ) -> None:
-        """Rings of the same stages are told as the first of them, and counted."""
-        points = (self.families.points[at] for at in ring)
-        stages = tuple(point.stage or called(point) for point in points)
-        known = (problem.where, stages, id(told))
-        if known not in self._rings:
-            self._rings[known] = _Told(len(told), problem)
+        """Rings of the same shape are told as the first of them, and counted."""
+        if shape not in self._rings:
+            self._rings[shape] = _AlikeRings(len(told), problem)
             told.append(problem)
             return
-        first = self._rings[known]
+        first = self._rings[shape]
         first.more += 1
         more = f" (and {plural(first.more, 'more ring')} of these stages)"
-        told[first.at] = replace(
-            first.problem, message=f"{first.problem.message}{more}"
-        )
+        message = f"{first.problem.message}{more}"
+        told[first.at] = replace(first.problem, message=message)
 
     def _make(self, at: int) -> None:
         if len(self._failed) >= MOST_FAILED:
             self._composer.stop_composing()
         try:
-            draft, view = self._maker.begun(at)
+            draft, view = self._builder.build(at)
         except DroppedJob as dropped:
             self.dropped[at] = dropped.mark
             self.problems += dropped.faults
+            return
         except Refused as refused:
-            self._fail(at, refused)
-            self._fail_besides(at, refused.problems)
-        except UnusableJob:
-            self._fail_besides(at)
-        else:
-            self.drafts[at] = draft
-            if draft.faults:
-                self.problems += draft.faults
-                self.doubted.add(at)
-            self._hold(at, view)
-            self._read_ahead(draft)
-            self._finish(draft, view)
-
-    def _read_ahead(self, draft: Draft) -> None:
-        """What other jobs will ask is read while the config is at hand."""
-        asked = self._foreseen.get(draft.point.stage, self._foreseen[""])
-        for accessor in asked:
+            self._fail(at, refused.problems)
+            return
+        self.drafts[at] = draft
+        if draft.faults:
+            self.problems += draft.faults
+            self.doubted.add(at)
+        self._hold(at, view)
+        # What other jobs will ask is read while the config is at hand.
+        for accessor in self._foreseen.get(draft.point.stage, self._foreseen[""]):
             with suppress(*FAULTS):
-                self.read(draft.at, accessor)
-
-    def _finish(self, draft: Draft, view: ConfigView) -> None:
-        """Conditions may name jobs that come later; then they wait for the end."""
+                self.read(at, accessor)
         try:
-            self._end(draft, view)
-        except Needs:
+            self._finish(draft, view)
+        except Needs:  # its conditions name jobs that come later
             self._postponed.append((draft, view))
 
-    def _end(self, draft: Draft, view: ConfigView) -> None:
+    def _finish(self, draft: Draft, view: ConfigView) -> None:
         try:
-            try:
-                self._maker.add_conditions(draft, view)
-            except (Refused, UnusableJob):
-                self._end_besides(draft, view)
-                raise
-            self._maker.end(draft, view)
+            self._builder.finish(draft, view)
         except Refused as refused:
-            self._fail(draft.at, refused)
+            self._fail(draft.at, refused.problems)
         except UnusableJob:
             self._failed.add(draft.at)
 
-    def _fail_besides(self, at: int, told: Sequence[Problem] = ()) -> None:
-        """Tell what else is wrong with a job that cannot be made."""
-        keys = {problem.where for problem in told}
-        besides = self._maker.faults_of_unmade(at)
-        others = (problem for problem in besides if problem.where not in keys)
-        self._fail(at, Refused(tuple(others)))
-
-    def _end_besides(self, draft: Draft, view: ConfigView) -> None:
-        """The config is looked at though the conditions have faults."""
-        try:
-            self._maker.end(draft, view)
-        except Refused as refused:
-            self._fail(draft.at, refused)
-
-    def _fail(self, at: int, refused: Refused) -> None:
+    def _fail(self, at: int, found: Sequence[Problem]) -> None:
         self._failed.add(at)
         label = called(self.families.points[at])
         problems = self.in_doubt if at in self.doubted else self.problems
-        problems += (
-            replace(problem, job=problem.job or label) for problem in refused.problems
-        )
+        problems += (replace(one, job=one.job or label) for one in found)

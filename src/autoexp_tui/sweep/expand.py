@@ -16,10 +16,9 @@ from typing import Final
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
-    Place,
     PointFilter,
     is_deferred,
-    places,
+    list_places,
     point_filter,
 )
 from autoexp_tui.sweep.findings import raise_if_any
@@ -276,7 +275,8 @@ class _Expander:
     def _kept(
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
-        test = point_filter(text, _places_of(made, above))
+        rows = (fragment.parameters for fragment in made)
+        test = point_filter(text, list_places((above, *rows)))
         kept: list[Fragment] = []
         for fragment in made:
             own = fragment.parameters
@@ -372,18 +372,6 @@ def _chosen(choice: Coordinate, fragment: Fragment) -> Fragment:
 
 def _marked(fragment: Fragment, mark: DeferredFilter) -> Fragment:
     return replace(fragment, deferred=(*fragment.deferred, mark))
-
-
-def _places_of(made: Sequence[Fragment], above: Parameters) -> Iterator[Place]:
-    """The places of all fragments; those of one shape are looked at once."""
-    yield from places(above)
-    shapes: set[tuple[str, ...]] = set()
-    for fragment in made:
-        shape = tuple(fragment.parameters)
-        nested = any(isinstance(v, Mapping) for v in fragment.parameters.values())
-        if nested or shape not in shapes:
-            shapes.add(shape)
-            yield from places(fragment.parameters)
 
 
 def _join(address: str, part: str) -> str:

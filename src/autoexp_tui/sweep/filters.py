@@ -66,19 +66,26 @@ class Place:
         return ".".join([plain_key(self.key), *self.path])
 
 
-def places(parameters: Mapping[str, object]) -> Iterator[Place]:
-    """Every key of a point, and every key that its mappings hold."""
-    for key, value in parameters.items():
-        yield Place(key)
-        yield from _below(value, Place(key))
+def list_places(rows: Iterable[Mapping[str, object]]) -> Iterator[Place]:
+    """Every key of each row of parameters, and every key that its mappings hold.
+
+    Rows of one shape are looked at once.
+    """
+    shapes: set[tuple[str, ...]] = set()
+    for parameters in rows:
+        shape = tuple(parameters)
+        nested = any(isinstance(value, Mapping) for value in parameters.values())
+        if nested or shape not in shapes:
+            shapes.add(shape)
+            for key, value in parameters.items():
+                yield from _list_below(value, Place(key))
 
 
-def _below(value: object, place: Place) -> Iterator[Place]:
+def _list_below(value: object, place: Place) -> Iterator[Place]:
+    yield place
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            deeper = Place(place.key, (*place.path, str(key)))
-            yield deeper
-            yield from _below(inner, deeper)
+            yield from _list_below(inner, Place(place.key, (*place.path, str(key))))
 
 
 @dataclass(frozen=True, slots=True)

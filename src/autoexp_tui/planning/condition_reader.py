@@ -15,27 +15,18 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 
 from autoexp_tui.conditions.kinds import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.ports import CannotCompose, SpecParser, SpecRefused
-from autoexp_tui.planning.reference_syntax import NotAReference, parse_template
+from autoexp_tui.planning.job_state import FAULTS, find_parameter, list_problems
+from autoexp_tui.planning.ports import SpecParser, SpecRefused
+from autoexp_tui.planning.reference_syntax import parse_template
 from autoexp_tui.planning.references import (
     Runtime,
-    UnknownKey,
     Values,
     texts_with_braces,
 )
 from autoexp_tui.planning.substitution import is_plain
-from autoexp_tui.sweep.families import SiblingNotFound, UnusableJob
-from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.sweep.families import UnusableJob
 from autoexp_tui.sweep.schema import shown
 
-FAULTS: Final = (
-    CannotCompose,
-    NotAReference,
-    SiblingNotFound,
-    SpecRefused,
-    UnknownKey,
-)
-"""What may be wrong with a value of the config."""
 COMMAND_KEY: Final = "start_condition_cmd"
 MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
 """The same for all jobs of a config, where other programs have it."""
@@ -43,28 +34,6 @@ _BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
 _T = TypeVar("_T")
 _Fields: TypeAlias = Mapping[str, object]
 _UNTOUCHED: Final = frozenset({"pattern", "class_name"})
-
-
-def problems_of(error: Exception, where: str, job: str = "") -> tuple[Problem, ...]:
-    """What a fault says, for the place where it was met."""
-    if isinstance(error, CannotCompose | SpecRefused):
-        return tuple(
-            Problem(p.message, p.where or where, p.job or job, p.hint)
-            for p in error.problems
-        )
-    if isinstance(error, SiblingNotFound):
-        return (Problem(error.message, where, job, error.hint),)
-    hint = error.hint if isinstance(error, UnknownKey) else ""
-    return (Problem(str(error), where, job, hint),)
-
-
-def command_of(parameters: Mapping[str, object]) -> object:
-    """What `start_condition_cmd` says; None when it is not there."""
-    return {plain_key(key): v for key, v in parameters.items()}.get(COMMAND_KEY)
-
-
-def _given(parameters: Mapping[str, object], name: str) -> object:
-    return {plain_key(key): v for key, v in parameters.items()}.get(name) or ()
 
 
 class Resolving(Protocol):
@@ -116,20 +85,23 @@ class ConditionReader:
         self.unusable: UnusableJob | None = None
         """A job that they name has faults of its own, which are told there."""
 
-    def start_of(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
+    def read_start(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
         """The start conditions of a point."""
-        found = self.read(_given(parameters, "start_conditions"), "start_conditions")
-        command = command_of(parameters)
+        found = self._read_list(parameters, "start_conditions")
+        command = find_parameter(parameters, COMMAND_KEY)
         if command is None:
             return found
         return (*found, *self.read_command(command, COMMAND_KEY))
 
-    def cancel_of(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
+    def read_cancel(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
         """The cancel conditions of a point."""
-        return self.read(_given(parameters, "cancel_conditions"), "cancel_conditions")
+        return self._read_list(parameters, "cancel_conditions")
 
-    def read(self, raw: object, where: str) -> tuple[Condition, ...]:
+    def _read_list(
+        self, parameters: Mapping[str, object], where: str
+    ) -> tuple[Condition, ...]:
         """The conditions of one list; those with findings are left out."""
+        raw = find_parameter(parameters, where) or ()
         if isinstance(raw, Mapping):
             hint = "write `- ` before its class_name: conditions are a list"
             self.problems.append(Problem("is a mapping, not a list", where, hint=hint))
@@ -172,7 +144,7 @@ class ConditionReader:
         try:
             return self._parser.condition(lowered, where)
         except FAULTS as error:
-            self.problems += problems_of(error, where)
+            self.problems += list_problems(error, where)
         return None
 
     def _lowered(self, raw: Mapping[str, object], where: str) -> dict[str, object]:
@@ -189,7 +161,7 @@ class ConditionReader:
         try:
             return act(value)
         except FAULTS as error:
-            self.problems += problems_of(error, where)
+            self.problems += list_problems(error, where)
         except UnusableJob as unusable:
             self.unusable = unusable
         self._faults += 1

@@ -1,0 +1,379 @@
+"""The composed config of a job: resolved as a whole, and what runs made of it.
+
+What is wrong in one section of a config hides nothing of another, and a value that
+cannot be had hides nothing but what needs it. Rules over logs and ends, metrics,
+progress and anomalies are each job's own; one engine polls, one executor runs and one
+screen shows all jobs: those settings are taken from the config without any point, and
+a point that changes one is told that it has no effect.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Final
+
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.ids import digest
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import Resources
+from autoexp_tui.planning.fingerprint import CanonicalWriter, fingerprint
+from autoexp_tui.planning.job_state import (
+    FAULTS,
+    MOST_FAILED,
+    Draft,
+    Refused,
+    list_own_paths,
+    list_problems,
+)
+from autoexp_tui.planning.ports import CannotCompose, ConfigView, SpecParser
+from autoexp_tui.sweep.points import plain_key
+
+CLOSED: Final = ("slurm", "monitoring", "ui", "tree", "research")
+"""The sections that are checked, and that hold what is the session's."""
+_OF_THE_SESSION: Final = (
+    *("monitoring.state_dir", "monitoring.poll_seconds", "monitoring.storm"),
+    "monitoring.lock_stale_seconds",
+    *("slurm.client", "slurm.max_parallel", "slurm.template_path"),
+    *("slurm.launcher_cmd", "slurm.srun_opts", "slurm.confirm", "ui"),
+)
+_BEFORE: Final = {
+    "hydra": "Hydra reads it before any job is composed",
+    "defaults": "Hydra reads it before any job is composed",
+    "sweep": "the sweep is read before any job is composed",
+}
+"""Keys at the top that no composition of a job sees, and why."""
+
+Record = Callable[[int, ConfigView, Mapping[str, object]], None]
+"""Told of each job: its index, its config as composed, the same resolved."""
+
+
+# --------------------------------------------------------------- keys of parameters
+def is_early_key(key: str) -> bool:
+    """Whether a parameter sets what is settled before jobs are composed."""
+    return _find_section(key) in _BEFORE
+
+
+def explain_early_key(key: str) -> Problem:
+    """The warning for a parameter that `is_early_key`."""
+    return Problem(
+        f"has no effect in a sweep: {_BEFORE[_find_section(key)]}",
+        where=key,
+        hint=f"set `{plain_key(key)}` in the config, outside the sweep",
+    )
+
+
+def is_rule(key: str) -> bool:
+    """Whether a parameter sets rules: braces in them are read when a rule fires."""
+    return _find_section(key) == "monitoring"
+
+
+@lru_cache(maxsize=4096)
+def _find_section(key: str) -> str:
+    return plain_key(key).partition(".")[0]
+
+
+# ----------------------------------------------------------------- of the session
+@dataclass(frozen=True, slots=True)
+class SessionWide:
+    """What the config says without any point."""
+
+    config: Mapping[str, object] = field(default_factory=dict)
+    """The closed sections, resolved."""
+    monitoring: Monitoring = field(default_factory=Monitoring)
+
+    def apply(self, monitoring: Monitoring) -> Monitoring:
+        """A job's rules, with what is the session's as the session has it."""
+        ours = self.monitoring
+        return replace(
+            monitoring,
+            poll_seconds=ours.poll_seconds,
+            storm=ours.storm,
+            lock_stale_seconds=ours.lock_stale_seconds,
+        )
+
+    def find_ineffective(
+        self, config: Mapping[str, object], parameters: Iterable[str]
+    ) -> Iterator[Problem]:
+        """Settings of the session that a job's config has otherwise.
+
+        `parameters`: the keys that its point sets, to name the one that did it.
+        """
+        keys = list(parameters)
+        for path in _OF_THE_SESSION:
+            ours, theirs = _list_leaves(self.config, path), _list_leaves(config, path)
+            for leaf in dict.fromkeys((*ours, *theirs)):
+                if ours.get(leaf) != theirs.get(leaf):
+                    yield _warn_ineffective(leaf, ours.get(leaf), keys)
+
+
+def _warn_ineffective(leaf: str, kept: object, keys: Iterable[str]) -> Problem:
+    """The warning, at the parameter that sets `leaf` or chooses its group."""
+    setters = (key for key in keys if f"{leaf}.".startswith(f"{plain_key(key)}."))
+    where = max(setters, key=len, default=leaf)
+    what = "it" if plain_key(where) == leaf else f"`{leaf}`"
+    stays = "unset" if kept is None else repr(kept)
+    return Problem(
+        "has no effect in a sweep: "
+        f"{what} is one for the whole session, and stays {stays}",
+        where=where,
+        hint=f"set `{leaf}` outside the sweep, in the config or on the command line",
+    )
+
+
+def _list_leaves(config: Mapping[str, object], path: str) -> dict[str, object]:
+    """Dotted path -> value of everything at `path` and below it."""
+    found: object = config
+    for key in path.split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    leaves: dict[str, object] = {}
+    waiting = [(path, found)]
+    while waiting:
+        at, value = waiting.pop()
+        if isinstance(value, Mapping):
+            waiting += [(f"{at}.{key}", value[key]) for key in reversed(value)]
+        else:
+            leaves[at] = value
+    return leaves
+
+
+class RuleSets:
+    """The sets of rules that jobs have of their own, each kept once."""
+
+    def __init__(self, common: Monitoring) -> None:
+        self._names: dict[int, str] = {}
+        self._common = common
+        self.sets: dict[str, Monitoring] = {}
+
+    def add(self, rules: Monitoring) -> str:
+        """Keep a set; gives its name, empty for the plan's own."""
+        if id(rules) not in self._names:
+            name = "" if rules == self._common else digest(repr(rules))
+            self._names[id(rules)] = name
+            if name:
+                self.sets.setdefault(name, rules)
+        return self._names[id(rules)]
+
+
+def read_last_step(view: ConfigView, path: str) -> int | None:
+    """The whole number at a config path; None when there is none.
+
+    Raises:
+        CannotCompose: it does not resolve.
+    """
+    value = view.select(path) if path and view.has(path) else None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return int(str(value)) if whole else None
+
+
+# ------------------------------------------------------------------------ finishing
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """The closed sections of a config, and what follows from them."""
+
+    closed: Mapping[str, object]
+    monitoring: Monitoring
+    resources: Resources
+    warnings: tuple[Problem, ...]
+
+
+class JobFinisher:
+    """Finishes jobs of one plan; what their configs share is checked once."""
+
+    def __init__(
+        self,
+        parser: SpecParser,
+        session: SessionWide,
+        warn: Callable[[Problem], None],
+        record: Record | None = None,
+    ) -> None:
+        """`session`: what the config says without any point; `warn` keeps a warning."""
+        self._parser = parser
+        self._session = session
+        self._warn = warn
+        self._record = record
+        self._checked: deque[_Settled] = deque(maxlen=16)
+        self._canonical = CanonicalWriter()
+        self._looked = 0
+        """Jobs with faults whose configs were looked at for more."""
+
+    def finish(self, draft: Draft, view: ConfigView) -> None:
+        """Resolve everything, and make the command of it.
+
+        Raises:
+            Refused: with every finding.
+        """
+        name = draft.identity.name
+        try:
+            config = view.to_dict()
+        except FAULTS as error:
+            told = list_problems(error, "", name)
+            raise Refused((*told, *self._check_rest(told, draft, view, ()))) from None
+        settled = self._parse(config, draft)
+        draft.fingerprint = fingerprint(
+            config, draft.launch.command, list_own_paths(config), self._canonical
+        )
+        draft.monitoring = settled.monitoring
+        draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
+        for warning in (*settled.warnings, *draft.launch.warnings):
+            self._warn(replace(warning, job=name))
+        if self._record is not None:
+            self._record(draft.point.index, view, config)
+
+    def _parse(self, config: Mapping[str, object], draft: Draft) -> _Settled:
+        """What follows from a config; the launch and the resources go to the draft.
+
+        Raises:
+            Refused: with what is wrong in all of its sections.
+        """
+        problems: list[Problem] = []
+        try:
+            settled = self._settle(config, draft)
+        except FAULTS as error:
+            problems += list_problems(error, "", draft.identity.name)
+        try:
+            draft.launch = self._parser.launch(config)
+        except FAULTS as error:
+            problems += list_problems(error, "", draft.identity.name)
+        if problems:
+            raise Refused(tuple(problems))
+        draft.resources = settled.resources
+        return settled
+
+    def _settle(self, config: Mapping[str, object], draft: Draft) -> _Settled:
+        """The closed sections, checked once for each content that they have."""
+        closed = {key: config.get(key) for key in CLOSED}
+        for settled in self._checked:
+            if settled.closed == closed:
+                return settled
+        if problems := self._parser.check(config):
+            raise CannotCompose(tuple(problems))
+        settled = _Settled(
+            closed,
+            self._session.apply(self._parser.monitoring(config)),
+            self._parser.resources(config),
+            tuple(self._session.find_ineffective(closed, draft.point.parameters)),
+        )
+        self._checked.append(settled)
+        return settled
+
+    def check(
+        self, draft: Draft, view: ConfigView, doubtful: Collection[str]
+    ) -> Sequence[Problem]:
+        """What is wrong with a config whatever the values of the `doubtful` keys."""
+        told: tuple[Problem, ...] = ()
+        try:
+            view.to_dict()
+        except FAULTS as error:
+            told = list_problems(error, "", draft.identity.name)
+            if doubtful:  # what has no place may well be of one of them
+                told = tuple(one for one in told if one.where)
+        rest = self._check_rest(told, draft, view, doubtful)
+        return [*_leave_out(told, doubtful), *rest]
+
+    def _check_rest(
+        self,
+        told: Sequence[Problem],
+        draft: Draft,
+        view: ConfigView,
+        doubtful: Collection[str],
+    ) -> Sequence[Problem]:
+        """What else is wrong in a config some of whose values cannot be had.
+
+        That is wrong where they are left out and where they are some text: what is not
+        follows from them alone.
+        """
+        self._looked += 1
+        if self._looked > MOST_FAILED:
+            return ()
+        known = {
+            *doubtful,
+            *_find_unresolved(view),
+            *(one.where.partition("[")[0] for one in told),
+        }
+        left_out = self._check_resolved(view, draft, as_written=False)
+        there = self._check_resolved(view, draft, as_written=True) if left_out else ()
+        return _leave_out([one for one in left_out if one in there], known)
+
+    def _check_resolved(
+        self, view: ConfigView, draft: Draft, *, as_written: bool
+    ) -> Sequence[Problem]:
+        try:
+            self._parse(resolve_where_possible(view, as_written=as_written), draft)
+        except Refused as refused:
+            return refused.problems
+        except FAULTS:
+            return ()
+        return ()
+
+
+def _leave_out(problems: Iterable[Problem], keys: Collection[str]) -> list[Problem]:
+    """The problems that concern none of these keys, nor what lies above or below."""
+    return [
+        problem
+        for problem in problems
+        if not any(
+            f"{problem.where}.".startswith(f"{key}.")
+            or f"{key}.".startswith(f"{problem.where}.")
+            for key in keys
+        )
+    ]
+
+
+# ----------------------------------------------------- where not everything resolves
+def resolve_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, object]:
+    """The config with all values that can be had.
+
+    `as_written`: whether the others stay as they are written; else they are None, as
+    if they were left out.
+    """
+
+    def resolve(path: str, written: object) -> object:
+        with suppress(CannotCompose, KeyError):  # no path leads to a key with a dot
+            return view.select(path)
+        if isinstance(written, Mapping):
+            return {key: resolve(f"{path}.{key}", one) for key, one in written.items()}
+        return written if as_written else None
+
+    return {key: resolve(key, written) for key, written in view.written_dict().items()}
+
+
+def _find_unresolved(view: ConfigView) -> Iterator[str]:
+    """The keys that `resolve_where_possible` has no value for; a list is one key."""
+    for path in view.leaf_paths():
+        try:
+            view.select(path)
+        except (CannotCompose, KeyError):
+            yield path
+
+
+def check_without_jobs(
+    base: ConfigView, parser: SpecParser, sweep: Mapping[str, object] | None
+) -> Sequence[Problem]:
+    """The findings about `base` that hold for every job, whatever the sweep means.
+
+    There are no jobs if the sweep cannot be read. Told is what no job could mend: not
+    at keys that the sweep names, nor at values that do not resolve, for a job may bring
+    what they need.
+    """
+    try:
+        found = parser.check(resolve_where_possible(base, as_written=False))
+    except FAULTS:
+        return ()
+    return _leave_out(found, {*_list_keys(sweep), *_find_unresolved(base)})
+
+
+def _list_keys(value: object) -> Iterator[str]:
+    """Every key below a value, as it would stand in the config."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield plain_key(str(key)).replace("/", ".")
+            yield from _list_keys(inner)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _list_keys(item)
