@@ -27,7 +27,7 @@ from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.sim_world import World
 
-from autoexp_tui.cli.garbage import settle
+from autoexp_tui.cli.diagnostics import freeze_garbage
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.log_reader import LogReader
@@ -115,7 +115,7 @@ def begin(jobs: int, root: Path) -> Session:
     for number, log in enumerate(logs):
         log.write_bytes(lines(0, number))
     gc.collect()
-    settle()  # as the commands do once a session is open
+    freeze_garbage()  # as the commands do once a session is open
     return Session(bench, logs, 0)
 
 

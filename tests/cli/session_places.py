@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main
 from autoexp_tui.conditions.kinds import (
     Approval,
@@ -43,7 +43,7 @@ class Place:
 
     def say(self, *argv: str) -> Said:
         """What a command says: its exit code, stdout, stderr."""
-        code = guarded(main, [*argv, "--state-dir", str(self.state_dir)])
+        code = run_guarded(main, [*argv, "--state-dir", str(self.state_dir)])
         captured = self.capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -8,8 +8,8 @@ import pytest
 
 from autoexp_tui.cli import confirm as confirming
 from autoexp_tui.cli import run
-from autoexp_tui.cli.diagnostics import ExitCode, guarded
-from autoexp_tui.cli.headless import Watching, finish, over
+from autoexp_tui.cli.diagnostics import ExitCode, run_guarded
+from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.model.snapshot import Snapshot
@@ -39,7 +39,7 @@ def test_without_a_choice_what_is_held_is_not_completed(
 
 
 def test_what_is_held_keeps_nobody() -> None:
-    assert over(canary_done(), Watching())
+    assert is_over(canary_done(), Watching())
 
 
 def test_one_family_is_not_chosen_of_a_session() -> None:
@@ -67,24 +67,24 @@ FAMILIES = plan(
 def test_the_first_family_is_one_that_has_work_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(confirming, "done_jobs", lambda _: frozenset({"j0", "j1"}))
-    chosen = run.chosen_and_confirmed(FAMILIES, Options(), first_family=True)
+    monkeypatch.setattr(confirming, "find_done_jobs", lambda _: frozenset({"j0", "j1"}))
+    chosen = confirming.choose_jobs(FAMILIES, Options(), first_family=True)
     assert chosen == ("j2", "j3")
 
 
 def test_of_one_family_its_own_cost_alone_is_confirmed() -> None:
     with pytest.raises(NotConfirmed, match="240 GPU h"):
-        run.chosen_and_confirmed(FAMILIES, Options(), first_family=False)
-    assert run.chosen_and_confirmed(FAMILIES, Options(), first_family=True)
+        confirming.choose_jobs(FAMILIES, Options(), first_family=False)
+    assert confirming.choose_jobs(FAMILIES, Options(), first_family=True)
 
 
 def test_the_rest_is_confirmed_when_it_goes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest = _Held(FAMILIES)
-    monkeypatch.setattr("autoexp_tui.cli.open.session_of", lambda options: None)
-    monkeypatch.setattr("autoexp_tui.cli.open.owned_handle", lambda *_: rest)
-    code = guarded(run.main, ["--session", "k7f2", "--rest"])
+    monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda options: None)
+    monkeypatch.setattr("autoexp_tui.cli.open.open_as_owner", lambda *_: rest)
+    code = run_guarded(run.main, ["--session", "k7f2", "--rest"])
     assert (code, rest.closed) == (3, True)
     assert "this submits 180 GPU h" in capsys.readouterr().err
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from autoexp_tui.cli import plan as command
-from autoexp_tui.cli.cluster_messages import as_json, as_text
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.cluster_messages import check_json, format_check
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.config.planning import PlanningAnswer
 from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
@@ -44,14 +44,14 @@ def answered(*checks: Checked) -> ClusterCheck:
 
 
 def test_what_would_be_taken_says_when_and_where_it_starts() -> None:
-    text = as_text(answered(TAKEN), NOW)
+    text = format_check(answered(TAKEN), NOW)
     assert "elwe, Slurm 23.11.4" in text
     assert "✓ 2 jobs    would start expected " in text
     assert "on n1 in gpu   (partition gpu, gpus 4, time 02:00:00)" in text
 
 
 def test_what_would_be_refused_names_jobs_option_reason_and_next_step() -> None:
-    lines = as_text(answered(TAKEN, REFUSED), NOW).splitlines()[2:]
+    lines = format_check(answered(TAKEN, REFUSED), NOW).splitlines()[2:]
     assert lines == [
         "  ✗ 5 jobs    would be refused: c, d, e and 2 more",
         "      slurm.sbatch.partition: there is no partition `nope`",
@@ -61,7 +61,7 @@ def test_what_would_be_refused_names_jobs_option_reason_and_next_step() -> None:
 
 
 def test_scripts_get_the_same() -> None:
-    (one,) = json.loads(json.dumps(as_json(answered(REFUSED))))["checks"]
+    (one,) = json.loads(json.dumps(check_json(answered(REFUSED))))["checks"]
     assert one["jobs"] == list("cdefg")
     assert one["refused"]["where"] == "slurm.sbatch.partition"
 
@@ -86,7 +86,7 @@ def test_a_plan_for_this_machine_has_no_cluster_to_ask(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     made = plan(job("a"), executor=ExecutorSpec(class_name="LocalClient"))
-    code = guarded(
+    code = run_guarded(
         lambda _: command.show_check(PlanningAnswer(plan=made), Options()), []
     )
     assert code == 2

@@ -12,8 +12,8 @@ import pytest
 
 from autoexp_tui.cli import plan as plan_command
 from autoexp_tui.cli import run, submit
-from autoexp_tui.cli.confirm import confirmed, confirmed_without_asking
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.confirm import confirm, require_confirmed
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import NotConfirmed
 from autoexp_tui.model.specs import ExecutorSpec, Resources
@@ -62,7 +62,7 @@ def test_without_a_terminal_it_is_refused_and_nothing_starts(
 ) -> None:
     manifest = write_manifest(tmp_path, LARGE)
     state = ["--state-dir", str(tmp_path)]
-    code = guarded(main, ["--manifest", str(manifest), *state])
+    code = run_guarded(main, ["--manifest", str(manifest), *state])
     assert (code, capsys.readouterr().err) == (
         3,
         f"error: this submits {ABOVE}\n"
@@ -76,7 +76,7 @@ def test_on_a_terminal_it_is_asked(
     answering: Callable[[str], Terminal], answer: str
 ) -> None:
     shown = answering(answer)
-    assert confirmed(LARGE, Options()) is LARGE
+    confirm(LARGE, Options())
     assert shown.getvalue() == f"This submits {ABOVE}.\nSubmit? [y/N] "
 
 
@@ -86,12 +86,12 @@ def test_anything_but_a_yes_is_a_no(
 ) -> None:
     answering(answer)
     with pytest.raises(NotConfirmed, match="not submitted"):
-        confirmed(LARGE, Options())
+        confirm(LARGE, Options())
 
 
 def test_yes_is_not_asked_again(answering: Callable[[str], Terminal]) -> None:
     shown = answering("n\n")
-    assert confirmed(LARGE, Options(yes=True)) is LARGE
+    confirm(LARGE, Options(yes=True))
     assert shown.getvalue() == ""
 
 
@@ -100,7 +100,7 @@ def test_what_is_within_the_bounds_is_not_asked(
 ) -> None:
     shown = answering("n\n")
     small = plan(job("a"))
-    assert confirmed(small, Options()) is small
+    confirm(small, Options())
     assert shown.getvalue() == ""
 
 
@@ -112,10 +112,10 @@ def test_jobs_that_are_done_already_do_not_count(
 
     monkeypatch.setattr("autoexp_tui.storage.done_file.check_done", lambda _: Done)
     shown = answering("n\n")
-    assert confirmed(LARGE, Options()) is LARGE
+    confirm(LARGE, Options())
     assert shown.getvalue() == ""
     with pytest.raises(NotConfirmed):
-        confirmed(LARGE, Options(force=True))
+        confirm(LARGE, Options(force=True))
 
 
 def test_jobs_without_a_time_limit_are_told_with_the_rest(
@@ -127,14 +127,14 @@ def test_jobs_without_a_time_limit_are_told_with_the_rest(
         executor=LARGE.executor,
     )
     shown = answering("y\n")
-    confirmed(endless, Options())
+    confirm(endless, Options())
     assert "; 1 job without a time limit.\n" in shown.getvalue()
 
 
 def test_the_cockpit_submits_at_once_only_with_a_yes() -> None:
     with pytest.raises(NotConfirmed, match="--submit submits 120 GPU h"):
-        confirmed_without_asking(LARGE, Options())
-    assert confirmed_without_asking(LARGE, Options(yes=True)) is LARGE
+        require_confirmed(LARGE, Options())
+    require_confirmed(LARGE, Options(yes=True))
 
 
 # ------------------------------------------------------------------------- the plan
@@ -142,7 +142,7 @@ def test_a_plan_says_what_it_may_cost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = write_manifest(tmp_path, LARGE)
-    assert guarded(plan_command.main, ["--manifest", str(manifest)]) == 0
+    assert run_guarded(plan_command.main, ["--manifest", str(manifest)]) == 0
     shown = capsys.readouterr().out
     assert "estimate  3 jobs: at most 120 GPU h, 30 CPU h an attempt each\n" in shown
 
@@ -151,7 +151,7 @@ def test_the_json_of_a_plan_has_the_estimate(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = write_manifest(tmp_path, LARGE)
-    guarded(plan_command.main, ["--manifest", str(manifest), "--json"])
+    run_guarded(plan_command.main, ["--manifest", str(manifest), "--json"])
     found = json.loads(capsys.readouterr().out)["estimate"]
     assert found["gpu_hours"] == 120.0
     assert len(found["confirm"]) == 2

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded, say
+from autoexp_tui.cli.diagnostics import run_guarded, say
 from autoexp_tui.model.errors import UsageError
 
 
@@ -19,7 +19,7 @@ def test_an_error_that_quotes_outside_text_steers_no_terminal(
     def main(argv: Sequence[str]) -> int:
         raise UsageError("no job `\x1b[2J\u202ea\x9b1mb`", hint="one\nto a line")
 
-    assert guarded(main, []) == 2
+    assert run_guarded(main, []) == 2
     assert capsys.readouterr().err == "error: no job `ab`\n  one\n  to a line\n"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.doctor import Finding, examine_slurm, file_system
+from autoexp_tui.cli.doctor import Finding, examine_slurm, find_file_system
 from autoexp_tui.executors.slurm.commands import Ran
 from tests.executors.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 
@@ -115,4 +115,4 @@ def test_a_state_directory_is_held_against_what_nodes_see(
     ("place", "kind"), [("/", "ext4"), ("/tmp", "tmpfs"), ("/home", "nfs4")]
 )
 def test_the_file_system_of_a_place_is_its_nearest_mount(place: str, kind: str) -> None:
-    assert file_system(Path(place), MOUNTS)[0] == kind
+    assert find_file_system(Path(place), MOUNTS)[0] == kind

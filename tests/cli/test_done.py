@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.assemble import Ground
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main as plan
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
@@ -49,7 +49,7 @@ class Again:
 
     def call(self, main: Callable[..., int], *words: str) -> tuple[int, str, str]:
         place = ["--state-dir", str(self.campaign.state_dir)]
-        code = guarded(main, [*words, *place])
+        code = run_guarded(main, [*words, *place])
         captured = self._capsys.readouterr()
         return code, captured.out, captured.err
 

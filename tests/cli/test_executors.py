@@ -9,9 +9,9 @@ import pytest
 
 from autoexp_tui.cli.executors import (
     Offer,
-    launcher_words,
+    find_launcher,
+    find_offer,
     make_executor,
-    offer_of,
 )
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.executors.local import executor as local
@@ -35,16 +35,16 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_this_machine_offers_its_slots_and_gpus() -> None:
-    assert offer_of(plan(slots=5)) == Offer(5, 2)
+    assert find_offer(plan(slots=5)) == Offer(5, 2)
 
 
 def test_without_a_setting_there_is_a_slot_a_cpu() -> None:
-    assert offer_of(plan()).slots == local.default_slots()
+    assert find_offer(plan()).slots == local.default_slots()
 
 
 def test_the_plan_s_own_limit_counts_where_it_is_lower() -> None:
-    assert offer_of(plan(parallel=3, slots=5)).slots == 3
-    assert offer_of(plan(parallel=9, slots=5)).slots == 5
+    assert find_offer(plan(parallel=3, slots=5)).slots == 3
+    assert find_offer(plan(parallel=9, slots=5)).slots == 5
 
 
 def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
@@ -57,7 +57,7 @@ def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
 
 
 def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
-    assert offer_of(plan("SlurmClient", parallel=7)) == Offer(7, None)
+    assert find_offer(plan("SlurmClient", parallel=7)) == Offer(7, None)
 
 
 def test_an_opened_plan_shows_what_its_executor_offers() -> None:
@@ -79,4 +79,4 @@ def test_an_opened_plan_shows_what_its_executor_offers() -> None:
 def test_options_go_to_the_srun_that_is_there_or_bring_one(
     launcher: str, options: str, words: tuple[str, ...]
 ) -> None:
-    assert launcher_words(launcher, options) == words
+    assert find_launcher(plan(launcher_cmd=launcher, srun_opts=options)) == words

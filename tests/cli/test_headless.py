@@ -10,7 +10,14 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.headless import Report, Watching, finish, over, result, watch
+from autoexp_tui.cli.headless import (
+    Report,
+    Watching,
+    build_result,
+    finish,
+    is_over,
+    watch,
+)
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.model.snapshot import Snapshot
@@ -46,7 +53,7 @@ def new_lines(*, quiet: bool = False) -> list[str]:
 
 def test_a_failure_is_told_with_its_reason_while_others_run() -> None:
     (line,) = new_lines()
-    assert not over(FAILED, Watching())
+    assert not is_over(FAILED, Watching())
     assert "failed" in line
     assert NAME in line
     assert "1" in line.partition(NAME)[2]
@@ -90,9 +97,9 @@ PLANNING = PendingEffect(
 
 def test_nothing_is_over_while_a_rule_s_plan_is_to_come() -> None:
     acting = replace(all_done(4), open=True, pending=(PLANNING,))
-    assert not over(acting, Watching())
+    assert not is_over(acting, Watching())
     assert finish(acting, as_json=False) == ExitCode.JOBS_NOT_COMPLETED
-    assert over(all_done(4), Watching())
+    assert is_over(all_done(4), Watching())
     assert finish(all_done(4), as_json=False) == ExitCode.OK
 
 
@@ -180,7 +187,7 @@ def test_an_old_end_is_told_with_its_own_time() -> None:
 
 
 def test_json_says_why_a_job_waits_for_approval() -> None:
-    told_as_json = json.dumps(result(of(asking())))
+    told_as_json = json.dumps(build_result(of(asking())))
     assert '"why": "waits for your approval: Go on?"' in told_as_json
 
 
@@ -200,7 +207,7 @@ def test_a_run_ends_when_what_is_left_cannot_start(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     left = of(waiting("b", DOOMED, Result.FAIL), behind("b"))
-    assert over(left, Watching())
+    assert is_over(left, Watching())
     assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
     err = capsys.readouterr().err
     assert "1 job cannot start" in err
@@ -213,7 +220,7 @@ def test_a_run_ends_when_a_refusal_holds_what_is_left(
     refused = why("held_by_refusal", tries=3, seconds=300, message="no such word")
     held = JobRecord(spec=job("b"), state=JobState.HELD, why=refused)
     left = of(held, behind("b"))
-    assert over(left, Watching())
+    assert is_over(left, Watching())
     assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
     err = capsys.readouterr().err
     assert "1 job held" in err
@@ -222,16 +229,16 @@ def test_a_run_ends_when_a_refusal_holds_what_is_left(
 
 def test_a_run_stays_while_something_else_may_run_or_be_approved() -> None:
     doomed = waiting("b", DOOMED, Result.FAIL)
-    assert not over(of(doomed, RUNNING.jobs[0]), Watching())
-    assert not over(of(doomed, asking()), Watching())
+    assert not is_over(of(doomed, RUNNING.jobs[0]), Watching())
+    assert not is_over(of(doomed, asking()), Watching())
 
 
 def test_who_does_not_wait_for_approvals_ends_with_what_waits_for_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     left = of(asking(), behind("report"))
-    assert not over(left, Watching())
-    assert over(left, Watching(wait_for_approval=False))
+    assert not is_over(left, Watching())
+    assert is_over(left, Watching(wait_for_approval=False))
     assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
     err = capsys.readouterr().err
     assert "1 job waits for approval" in err

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from autoexp_tui.cli import run
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 
 NEVER = {"class_name": "FileExists", "path": "{sibling.first.output_dir}/saved"}
 ASKS = {"class_name": "Approval", "prompt": "Go on?"}
@@ -45,7 +45,7 @@ class Site:
 
     def run(self, *words: str) -> tuple[int, dict[str, Any], str]:
         """`autoexp-run`: its exit code, its result, and what it said."""
-        code = guarded(run.main, [*words, "--json", "--yes"])
+        code = run_guarded(run.main, [*words, "--json", "--yes"])
         said = self.capsys.readouterr()
         result: dict[str, Any] = json.loads(said.out.splitlines()[-1])
         return code, result, said.err

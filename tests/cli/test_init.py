@@ -11,7 +11,7 @@ from autoexp_tui.cli.init import (
     extract_knobs,
     find_doubts,
     main,
-    name_after,
+    name_command,
     render_config,
 )
 from autoexp_tui.config.planning import PlanningRequest
@@ -157,7 +157,7 @@ def test_programs_and_scripts_are_looked_for_where_they_would_be(
 
 
 def test_a_program_of_dots_alone_makes_some_name() -> None:
-    assert name_after(["..."]) == "experiment"
+    assert name_command(["..."]) == "experiment"
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", "two words", "-x", "a:b"])

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import submit
-from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.leave import (
-    answered,
-    heir_command,
-    leave,
-    parting_words,
-    resume_words,
+from autoexp_tui.cli.background import build_command
+from autoexp_tui.cli.detach import (
+    detach,
+    finish_orders,
+    format_farewell,
+    format_interrupted,
 )
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main as sessions_main
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.model.snapshot import Role, Snapshot
@@ -37,17 +37,19 @@ def shown(role: Role, session: str = "k7f2", *, alive: bool = True) -> Snapshot:
 
 
 def test_an_engine_that_is_left_is_resumed_by_the_same_command() -> None:
-    told = resume_words(shown("live"), "autoexp-run")
+    told = format_interrupted(shown("live"), "autoexp-run")
     assert told.endswith("autoexp-run --session k7f2 --state-dir /far/state")
     assert "what runs goes on" in told
 
 
 def test_an_engine_that_was_only_watched_goes_on() -> None:
-    assert "the engine goes on" in resume_words(shown("viewer"), "autoexp-monitor")
+    assert "the engine goes on" in format_interrupted(
+        shown("viewer"), "autoexp-monitor"
+    )
 
 
 def test_a_watcher_of_a_dead_engine_says_that_nothing_more_is_submitted() -> None:
-    told = resume_words(shown("viewer", alive=False), "autoexp-monitor")
+    told = format_interrupted(shown("viewer", alive=False), "autoexp-monitor")
     assert "nothing more is submitted" in told
 
 
@@ -61,7 +63,7 @@ def test_how_to_resume_is_said_before_the_engine_is_waited_for(
             super().close()
 
     handle = Slow(shown("live"))
-    assert leave(handle, "autoexp-run") == 130
+    assert detach(handle, "autoexp-run") == 130
     assert handle.closed
 
 
@@ -73,14 +75,14 @@ def test_a_session_that_came_into_being_meanwhile_is_named(
             del hand_over
             self.push(shown("live"))
 
-    leave(Beginning(shown("plan", session="")), "autoexp-run")
+    detach(Beginning(shown("plan", session="")), "autoexp-run")
     assert "autoexp-run --session k7f2" in capsys.readouterr().err
 
 
 def test_without_a_session_nothing_was_submitted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert leave(ScriptedHandle(shown("plan", session="")), "autoexp-run") == 130
+    assert detach(ScriptedHandle(shown("plan", session="")), "autoexp-run") == 130
     assert capsys.readouterr().err == "interrupted; nothing was submitted\n"
 
 
@@ -99,7 +101,7 @@ class Busy(ScriptedHandle):
 
     def answered(self) -> float:
         """How long was waited."""
-        answered(self, monotonic=lambda: self.now, pause=self.pause)
+        finish_orders(self, monotonic=lambda: self.now, pause=self.pause)
         return self.now
 
 
@@ -131,9 +133,9 @@ def test_an_engine_that_cannot_write_is_not_waited_for() -> None:
 HANGING = """
 import sys, time
 from autoexp_tui.cli import submit
-from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.leave import ending_at_once
-with ending_at_once():
+from autoexp_tui.cli.diagnostics import run_guarded
+from autoexp_tui.cli.detach import end_at_once
+with end_at_once():
     print("closing", flush=True)
     time.sleep(60)
 """
@@ -188,13 +190,13 @@ def test_sigterm_is_an_interrupt_for_every_command() -> None:
 def test_a_cockpit_says_how_things_stand_and_how_to_come_back(
     snapshot: Snapshot, words: str
 ) -> None:
-    told = parting_words(snapshot)
+    told = format_farewell(snapshot)
     assert words in told
     assert ("--state-dir /far/state" in told) == bool(snapshot.session)
 
 
 def test_a_replay_has_nothing_to_say(tmp_path: Path) -> None:
-    assert parting_words(shown("replay")) == ""
+    assert format_farewell(shown("replay")) == ""
 
 
 def test_an_interrupted_submit_says_how_to_go_on(
@@ -210,20 +212,20 @@ def test_an_interrupted_submit_says_how_to_go_on(
 
     monkeypatch.setattr(submit, "_wait_sent", interrupted)
     place = ["--state-dir", str(campaign.state_dir)]
-    code = guarded(submit.main, ["--manifest", str(campaign.manifest), *place])
+    code = run_guarded(submit.main, ["--manifest", str(campaign.manifest), *place])
     assert code == 130
     told = f"autoexp-monitor --session {campaign.session()} {' '.join(place)}"
     assert told in capsys.readouterr().err
     sessions = ["stop", campaign.session(), "--jobs", "--yes", *place]
-    assert guarded(sessions_main, sessions) == 0
+    assert run_guarded(sessions_main, sessions) == 0
 
 
 def test_an_engine_left_behind_starts_beside_files_that_are_called_like_modules(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "argparse.py").write_text("raise RuntimeError('not yours')\n")
-    command = heir_command(SessionDir(tmp_path / "k7f2"), frozenset())
-    module = command.index("autoexp_tui.cli.monitor")
+    command = build_command(SessionDir(tmp_path / "k7f2"), frozenset())
+    module = command.index("autoexp_tui.cli.background")
 
     ran = subprocess.run(
         [*command[: module + 1], "--help"], cwd=tmp_path, capture_output=True

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import monitor, plan, run, submit, visualize
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import Cockpit
 from tests.config.config_trees import write_tree
@@ -46,7 +46,7 @@ def manifest(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOEXP_STATE_DIR", "state")
     write_tree(tmp_path / "config", exp=EXP)
-    assert guarded(plan.main, []) == 0
+    assert run_guarded(plan.main, []) == 0
     capsys.readouterr()
     shutil.rmtree(tmp_path / "config")
     (found,) = (
@@ -60,7 +60,7 @@ def manifest(
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str]) -> Say:
     def said(main: Callable[[Sequence[str]], int], *argv: str) -> tuple[int, str, str]:
-        code = guarded(main, list(argv))
+        code = run_guarded(main, list(argv))
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import ExitCode, guarded
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.diagnostics import ExitCode, run_guarded
+from autoexp_tui.cli.options import Options, parse_options
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
     Problem,
@@ -16,7 +16,7 @@ from autoexp_tui.model.errors import (
 
 
 def options(*argv: str) -> Options:
-    return common(parse(parser("autoexp-run", "about"), argv))
+    return parse_options("autoexp-run", "about", argv)[0]
 
 
 def test_options_and_overrides_come_in_any_order() -> None:
@@ -78,7 +78,7 @@ def test_each_kind_of_error_has_its_exit_code_and_no_traceback(
     def main(_argv: Sequence[str]) -> int:
         raise error
 
-    assert guarded(main, []) == code
+    assert run_guarded(main, []) == code
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -88,7 +88,7 @@ def test_a_bug_ends_with_70_and_says_where_its_traceback_is(
     def main(_argv: Sequence[str]) -> int:
         raise ZeroDivisionError("oops")
 
-    assert guarded(main, []) == ExitCode.INTERNAL
+    assert run_guarded(main, []) == ExitCode.INTERNAL
     said = capsys.readouterr().err
     assert "internal error: ZeroDivisionError: oops" in said
     assert "The traceback is in /" in said

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from autoexp_tui.cli import run
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.session_verbs import send_command as session_sending
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import SubmitTasks
@@ -203,7 +203,7 @@ def failed(
     }
     (place.root / "config").mkdir()
     (place.root / "config" / "exp.yaml").write_text(yaml.safe_dump(config))
-    code = guarded(run.main, ["--config-ref", "exp", "--json", "--yes"])
+    code = run_guarded(run.main, ["--config-ref", "exp", "--json", "--yes"])
     out = capsys.readouterr().out
     assert code == 1, out
     session: str = json.loads(out.splitlines()[-1])["session"]
@@ -215,7 +215,7 @@ def test_a_job_tried_again_with_another_value_is_known_by_it(
 ) -> None:
     code, out, err = place.say("retry", failed, "job", "--set", "lr=5e-4")
     assert code == 0, (out, err)
-    code = guarded(run.main, ["--session", failed, "--json"])
+    code = run_guarded(run.main, ["--session", failed, "--json"])
     assert code == 0, place.capsys.readouterr()
     place.capsys.readouterr()
     told = json.loads(place.say("show", failed, "job", "--json")[1])["job"]
@@ -237,9 +237,9 @@ def test_a_later_run_at_the_planned_values_runs_the_job_again(
     place: Place, failed: str
 ) -> None:
     place.say("retry", failed, "job", "--set", "lr=5e-4")
-    guarded(run.main, ["--session", failed, "--json"])
+    run_guarded(run.main, ["--session", failed, "--json"])
     place.capsys.readouterr()
-    guarded(run.main, ["--config-ref", "exp", "--json", "--yes"])
+    run_guarded(run.main, ["--config-ref", "exp", "--json", "--yes"])
     (job,) = json.loads(place.capsys.readouterr().out.splitlines()[-1])["jobs"]
     assert job["attempts"] == 1
 

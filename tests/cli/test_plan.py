@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.storage.session_dir import write_manifest
@@ -36,7 +36,7 @@ def say(
     write_tree(tmp_path / "config", exp=EXP)
 
     def said(*argv: str) -> tuple[int, str, str]:
-        code = guarded(main, list(argv))
+        code = run_guarded(main, list(argv))
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -95,7 +95,7 @@ def test_what_a_finished_plan_cannot_heed_is_refused(
 def test_a_session_takes_no_overrides(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = guarded(run, ["--session", "k7f2", "--state-dir", str(tmp_path), "lr=3"])
+    code = run_guarded(run, ["--session", "k7f2", "--state-dir", str(tmp_path), "lr=3"])
     assert code == 2
     assert "--session takes no overrides" in capsys.readouterr().err
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
-from autoexp_tui.cli.plan_diff import changes_of
+from autoexp_tui.cli.plan_diff import find_changes
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.session_dir import write_manifest
 from tests.config.config_trees import write_tree
@@ -45,7 +45,7 @@ def say(
     write(tmp_path)
 
     def said(*argv: str) -> tuple[int, str, str]:
-        code = guarded(main, [*argv, "--state-dir", "state"])
+        code = run_guarded(main, [*argv, "--state-dir", "state"])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -159,7 +159,7 @@ def planned_twice(tmp_path: Path) -> Plan:
 
 
 def test_a_job_more_is_told_with_when_the_plan_before_was_made(tmp_path: Path) -> None:
-    found = changes_of(planned_twice(tmp_path))
+    found = find_changes(planned_twice(tmp_path))
     assert found is not None
     assert (found.created_at, found.differs) == (1000.0, True)
     assert "1 job added" in found.head
@@ -170,14 +170,14 @@ def test_files_of_the_user_s_that_are_called_like_modules_are_none(
 ) -> None:
     (tmp_path / "json.py").write_text("raise RuntimeError('not yours')\n")
     monkeypatch.chdir(tmp_path)
-    assert changes_of(planned_twice(tmp_path)) is not None
+    assert find_changes(planned_twice(tmp_path)) is not None
 
 
 def test_a_first_plan_has_nothing_before_it(tmp_path: Path) -> None:
     made = plan([job("a")], state_dir=str(tmp_path))
     write_manifest(tmp_path, made)
-    assert changes_of(made) is None
+    assert find_changes(made) is None
 
 
 def test_a_plan_that_was_not_kept_has_nothing_before_it(tmp_path: Path) -> None:
-    assert changes_of(plan([job("a")], state_dir=str(tmp_path))) is None
+    assert find_changes(plan([job("a")], state_dir=str(tmp_path))) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from tests.config.config_trees import write_tree
 
@@ -68,7 +68,7 @@ def said_of(
     """What autoexp-plan says of a config: its exit status, and its errors."""
     monkeypatch.chdir(place)
     write_tree(place / "config", exp=exp, backend__train=TRAIN)
-    code = guarded(main, [])
+    code = run_guarded(main, [])
     captured = capsys.readouterr()
     assert captured.out == ""
     return code, captured.err
@@ -85,7 +85,7 @@ def test_the_place_of_a_mistake_is_in_the_json_too(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_tree(tmp_path / "config", exp=EXP, backend__train=TRAIN)
-    assert guarded(main, ["--json"]) == 3
+    assert run_guarded(main, ["--json"]) == 3
     errors = json.loads(capsys.readouterr().out)["errors"]
     assert [one["place"] for one in errors][:2] == [
         "config/exp.yaml:11",
@@ -313,7 +313,7 @@ def test_a_plan_with_errors_has_its_holes_in_the_json(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_tree(tmp_path / "config", exp=EXP, backend__train=TRAIN)
-    assert guarded(main, ["--json"]) == 3
+    assert run_guarded(main, ["--json"]) == 3
     told = json.loads(capsys.readouterr().out)
     assert len(told["errors"]) == 6
     assert told["holes"] == [

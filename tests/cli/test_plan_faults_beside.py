@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.backends.argument_probe import extract_schema
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from tests.backends.parser_like_megatron import get_parser
 from tests.config.config_trees import write_tree
@@ -51,7 +51,7 @@ def places_told(
     }
     (place / "config/args").mkdir()
     (place / "config/args/gpt.schema.json").write_text(json.dumps(schema))
-    assert guarded(main, ["--json"]) == 3
+    assert run_guarded(main, ["--json"]) == 3
     errors = json.loads(capsys.readouterr().out)["errors"]
     return sorted(error["where"] for error in errors)
 

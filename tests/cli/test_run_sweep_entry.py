@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.run_sweep_entry import main
 from autoexp_tui.conditions.kinds import (
     Approval,
@@ -64,7 +64,7 @@ def kept(tmp_path: Path, *jobs: JobSpec, **fields: Any) -> Path:
 @pytest.fixture
 def say(capfd: pytest.CaptureFixture[str]) -> Say:
     def said(manifest: Path, *argv: str) -> tuple[int, str, str]:
-        code = guarded(main, ["--manifest", str(manifest), *argv])
+        code = run_guarded(main, ["--manifest", str(manifest), *argv])
         captured = capfd.readouterr()
         return code, captured.out, captured.err
 
@@ -135,7 +135,7 @@ def test_an_entry_that_is_not_there_is_told_with_those_that_are(
 def test_without_a_manifest_it_says_what_is_missing(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert guarded(main, ["--index", "1"]) == 2
+    assert run_guarded(main, ["--index", "1"]) == 2
     assert capsys.readouterr().err.startswith("error: which plan?\n")
 
 

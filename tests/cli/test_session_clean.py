@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.session_verbs.clean import age_seconds
+from autoexp_tui.cli.session_verbs.clean import parse_age
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.errors import UsageError
@@ -104,13 +104,13 @@ def test_ids_beside_ended_are_refused(place: Place) -> None:
     ("text", "seconds"), [("30d", 2592000), ("12h", 43200), ("2w", 1209600)]
 )
 def test_ages_are_read_with_their_unit(text: str, seconds: float) -> None:
-    assert age_seconds(text) == seconds
+    assert parse_age(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["30", "d", "-1d", "1y"])
 def test_an_age_without_a_known_unit_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is no age"):
-        age_seconds(text)
+        parse_age(text)
 
 
 def test_for_programs_it_says_what_went(place: Place) -> None:

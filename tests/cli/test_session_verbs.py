@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.monitor import main as monitor
 from autoexp_tui.cli.session_verbs import probe as session_sight
 from autoexp_tui.cli.session_verbs import send_command as session_sending
@@ -520,7 +520,7 @@ def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> N
 def test_show_does_not_tell_what_the_journal_has_left_behind(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_sight, "SIGHT_SECONDS", 0.1)
+    monkeypatch.setattr(session_sight, "PROBE_SECONDS", 0.1)
     session = place.session("k7f2", *in_queue(), released=False)
     newest = load_state(session).state.seq
     detail = detail_of(asked_in_the_queue(place, session, newest - 1))
@@ -533,7 +533,7 @@ def test_show_does_not_tell_what_the_journal_has_left_behind(
 def test_show_does_without_it_when_the_engine_is_silent(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_sight, "SIGHT_SECONDS", 0.1)
+    monkeypatch.setattr(session_sight, "PROBE_SECONDS", 0.1)
     place.session("k7f2", *in_queue(), released=False)
     code, out, _ = place.say("show", "k7f2")
     assert (code, "queued       train" in out) == (0, True)
@@ -577,7 +577,7 @@ def test_a_job_may_not_bring_approvals_to_a_session(
     place.session("k7f2", RELEASED)
     monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
     words = ["--session", "k7f2", "--state-dir", str(place.state_dir)]
-    code = guarded(monitor, [*words, "--approve", "all"])
+    code = run_guarded(monitor, [*words, "--approve", "all"])
     assert code == 3
     assert "--approve: this process is a job's" in place.capsys.readouterr().err
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.lease import acquire
@@ -26,7 +26,7 @@ Say = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def sessions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Say:
     def run(*argv: str) -> tuple[int, str, str]:
-        code = guarded(main, [*argv, "--state-dir", str(tmp_path / "state")])
+        code = run_guarded(main, [*argv, "--state-dir", str(tmp_path / "state")])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -73,12 +73,12 @@ def test_sessions_of_other_known_places_are_listed_and_found(
     Engine(here, "a2aa", 1.0)
     Engine(there, "b2bb", 2.0)
     remember(there)
-    assert guarded(main, ["list"]) == 0
+    assert run_guarded(main, ["list"]) == 0
     out = capsys.readouterr().out
     places = [line for line in out.splitlines() if line.endswith(":")]
     assert places == [f"{there}:", f"{here}:"]
-    assert guarded(main, ["check", "b2bb"]) == 0
-    assert guarded(main, ["check", "b2bb", "--state-dir", str(here)]) == 2
+    assert run_guarded(main, ["check", "b2bb"]) == 0
+    assert run_guarded(main, ["check", "b2bb", "--state-dir", str(here)]) == 2
 
 
 def test_an_unknown_session_is_one_message(sessions: Say) -> None:

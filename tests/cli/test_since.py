@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import sessions
-from autoexp_tui.cli.since import parse_since, read_last_visit, record_visit, visit_file
+from autoexp_tui.cli.since import (
+    name_visit_file,
+    parse_since,
+    read_last_visit,
+    record_visit,
+)
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.storage.week_session import write_week
@@ -27,7 +32,7 @@ def test_leaving_is_remembered_for_each_user(session: SessionDir) -> None:
     left = read_last_visit(session.path)
     assert left is not None
     assert abs(left - time.time()) < 60
-    assert visit_file(session.path).name.endswith(str(os.getuid()))
+    assert name_visit_file(session.path).name.endswith(str(os.getuid()))
 
 
 def test_where_it_cannot_be_kept_nothing_happens(tmp_path: Path) -> None:

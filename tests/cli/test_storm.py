@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import ExitCode, guarded
-from autoexp_tui.cli.headless import Watching, finish, over
+from autoexp_tui.cli.diagnostics import ExitCode, run_guarded
+from autoexp_tui.cli.headless import Watching, finish, is_over
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.model.rules import Storm
@@ -36,20 +36,20 @@ def stormy(base: Snapshot) -> Snapshot:
 
 # -------------------------------------------------------------------------- the end
 def test_a_storm_is_over_once_nothing_runs() -> None:
-    assert over(stormy(campaign(31)), Watching())
+    assert is_over(stormy(campaign(31)), Watching())
 
 
 def test_what_still_runs_is_watched_to_its_end() -> None:
-    assert not over(replace(all_running(4), paused=STORM), Watching())
+    assert not is_over(replace(all_running(4), paused=STORM), Watching())
 
 
 def test_an_engine_that_was_left_behind_stays_in_a_storm() -> None:
-    assert not over(stormy(campaign(31)), Watching(stop_in_storm=False))
+    assert not is_over(stormy(campaign(31)), Watching(stop_in_storm=False))
 
 
 def test_a_person_s_pause_ends_nothing() -> None:
     paused = replace(stormy(campaign(31)), paused=why("paused_by", by="cockpit"))
-    assert not over(paused, Watching())
+    assert not is_over(paused, Watching())
 
 
 def test_a_storm_s_end_says_why_and_how_to_go_on(
@@ -94,18 +94,18 @@ def test_a_run_in_a_storm_ends_with_6_and_goes_on_when_resumed(
     broken: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = ["--state-dir", str(broken.state_dir)]
-    assert guarded(run, ["--manifest", str(broken.manifest), *place]) == 6
+    assert run_guarded(run, ["--manifest", str(broken.manifest), *place]) == 6
     session = broken.session()
     told = capsys.readouterr()
     assert "stopped by the storm breaker" in told.err
     assert "3 failed" in told.out
-    assert guarded(run, ["--session", session, *place]) == 6
+    assert run_guarded(run, ["--session", session, *place]) == 6
 
     (broken.root / "mended").touch()
-    assert guarded(sessions, ["resume", session, *place]) == 0
-    assert guarded(sessions, ["retry", session, "--all", *place]) == 0
+    assert run_guarded(sessions, ["resume", session, *place]) == 0
+    assert run_guarded(sessions, ["retry", session, "--all", *place]) == 0
     capsys.readouterr()
-    assert guarded(run, ["--session", session, "--json", *place]) == 0
+    assert run_guarded(run, ["--session", session, "--json", *place]) == 0
     states = {job["state"] for job in json.loads(capsys.readouterr().out)["jobs"]}
     assert states == {"COMPLETED"}
 
@@ -115,9 +115,9 @@ def test_a_session_is_paused_and_resumed_by_a_script(
 ) -> None:
     (broken.root / "mended").touch()
     place = ["--state-dir", str(broken.state_dir)]
-    assert guarded(run, ["--manifest", str(broken.manifest), *place]) == 0
+    assert run_guarded(run, ["--manifest", str(broken.manifest), *place]) == 0
     session = broken.session()
-    assert guarded(sessions, ["resume", session, *place]) == 0
+    assert run_guarded(sessions, ["resume", session, *place]) == 0
     assert "it is not paused" in capsys.readouterr().out
-    assert guarded(sessions, ["pause", session, *place]) == 0
-    assert guarded(sessions, ["resume", session, *place]) == 0
+    assert run_guarded(sessions, ["pause", session, *place]) == 0
+    assert run_guarded(sessions, ["resume", session, *place]) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.cli import tui
 from autoexp_tui.cli.options import Options
-from autoexp_tui.cli.tui import _with_config
+from autoexp_tui.cli.tui import _choose_config
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 
 
@@ -19,7 +19,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
     options: Options,
 ) -> None:
-    assert _with_config(options).config_ref == "exp"
+    assert _choose_config(options).config_ref == "exp"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
     ],
 )
 def test_what_was_named_stays(options: Options) -> None:
-    assert _with_config(options) == options
+    assert _choose_config(options) == options
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_what_was_named_stays(options: Options) -> None:
 def test_a_replay_s_speed_is_a_number_or_as_fast_as_it_goes(
     text: str, speed: float
 ) -> None:
-    assert tui.speed_of(text) == speed
+    assert tui.parse_speed(text) == speed
 
 
 @pytest.mark.parametrize("text", ["", "x", "0.5x", "-1", "nan", "fast"])
 def test_what_is_no_speed_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="speed"):
-        tui.speed_of(text)
+        tui.parse_speed(text)
 
 
 def test_a_replay_takes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:

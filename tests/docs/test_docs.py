@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.options import Parser, common
+from autoexp_tui.cli.options import Parser, read_options
 from autoexp_tui.cockpit.commands import Commands, keys_markdown
 from autoexp_tui.cockpit.keymap import keymap
 from autoexp_tui.config.action_specs import ACTIONS
@@ -127,7 +127,7 @@ def command_lines() -> Iterator[str]:
 def test_a_command_line_of_the_docs_is_one_that_the_command_takes(line: str) -> None:
     stopped = parsed(shlex.split(line))
     if hasattr(stopped.given, "config_ref"):
-        common(stopped.given)
+        read_options(stopped.given)
 
 
 @pytest.mark.usefixtures("parse_alone")

@@ -100,8 +100,8 @@ def test_the_memory_of_another_place_is_no_way_out_of_it(home: Path) -> None:
 
 
 def test_the_doctor_tells_where_slots_lie() -> None:
-    assert doctor._slots_dir().grade == "ok"
+    assert doctor._check_slots_dir().grade == "ok"
     usual_slots_dir().chmod(0o777)
-    finding = doctor._slots_dir()
+    finding = doctor._check_slots_dir()
     assert finding.grade == "hint"
     assert "is not yours alone" in finding.found

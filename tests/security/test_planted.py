@@ -23,8 +23,8 @@ from autoexp_tui.cli.assemble import (
     resume_session,
     start_session,
 )
-from autoexp_tui.cli.diagnostics import guarded
-from autoexp_tui.cli.open import viewing_handle
+from autoexp_tui.cli.diagnostics import run_guarded
+from autoexp_tui.cli.open import open_as_viewer
 from autoexp_tui.cockpit.logfile import LogFile
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.engine.loop import Engine
@@ -102,7 +102,7 @@ class Lab(Place):
     ) -> tuple[int, str]:
         """Run a command: its exit code, and all that it said."""
         with soon():
-            code = guarded(main, [*words, "--state-dir", str(self.state_dir)])
+            code = run_guarded(main, [*words, "--state-dir", str(self.state_dir)])
         said = self.capsys.readouterr()
         assert "Traceback" not in said.err
         return code, said.out + said.err
@@ -168,7 +168,7 @@ def test_no_command_runs_the_session_of_somebody_else(
 
 def test_the_session_of_somebody_else_opens_read_only_with_its_owner(lab: Lab) -> None:
     session = lab.planted()
-    handle = viewing_handle(session)
+    handle = open_as_viewer(session)
     try:
         assert handle.read_only
         assert handle.snapshot().engine.user == f"user {ALICE}"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.assemble import FaultLog
-from autoexp_tui.cli.diagnostics import guarded
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.storage.crash_log import write_crash_log
 
 
@@ -52,7 +52,7 @@ def test_tracebacks_hold_no_secret(
     def breaks(_: object) -> int:
         raise RuntimeError("cannot log in with token=abc-def")
 
-    assert guarded(breaks, []) == 70
+    assert run_guarded(breaks, []) == 70
     (path,) = tmp_path.iterdir()
     assert "abc-def" not in path.read_text() + capsys.readouterr().err
     assert mode(path) == 0o600

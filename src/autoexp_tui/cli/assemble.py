@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.executors import (
+    find_offer,
     is_for_slurm,
     make_evidence,
     make_executor,
-    offer_of,
     require_executor,
 )
 from autoexp_tui.config.planning import ChildPlanner
@@ -65,7 +63,7 @@ from autoexp_tui.storage.done_file import (
 )
 from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.inbox import FileInbox
-from autoexp_tui.storage.journal import Loaded, StoredPlans
+from autoexp_tui.storage.journal import StoredPlans
 from autoexp_tui.storage.lease import FileLease, LeaseWatch, acquire
 from autoexp_tui.storage.live_sink import FileLiveSink
 from autoexp_tui.storage.output_dir_lock import (
@@ -92,7 +90,8 @@ from autoexp_tui.storage.sharing import MODES
 from autoexp_tui.storage.trust import session_user
 
 Listener = Callable[[Snapshot], None]
-T = TypeVar("T")
+_PORTION = 200
+"""Jobs in one record of the journal: a line need not hold 10,000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,67 +115,60 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
         SessionOwned: a living session writes one of the output directories.
         AutoexpError: the session cannot be made; nothing was submitted.
     """
-    living, done = Living(), {} if wanted.force else check_done(plan).done
-    foreign: list[str] = []
-    for spec in plan.jobs:
-        if spec.name not in done:
-            owner = require_free(Path(spec.output_dir), living, plan.share)
-            if owner is not None and (wanted.force or _is_of_other_work(owner, spec)):
-                foreign.append(spec.name)
+    done = {} if wanted.force else check_done(plan).done
+    foreign = _find_foreign(plan, done, force=wanted.force)
     require_executor(plan)
     session = create_session(wanted.state_dir, share=plan.share)
     remember(session.state_dir)
     stale_seconds = plan.monitoring.lock_stale_seconds
     lease = acquire(session, SystemClock(), stale_seconds=stale_seconds)
-    with _given_back(lease):
-        return _begin_session(session, lease, plan, listener, wanted, (done, foreign))
+    with _release_on_error(lease):
+        journal = _open_journal(session, lease)
+        sha = journal.add_plan(plan)
+        wrapper = install_wrapper(session.path)
+        plans = StoredPlans(session)
+        plans[sha] = plan
+        state = SessionState(plans=plans)
+        engine = _build_engine(session, lease, journal, plan, state, listener, wanted)
+        works = list(done.values())
+        engine.begin(
+            [
+                events.SessionStarted(
+                    session=session.id,
+                    name=plan.name,
+                    engine_version=__version__,
+                    wrapper_version=version_of(wrapper),
+                    plan_sha=sha,
+                ),
+                _build_engine_started(journal, wrapper),
+                events.PlanAdded(sha=sha),
+                *(
+                    events.DoneFound(works=tuple(works[at : at + _PORTION]))
+                    for at in range(0, len(works), _PORTION)
+                ),
+                *(
+                    events.ForeignFilesFound(jobs=tuple(foreign[at : at + _PORTION]))
+                    for at in range(0, len(foreign), _PORTION)
+                ),
+            ]
+        )
+        return engine
 
 
-def _is_of_other_work(owner: Owner, spec: JobSpec) -> bool:
-    return owner.fingerprint not in ("", spec.fingerprint)
+def _find_foreign(plan: Plan, done: Container[str], *, force: bool) -> list[str]:
+    """Jobs that are not done whose directories hold other work.
 
-
-def _begin_session(
-    session: SessionDir,
-    lease: FileLease,
-    plan: Plan,
-    listener: Listener,
-    wanted: Wanted,
-    earlier: tuple[Mapping[str, DoneWork], Sequence[str]],
-) -> Engine:
-    """`earlier`: what is done already, and jobs whose directories hold other work."""
-    journal = _journal(session, lease)
-    sha = journal.add_plan(plan)
-    wrapper = install_wrapper(session.path)
-    plans = StoredPlans(session)
-    plans[sha] = plan
-    state = SessionState(plans=plans)
-    engine = _engine(session, lease, journal, plan, state, listener, wanted)
-    first: list[events.Event] = [
-        events.SessionStarted(
-            session=session.id,
-            name=plan.name,
-            engine_version=__version__,
-            wrapper_version=version_of(wrapper),
-            plan_sha=sha,
-        ),
-        _engine_started(journal, wrapper),
-        events.PlanAdded(sha=sha),
-        *(events.DoneFound(works=some) for some in _portions(earlier[0].values())),
-        *(events.ForeignFilesFound(jobs=some) for some in _portions(earlier[1])),
-    ]
-    engine.begin(first)
-    return engine
-
-
-def _portions(items: Iterable[T]) -> Iterator[tuple[T, ...]]:
-    """A line of the journal need not hold 10,000 jobs."""
-    rest = iter(items)
-    while portion := tuple(islice(rest, _PORTION)):
-        yield portion
-
-
-_PORTION = 200
+    Raises:
+        SessionOwned: a living session writes one of them.
+    """
+    living, found = Living(), []
+    for spec in plan.jobs:
+        if spec.name in done:
+            continue
+        owner = require_free(Path(spec.output_dir), living, plan.share)
+        if owner and (force or owner.fingerprint not in ("", spec.fingerprint)):
+            found.append(spec.name)
+    return found
 
 
 def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> Engine:
@@ -186,50 +178,39 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
         SessionOwned: another engine lives.
         AutoexpError: the session cannot be read.
     """
-    lease = acquire(
-        session,
-        SystemClock(),
-        wait=wanted.wait_for_lease,
-        watch=wanted.lease_watch,
-    )
-    with _given_back(lease):
-        return _take_up(session, lease, listener, wanted)
+    wait, watch = wanted.wait_for_lease, wanted.lease_watch
+    lease = acquire(session, SystemClock(), wait=wait, watch=watch)
+    with _release_on_error(lease):
+        journal = _open_journal(session, lease)
+        loaded = journal.load()
+        state = loaded.state
+        if state.plan is None:
+            raise UsageError(
+                f"session {session.id} was never begun: it has no plan",
+                hint=f"`autoexp-sessions clean {session.id}` removes it.",
+            )
+        changed = wrapper_problem(session.path, state.wrapper_sha256)
+        wrapper = install_wrapper(session.path, state.wrapper_sha256)
+        away = state.seconds_until(SystemClock().utc())
+        unrecorded = min(_measure_unrecorded(session, journal, state), away)
+        parts = (session, lease, journal, state.plan, state, listener, wanted)
+        engine = _build_engine(*parts, unrecorded=unrecorded)
+        engine.recall(loaded.events)
+        notices = list(loaded.notices)
+        if changed:
+            notices.append(f"{wrapper} was replaced by the installed one: {changed}")
+        started = _build_engine_started(journal, wrapper, gap=away - unrecorded)
+        logged = [events.MessageLogged(text=text, level="warning") for text in notices]
+        engine.begin([started, *logged])
+        return engine
 
 
-def _take_up(
-    session: SessionDir, lease: FileLease, listener: Listener, wanted: Wanted
-) -> Engine:
-    journal = _journal(session, lease)
-    loaded = journal.load()
-    state = loaded.state
-    if state.plan is None:
-        raise UsageError(
-            f"session {session.id} was never begun: it has no plan",
-            hint=f"`autoexp-sessions clean {session.id}` removes it.",
-        )
-    recorded = state.wrapper_sha256
-    changed = wrapper_problem(session.path, recorded)
-    wrapper = install_wrapper(session.path, recorded)
-    unrecorded = _unrecorded(session, journal, loaded)
-    gap = loaded.state.seconds_until(SystemClock().utc()) - unrecorded
-    made = (session, lease, journal, state.plan, state, listener, wanted)
-    engine = _engine(*made, unrecorded=unrecorded)
-    engine.recall(loaded.events)
-    notices = list(loaded.notices)
-    if changed:
-        notices.append(f"{wrapper} was replaced by the installed one: {changed}")
-    noticed = [events.MessageLogged(text=text, level="warning") for text in notices]
-    engine.begin([_engine_started(journal, wrapper, gap=gap), *noticed])
-    return engine
-
-
-def _journal(session: SessionDir, lease: FileLease) -> FileJournal:
-    faults = FaultLog(session.engine_log)
-    return FileJournal(session, lease, log_fault=faults.write)
+def _open_journal(session: SessionDir, lease: FileLease) -> FileJournal:
+    return FileJournal(session, lease, log_fault=FaultLog(session.engine_log).write)
 
 
 @contextmanager
-def _given_back(lease: FileLease) -> Iterator[None]:
+def _release_on_error(lease: FileLease) -> Iterator[None]:
     """Release the lease when what it was taken for fails."""
     try:
         yield
@@ -239,7 +220,7 @@ def _given_back(lease: FileLease) -> Iterator[None]:
         raise
 
 
-def _engine_started(
+def _build_engine_started(
     journal: FileJournal, wrapper: Path, gap: float = 0.0
 ) -> events.EngineStarted:
     return events.EngineStarted(
@@ -253,22 +234,23 @@ def _engine_started(
     )
 
 
-def _unrecorded(session: SessionDir, journal: FileJournal, loaded: Loaded) -> float:
+def _measure_unrecorded(
+    session: SessionDir, journal: FileJournal, state: SessionState
+) -> float:
     """Seconds for which the predecessor lived after its newest record.
 
     Both times are the file system's: of its last sign of life, and of its last write.
     """
     try:
-        lease = os.stat(session.lease / f"{loaded.state.epoch}.json")
+        lease = os.stat(session.lease / f"{state.epoch}.json")
         part = os.stat(session.path / journal.seal.part)
     except OSError:  # the record is all that is known of it
         return 0.0
-    away = loaded.state.seconds_until(SystemClock().utc())
-    return min(max(0.0, lease.st_mtime - part.st_mtime), away)
+    return max(0.0, lease.st_mtime - part.st_mtime)
 
 
 # --------------------------------------------------------------------------- parts
-def _engine(
+def _build_engine(
     session: SessionDir,
     lease: FileLease,
     journal: FileJournal,
@@ -320,21 +302,18 @@ def _engine(
         evidence_pool=pools["evidence"],
     )
     sink = FileLiveSink(session, clock)
-
-    def on_records(paths: Iterable[str]) -> None:
-        if has_record(paths):
-            engine.nudge("executor")
-
-    attempts = [str(session.attempts)]
-    records = FileWatcher(attempts, on_records, debounce_ms=RECORD_DEBOUNCE_MS)
-    log_homes = {os.path.dirname(spec.log_dir) for spec in plan.jobs}
+    records = FileWatcher(
+        [str(session.attempts)],
+        lambda paths: engine.nudge("executor") if has_record(paths) else None,
+        debounce_ms=RECORD_DEBOUNCE_MS,
+    )
     logs = FileWatcher(
-        log_homes,
+        {os.path.dirname(spec.log_dir) for spec in plan.jobs},
         lambda paths: engine.nudge_files(paths),
         debounce_ms=LOG_DEBOUNCE_MS,
     )
 
-    def closing() -> None:
+    def close() -> None:
         records.stop()
         logs.stop()
         sink.close()
@@ -348,12 +327,12 @@ def _engine(
         sources=sources,
         outside=outside,
         live_sink=sink,
-        policy=_policy(plan, executor, wanted),
+        policy=_build_policy(plan, executor, wanted),
         log_fault=faults.write,
-        closing=closing,
+        closing=close,
         directory=session.path,
         log_file=str(session.engine_log),
-        gpus=offer_of(plan).gpus,
+        gpus=find_offer(plan).gpus,
     )
     engine = Engine(state, parts, listener, unrecorded=unrecorded)
     records.start()
@@ -378,7 +357,7 @@ each file system has one at a time, and a few more when it hangs (see
 run at a time, the rest is for those that hang."""
 
 
-def _policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:
+def _build_policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:
     limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
     return Policy(
         auto_approve=wanted.approve,
@@ -419,12 +398,12 @@ class Ground:
             modes = MODES[share]
             make_directory(directory / ".autoexp", modes.directory, place="output")
             make_directory(Path(spec.log_dir), modes.directory, place="logs")
-            take_ownership(directory, self._owner(spec), self._living, share)
+            take_ownership(directory, self._build_owner(spec), self._living, share)
             left = read_done(directory, share)
             if left is None or not is_of_attempt(left, session, task.attempt):
                 forget_done(directory)
             if plan is not None:
-                write_provenance(plan, spec, self._provenance(plan, spec))
+                write_provenance(plan, spec, self._find_provenance(plan, spec))
         for task in tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
 
@@ -436,10 +415,10 @@ class Ground:
         """
         directory = Path(spec.output_dir)
         owner = read_owner(directory, self.share)
-        if owner is not None and owner.same_session(self._owner(spec)):
+        if owner is not None and owner.same_session(self._build_owner(spec)):
             write_done(directory, work, MODES[self.share].file)
 
-    def _owner(self, spec: JobSpec) -> Owner:
+    def _build_owner(self, spec: JobSpec) -> Owner:
         return Owner(
             session=self.session.id,
             state_dir=str(self.session.state_dir),
@@ -447,7 +426,7 @@ class Ground:
             fingerprint=spec.fingerprint,
         )
 
-    def _provenance(self, plan: Plan, spec: JobSpec) -> ProvenanceRecord | None:
+    def _find_provenance(self, plan: Plan, spec: JobSpec) -> ProvenanceRecord | None:
         if spec.config_record:  # of one job: not worth holding
             return read_record(Path(spec.config_record))
         if plan.plan_id not in self._records:

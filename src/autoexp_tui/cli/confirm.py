@@ -1,4 +1,7 @@
-"""The yes that a large submission needs: asked on a terminal, or given by --yes."""
+"""What a submission begins with, and the yes that a large one needs.
+
+The yes is asked for on a terminal, or given by `--yes`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.model.errors import NotConfirmed
-from autoexp_tui.model.wording import plural
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cli.options import Options
@@ -17,10 +20,26 @@ if TYPE_CHECKING:
 _YES = frozenset({"y", "yes"})
 
 
-def confirmed(
-    plan: Plan, options: Options, going: Container[str] | None = None
-) -> Plan:
-    """The plan, once somebody has said yes to what is above its bounds.
+def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[str, ...]:
+    """Which jobs go first, once what they may cost is confirmed; empty: all go.
+
+    With `first_family` those of the first one that has not done all its work.
+
+    Raises:
+        NotConfirmed: nobody said yes to what is above the bounds.
+    """
+    from autoexp_tui.planning import canary
+
+    chosen: tuple[str, ...] = ()
+    if first_family:
+        done = frozenset() if options.force else find_done_jobs(plan)
+        chosen = canary.first_family(plan, done)
+    confirm(plan, options, frozenset(chosen) if first_family else None)
+    return chosen
+
+
+def confirm(plan: Plan, options: Options, going: Container[str] | None = None) -> None:
+    """Return once somebody has said yes to what is above the plan's bounds.
 
     Args:
         plan: what is submitted.
@@ -30,49 +49,46 @@ def confirmed(
     Raises:
         NotConfirmed: nobody did, or nobody can be asked.
     """
-    above = _above(plan, options, going)
-    if not above or options.yes:
-        return plan
+    above = _find_above(plan, options, going)
+    if not above:
+        return
     what = f"this submits {'; '.join(above)}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise _refusal(what)
+        raise _build_refusal(what)
     say(f"{what[:1].upper()}{what[1:]}.")
     print("Submit? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in _YES:
         raise NotConfirmed("not submitted", hint="Nothing was started.")
-    return plan
 
 
-def confirmed_without_asking(plan: Plan, options: Options) -> Plan:
+def require_confirmed(plan: Plan, options: Options) -> None:
     """The same where a screen has the terminal: S asks there.
 
     Raises:
         NotConfirmed: it is above a bound, and --yes was not given.
     """
-    above = _above(plan, options)
-    if above and not options.yes:
-        raise _refusal(f"--submit submits {'; '.join(above)}")
-    return plan
+    if above := _find_above(plan, options):
+        raise _build_refusal(f"--submit submits {'; '.join(above)}")
 
 
-def _refusal(what: str) -> NotConfirmed:
+def _build_refusal(what: str) -> NotConfirmed:
     return NotConfirmed(
         what,
         hint="Add --yes to do it; `slurm.confirm` in the config has the bounds.",
     )
 
 
-def _above(
+def _find_above(
     plan: Plan, options: Options, going: Container[str] | None = None
 ) -> Sequence[str]:
-    """What is above its bound, done jobs left out."""
+    """What is above its bound, done jobs left out; nothing with `--yes`."""
     from autoexp_tui.planning.estimate import bounds_of, estimate
 
     bounds = bounds_of(plan)
     jobs = [job for job in plan.jobs if going is None or job.name in going]
-    if not bounds.exceeded(estimate(jobs)):
+    if options.yes or not bounds.exceeded(estimate(jobs)):
         return ()
-    done = frozenset() if options.force else done_jobs(plan)
+    done = frozenset() if options.force else find_done_jobs(plan)
     found = estimate([job for job in jobs if job.name not in done])
     exceeded = [f"{one.words} ({one.key})" for one in bounds.exceeded(found)]
     if exceeded and found.without_limit and found.gpus:
@@ -81,7 +97,7 @@ def _above(
     return exceeded
 
 
-def done_jobs(plan: Plan) -> frozenset[str]:
+def find_done_jobs(plan: Plan) -> frozenset[str]:
     """The names of the jobs that are done already, by their output directories."""
     from autoexp_tui.storage.done_file import check_done
 

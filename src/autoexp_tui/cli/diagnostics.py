@@ -1,23 +1,27 @@
-"""Owns stderr and the exit codes: what went wrong, where, and the next step.
+"""Owns the process: stderr, exit codes, signals, the garbage collector.
 
-Errors for people have no traceback; a bug writes its traceback to a file and says
-where that is.
+Errors for people say what went wrong, where, and the next step, without a traceback; a
+bug writes its traceback to a file and says where that is.
 """
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from enum import IntEnum
-from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 from autoexp_tui.model.errors import AutoexpError
+
+_THRESHOLDS: Final = (20_000, 20, 20)
+"""Of new objects, and of looks through the young and the middle-aged: a log that grows
+leaves some thirty new objects a second, none of them garbage at once."""
 
 
 class ExitCode(IntEnum):
@@ -34,18 +38,42 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
 
 
-def exit_with(main: Callable[[Sequence[str]], int]) -> NoReturn:
+def exit_with(
+    main: Callable[[Sequence[str]], int], *, collects: bool = True
+) -> NoReturn:
     """Run a command's `main` on the process's arguments and leave with its code.
 
-    SIGTERM is to it what Ctrl-C is: it ends with a word, and 130.
+    SIGTERM is to it what Ctrl-C is: it ends with a word, and 130. Without `collects` no
+    garbage is looked for: of a large plan nothing is before the end.
     """
-    signal.signal(signal.SIGTERM, _interrupt)
-    code = guarded(main, sys.argv[1:])
-    _leave_threads(code)
+    if not collects:
+        gc.disable()
+    signal.signal(signal.SIGTERM, _raise_interrupt)
+    code = run_guarded(main, sys.argv[1:])
+    _exit_with_threads(code)
     sys.exit(code)
 
 
-def _leave_threads(code: int) -> None:
+@contextmanager
+def handle_signals(
+    handlers: Mapping[int, Callable[..., object]],
+) -> Iterator[None]:
+    """In this block these signals are handled so; behind it as they were before."""
+    old = {number: signal.signal(number, call) for number, call in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
+
+
+def freeze_garbage() -> None:
+    """Spare what is loaded now, such as a plan of 10,000 jobs, from the collector."""
+    gc.freeze()
+    gc.set_threshold(*_THRESHOLDS)
+
+
+def _exit_with_threads(code: int) -> None:
     """End the process here if threads of ours still look at files or search logs.
 
     A thread that comes back from a search amid the end of the interpreter is ended
@@ -60,11 +88,11 @@ def _leave_threads(code: int) -> None:
         os._exit(code)
 
 
-def _interrupt(*_: object) -> NoReturn:
+def _raise_interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
+def run_guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     """`main(argv)`, with every failure turned into a message and a code."""
     try:
         code = main(argv)
@@ -79,7 +107,7 @@ def guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
         _drop_stdout()
         return ExitCode.OK
     except Exception as bug:  # noqa: BLE001 - the last frame: a bug is reported, once
-        say(_bug_report(bug))
+        say(_format_bug(bug))
         return ExitCode.INTERNAL
     return code
 
@@ -111,23 +139,14 @@ def _drop_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _bug_report(bug: Exception) -> str:
+def _format_bug(bug: Exception) -> str:
     from autoexp_tui.model.masking import mask_text
 
-    text = "".join(traceback.format_exception(bug))
-    try:
-        place = str(_write_trace(text))
-    except OSError:
-        place = ""
-    head = f"internal error: {type(bug).__name__}: {bug}"
-    tail = f"The traceback is in {place}" if place else text
-    return mask_text(f"{head}\n  This is a bug in autoexp-tui. {tail}")
-
-
-def _write_trace(text: str) -> Path:
-    from autoexp_tui.model.masking import mask_text
-
-    handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
-    with os.fdopen(handle, "w", errors="backslashreplace") as file:
-        file.write(mask_text(text))
-    return Path(name)
+    tail = text = mask_text("".join(traceback.format_exception(bug)))
+    with suppress(OSError):
+        handle, name = tempfile.mkstemp(prefix="autoexp-bug-", suffix=".txt")
+        with os.fdopen(handle, "w", errors="backslashreplace") as file:
+            file.write(text)
+        tail = f"The traceback is in {name}"
+    head = mask_text(f"internal error: {type(bug).__name__}: {bug}")
+    return f"{head}\n  This is a bug in autoexp-tui. {tail}"

@@ -12,11 +12,12 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
-from autoexp_tui.cli.options import common, parse, parser, state_dir_of
+from autoexp_tui.cli.options import find_state_dir, parse_options
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import (
@@ -58,8 +59,7 @@ class Finding:
     mend: str = ""
     """The command or the step that mends it; empty: nothing to do."""
 
-    @property
-    def line(self) -> str:
+    def format(self) -> str:
         """For people; what mends it stands below."""
         mark = {"ok": "✓", "hint": "·", "missing": "✗"}[self.grade]
         line = f" {mark} {self.what:<14} {self.found}"
@@ -68,50 +68,51 @@ class Finding:
 
 def main(argv: Sequence[str]) -> int:
     """Look at everything; exit 5 when something that is needed is missing."""
-    made = parser("autoexp-doctor", __doc__ or "", overrides=False)
-    options = common(parse(made, argv))
-    findings = list(examine(state_dir_of(options), options.config_dir))
+    options, _ = parse_options("autoexp-doctor", __doc__, argv, overrides=False)
+    findings = list(examine(find_state_dir(options), options.config_dir))
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings]))
     else:
-        print("\n".join(finding.line for finding in findings))
+        print("\n".join(finding.format() for finding in findings))
     missing = any(finding.grade == "missing" for finding in findings)
     return ExitCode.ENVIRONMENT if missing else ExitCode.OK
 
 
 def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     """Every finding, what is needed first; `configs`: the root that was chosen."""
-    yield _python()
-    yield from _packages()
-    yield _program("git", "needed for provenance and code states", "git", needed=True)
-    yield _configs(configs)
-    yield _state_dir(state_dir)
-    yield _disk(state_dir)
-    yield _slots_dir()
-    yield _multiplexer()
-    yield _encoding()
-    yield _terminal()
-    yield _detaching()
+    yield _check_python()
+    yield from _check_packages()
+    yield _check_program(
+        "git", "needed for provenance and code states", "git", needed=True
+    )
+    yield _check_configs(configs)
+    yield _check_state_dir(state_dir)
+    yield _check_disk(state_dir)
+    yield _check_slots_dir()
+    yield _check_multiplexer()
+    yield _check_encoding()
+    yield _check_terminal()
+    yield _check_detaching()
     yield from examine_slurm(state_dir, ClusterCommands())
-    yield _program("nvidia-smi", "no NVIDIA GPU: no GPU samples", "")
+    yield _check_program("nvidia-smi", "no NVIDIA GPU: no GPU samples", "")
 
 
-def _python() -> Finding:
+def _check_python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     return Finding("python", "ok", f"{version} at {sys.executable}")
 
 
-def _packages() -> Iterator[Finding]:
+def _check_packages() -> Iterator[Finding]:
     from importlib.metadata import requires
 
     for requirement in requires("autoexp-tui") or ():
         if "extra ==" in requirement:
             continue
         name = requirement.split("=")[0].split("<")[0].split(">")[0].split("!")[0]
-        yield _package(name.strip(), requirement)
+        yield _check_package(name.strip(), requirement)
 
 
-def _package(name: str, requirement: str) -> Finding:
+def _check_package(name: str, requirement: str) -> Finding:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -121,7 +122,9 @@ def _package(name: str, requirement: str) -> Finding:
         return Finding(name, "missing", "not installed", mend)
 
 
-def _program(name: str, without: str, package: str, *, needed: bool = False) -> Finding:
+def _check_program(
+    name: str, without: str, package: str, *, needed: bool = False
+) -> Finding:
     place = shutil.which(name)
     if place:
         return Finding(name, "ok", place)
@@ -129,7 +132,7 @@ def _program(name: str, without: str, package: str, *, needed: bool = False) -> 
     return Finding(name, "missing" if needed else "hint", without, mend)
 
 
-def _configs(chosen: str) -> Finding:
+def _check_configs(chosen: str) -> Finding:
     """The directories that configs are looked for in."""
     try:
         roots = config_roots(config_dir(chosen or None, Path.cwd()))
@@ -138,8 +141,8 @@ def _configs(chosen: str) -> Finding:
     return Finding("configs", "ok", ", then ".join(map(str, roots)))
 
 
-def _state_dir(state_dir: Path) -> Finding:
-    place = _existing(state_dir)
+def _check_state_dir(state_dir: Path) -> Finding:
+    place = _find_existing(state_dir)
     try:
         with tempfile.TemporaryFile(dir=place):
             pass
@@ -149,8 +152,8 @@ def _state_dir(state_dir: Path) -> Finding:
     return Finding("state dir", "ok", f"{state_dir} (writable)")
 
 
-def _disk(state_dir: Path) -> Finding:
-    place = _existing(state_dir)
+def _check_disk(state_dir: Path) -> Finding:
+    place = _find_existing(state_dir)
     free = shutil.disk_usage(place).free
     text = f"{free / (1 << 30):.1f} GiB free at {place}"
     if free >= _MIN_FREE_BYTES:
@@ -159,7 +162,7 @@ def _disk(state_dir: Path) -> Finding:
     return Finding("disk", "missing", text, mend)
 
 
-def _slots_dir() -> Finding:
+def _check_slots_dir() -> Finding:
     from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
 
     usual, found = usual_slots_dir(), find_slots_dir()
@@ -181,7 +184,7 @@ def _slots_dir() -> Finding:
     return Finding("slots", "missing", f"{found} cannot be used", mend)
 
 
-def _multiplexer() -> Finding:
+def _check_multiplexer() -> Finding:
     if os.environ.get("TMUX") or os.environ.get("STY"):
         return Finding("tmux", "ok", "inside one")
     if shutil.which("tmux") or shutil.which("screen"):
@@ -190,7 +193,7 @@ def _multiplexer() -> Finding:
     return Finding("tmux", "hint", "not installed; runs go on without it")
 
 
-def _encoding() -> Finding:
+def _check_encoding() -> Finding:
     encoding = locale.getpreferredencoding(do_setlocale=False)
     if encoding.lower().replace("-", "") == "utf8":
         return Finding("encoding", "ok", encoding)
@@ -198,7 +201,7 @@ def _encoding() -> Finding:
     return Finding("encoding", "hint", encoding, mend)
 
 
-def _terminal() -> Finding:
+def _check_terminal() -> Finding:
     term = os.environ.get("TERM", "")
     colour = os.environ.get("COLORTERM", "")
     if term in ("", "dumb"):
@@ -207,7 +210,7 @@ def _terminal() -> Finding:
     return Finding("terminal", "ok", f"{term} {colour}".strip())
 
 
-def _detaching() -> Finding:
+def _check_detaching() -> Finding:
     scope = ["systemd-run", "--user", "--scope", "--quiet", "true"]
     try:
         subprocess.run(scope, capture_output=True, timeout=5, check=True)
@@ -233,7 +236,7 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
         return
     ran = commands.run(("scontrol", "show", "config"), ASK_SECONDS)
     if not ran.ok:
-        yield _no_controller(ran)
+        yield _explain_no_answer(ran)
         return
     facts = parse_config(ran.stdout)
     name = f" of {facts.cluster}" if facts.cluster else ""
@@ -241,14 +244,14 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
     for program in _NEEDED:
         if shutil.which(program) is None:
             yield Finding(program, "missing", "not on PATH: jobs need it", _MODULE)
-    yield _accounting(facts, commands)
-    yield _arrays(facts)
-    yield _memory(facts)
-    yield _kill_wait(facts)
-    yield _shared_state(state_dir, commands)
+    yield _check_accounting(facts, commands)
+    yield _check_arrays(facts)
+    yield _check_memory(facts)
+    yield _check_kill_wait(facts)
+    yield _check_shared_state(state_dir, commands)
 
 
-def _no_controller(ran: Ran) -> Finding:
+def _explain_no_answer(ran: Ran) -> Finding:
     """There are Slurm's commands, and no controller behind them."""
     if ran.missing:
         return Finding("slurm", "hint", "sbatch without scontrol", _MODULE)
@@ -260,7 +263,7 @@ def _no_controller(ran: Ran) -> Finding:
     return Finding("slurm", "hint", f"no cluster answers: {told.reason}", mend)
 
 
-def _accounting(facts: ClusterFacts, commands: Commands) -> Finding:
+def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     remembers = f"ended jobs are known for {duration(facts.min_job_age)}"
     without = f"{remembers}, then by their own records"
     if not facts.accounting:
@@ -276,14 +279,14 @@ def _accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     return Finding("accounting", "hint", found, "sacctmgr ping")
 
 
-def _arrays(facts: ClusterFacts) -> Finding:
+def _check_arrays(facts: ClusterFacts) -> Finding:
     most = facts.max_array_size - 1
     if most < 1:
         return Finding("arrays", "hint", "none here (MaxArraySize): one job a sbatch")
     return Finding("arrays", "ok", f"up to {most} jobs an array (MaxArraySize)")
 
 
-def _memory(facts: ClusterFacts) -> Finding:
+def _check_memory(facts: ClusterFacts) -> Finding:
     found = f"the controller remembers ended jobs for {duration(facts.min_job_age)}"
     if facts.accounting or facts.min_job_age >= _FEWEST_JOB_SECONDS:
         return Finding("MinJobAge", "ok", found)
@@ -291,7 +294,7 @@ def _memory(facts: ClusterFacts) -> Finding:
     return Finding("MinJobAge", "hint", found, f"{mend}how a job ended.")
 
 
-def _kill_wait(facts: ClusterFacts) -> Finding:
+def _check_kill_wait(facts: ClusterFacts) -> Finding:
     wait = duration(facts.kill_wait)
     found = f"{wait} between TERM and KILL at a time limit"
     if facts.kill_wait >= GRACE_SECONDS:
@@ -304,13 +307,13 @@ def _kill_wait(facts: ClusterFacts) -> Finding:
 
 
 # ----------------------------------------------------------------- the state directory
-def _shared_state(state_dir: Path, commands: Commands) -> Finding:
+def _check_shared_state(state_dir: Path, commands: Commands) -> Finding:
     """Whether compute nodes see the state directory, as far as can be told here."""
     try:
         mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
     except OSError:
         mounts = ""
-    kind, mount = file_system(state_dir, mounts)
+    kind, mount = find_file_system(state_dir, mounts)
     found = f"{state_dir} is on {mount} ({kind or 'of a kind not known'})"
     if kind in _SHARED:
         return Finding("shared state", "ok", f"{found}: nodes may see it too")
@@ -318,22 +321,23 @@ def _shared_state(state_dir: Path, commands: Commands) -> Finding:
         return Finding("shared state", "ok", f"{found}; this machine is the only node")
     mend = (
         "Nodes must see it under the same path: srun -N1 "
-        f"ls -d {_existing(state_dir)}   tells; else --state-dir DIR on a shared disk."
+        f"ls -d {_find_existing(state_dir)}   tells; else --state-dir DIR on a "
+        "shared disk."
     )
     sure = ", which is this machine's own" if kind in _LOCAL_ONLY else ""
     return Finding("shared state", "hint", f"{found}{sure}", mend)
 
 
-def _existing(place: Path) -> Path:
+def _find_existing(place: Path) -> Path:
     return next(one for one in (place, *place.parents) if one.exists())
 
 
-def file_system(place: Path, mounts: str) -> tuple[str, str]:
+def find_file_system(place: Path, mounts: str) -> tuple[str, str]:
     """The kind and the mount point of the file system that holds `place`.
 
     `mounts` is the text of /proc/self/mounts; ("", "/") where it does not tell.
     """
-    real = str(_existing(place).resolve())
+    real = str(_find_existing(place).resolve())
     best = ("", "/")
     for line in mounts.splitlines():
         if len(words := line.split()) > 2:
@@ -359,10 +363,7 @@ def _is_only_node(commands: Commands) -> bool:
     return bool(hosts) and hosts <= {here, here.partition(".")[0], "localhost"}
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import get_args
 
 from autoexp_tui.conditions.base import EvalContext, describe, evaluate, needs
@@ -48,28 +49,22 @@ _ASKS = frozenset({"asks_you", "asks_later"})
 """Codes of an approval that nobody has given."""
 
 
-@dataclass(slots=True)
-class WorldOfFiles:
+@dataclass
+class FileFacts:
     """`model.facts.Facts` from files alone, each looked at once."""
 
     plan: Plan
     now: Moment
     """All of it UTC: nothing lived, and nothing was away."""
     source: OutsideFacts = field(default_factory=lambda: OutsideFacts(SystemClock()))
-    _done: Mapping[str, DoneWork] | None = None
     _known: dict[FactKey, Fact] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def done(self) -> Mapping[str, DoneWork]:
         """Jobs of the plan that completed, doing the work that they would do now."""
-        if self._done is None:
-            prints = {job.name: job.fingerprint for job in self.plan.jobs}
-            self._done = {
-                name: work
-                for name, work in find_done(self.plan.jobs, self.plan.share).items()
-                if work.fingerprint == prints[name]
-            }
-        return self._done
+        found = find_done(self.plan.jobs, self.plan.share)
+        same = {(job.name, job.fingerprint) for job in self.plan.jobs}
+        return {n: work for n, work in found.items() if (n, work.fingerprint) in same}
 
     def get(self, key: FactKey) -> Fact | None:
         """The fact for `key`; None: nobody but a session knows."""
@@ -78,10 +73,10 @@ class WorldOfFiles:
                 seen = self.source.observe(key)
                 self._known[key] = replace(seen, observed_at=self.now.lived)
             else:
-                self._known[key] = Fact(self._inside(key), self.now.lived)
+                self._known[key] = Fact(self._find_value(key), self.now.lived)
         return self._known[key]
 
-    def _inside(self, key: FactKey) -> FactValue:
+    def _find_value(self, key: FactKey) -> FactValue:
         match key:
             case JobKey():
                 work = self.done.get(key.job)
@@ -92,7 +87,10 @@ class WorldOfFiles:
             case MetadataKey():
                 return self.metadata(key.job, key.key)
             case MetricKey():
-                return self._metric(key)
+                work = self.done.get(key.job)
+                value = work.values.get(key.name) if work else None
+                if work is not None and isinstance(value, float | int):
+                    return MetricFact(float(value), work.step or 0)
             case ApprovalKey():
                 return ApprovalFact(approved=None)
         return None
@@ -102,27 +100,20 @@ class WorldOfFiles:
         work = self.done.get(job)
         return work.metadata.get(key) if work is not None else None
 
-    def _metric(self, key: MetricKey) -> MetricFact | None:
-        work = self.done.get(key.job)
-        value = work.values.get(key.name) if work is not None else None
-        if work is None or not isinstance(value, float | int):
-            return None
-        return MetricFact(float(value), work.step or 0)
 
-
-def unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
+def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     """Why a job may not start now, in words; nothing: it may."""
-    world = WorldOfFiles(plan, Moment(t=now, utc=now, lived=now))
+    facts = FileFacts(plan, Moment(t=now, utc=now, lived=now))
     for condition in job.start_conditions:
-        if condition.blocking and (reason := _held_by(condition, job, world)):
-            head = "" if _is_told(condition, reason) else f"{describe(condition)}: "
+        if condition.blocking and (reason := _explain_wait(condition, job, facts)):
+            head = "" if _is_named(condition, reason) else f"{describe(condition)}: "
             yield f"{head}{reason}"
     for condition in job.cancel_conditions:
-        if _holds(condition, job, world):
+        if _holds(condition, job, facts):
             yield f"its cancel condition holds: {describe(condition)}"
 
 
-def _is_told(condition: Condition, reason: str) -> bool:
+def _is_named(condition: Condition, reason: str) -> bool:
     """Whether the reason itself names all that the condition looks for."""
     if condition.description:
         return False
@@ -132,40 +123,38 @@ def _is_told(condition: Condition, reason: str) -> bool:
         case LogPattern():
             return condition.log_path in reason and f'"{condition.pattern}"' in reason
         case Not():
-            return _is_told(condition.condition, reason)
+            return _is_named(condition.condition, reason)
     return False
 
 
-def _held_by(condition: Condition, job: JobSpec, world: WorldOfFiles) -> str:
+def _explain_wait(condition: Condition, job: JobSpec, facts: FileFacts) -> str:
     """Why a condition does not pass; empty when it does."""
-    bound, missing = bind(condition, world.metadata, _names(world))
+    bound, missing = bind(condition, facts.metadata, _list_names(facts))
     if bound is None:
-        refused = next((one for one in missing if isinstance(one, RefusedValue)), None)
-        if refused is not None:
-            return f"{refused.key} of {refused.job}: {refused.problem}"
-        told = ", ".join(f"{one.key} of {one.job}" for one in missing)
-        return f"{told} is not known"
-    verdict = _judge(bound, job, world)
+        for one in missing:
+            if isinstance(one, RefusedValue):
+                return f"{one.key} of {one.job}: {one.problem}"
+        unknown = ", ".join(f"{one.key} of {one.job}" for one in missing)
+        return f"{unknown} is not known"
+    verdict = _evaluate(bound, job, facts)
     if verdict.result is Result.PASS:
         return ""
-    words = sentence(verdict.why, world.now.t, keys=False)
+    text = sentence(verdict.why, facts.now.t, keys=False)
     asks = verdict.why.code in _ASKS
-    return (
-        f"{words} (a session asks; --force goes on as if approved)" if asks else words
-    )
+    return f"{text} (a session asks; --force goes on as if approved)" if asks else text
 
 
-def _holds(condition: Condition, job: JobSpec, world: WorldOfFiles) -> bool:
-    bound, _ = bind(condition, world.metadata, _names(world))
+def _holds(condition: Condition, job: JobSpec, facts: FileFacts) -> bool:
+    bound, _ = bind(condition, facts.metadata, _list_names(facts))
     if bound is None or any(isinstance(k, ApprovalKey) for k in needs(bound, job.name)):
         return False
-    return _judge(bound, job, world).result is Result.PASS
+    return _evaluate(bound, job, facts).result is Result.PASS
 
 
-def _names(world: WorldOfFiles) -> frozenset[str]:
-    return frozenset(job.name for job in world.plan.jobs)
+def _list_names(facts: FileFacts) -> frozenset[str]:
+    return frozenset(job.name for job in facts.plan.jobs)
 
 
-def _judge(condition: Condition, job: JobSpec, world: WorldOfFiles) -> Verdict:
-    context = EvalContext(job=job.name, waiting_lived=world.now.lived)
-    return evaluate(condition, world, world.now, context)
+def _evaluate(condition: Condition, job: JobSpec, facts: FileFacts) -> Verdict:
+    context = EvalContext(job=job.name, waiting_lived=facts.now.lived)
+    return evaluate(condition, facts, facts.now, context)

@@ -16,13 +16,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Final
 
+from autoexp_tui.cli.diagnostics import handle_signals
 from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import task_fields
@@ -77,7 +78,7 @@ class Entry:
         """All the words that run."""
         return (*self.launcher, *self.job.command)
 
-    def mark(self) -> str:
+    def name_results(self) -> str:
         """Names these results, as sessions name theirs."""
         return f"plan_{self.plan.plan_id}"
 
@@ -99,7 +100,7 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
     modes = MODES[share]
     require_ground(entry.job, entry.plan.base_output_dir, share)
     require_free(Path(entry.job.output_dir), Living(), share)
-    with _alone(entry):
+    with _lock(entry):
         attempt = _next_attempt(entry.home)
         place = entry.home / str(attempt)
         word = get_done_path(Path(entry.job.output_dir))
@@ -107,18 +108,20 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
         forget_done(Path(entry.job.output_dir))
         record = record_of(entry.plan, entry.state_dir)
         write_provenance(entry.plan, entry.job, record)
-        fields = _fields(entry, attempt, place)
+        fields = _build_fields(entry, attempt, place)
         task_file = place / "task.json"
         write_atomic(task_file, json.dumps(fields).encode())
         log = wrapper.Task(dict(fields)).log_path
         say(f"{entry.job.name}: attempt {attempt}, log {log}")
-        status = _supervised(task_file, Path(log), mirror=mirror)
+        status = _supervise(task_file, Path(log), mirror=mirror)
         if status == 0:
-            write_done(Path(entry.job.output_dir), _work(entry, attempt), modes.file)
+            write_done(
+                Path(entry.job.output_dir), _build_work(entry, attempt), modes.file
+            )
         return status
 
 
-def _fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
+def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
     """The task file: what the wrapper is to do."""
     job = entry.job
     token = digest(entry.plan.plan_id, job.name, attempt)
@@ -143,7 +146,7 @@ def _fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
 
 # ------------------------------------------------------------------------- attempts
 @contextmanager
-def _alone(entry: Entry) -> Iterator[None]:
+def _lock(entry: Entry) -> Iterator[None]:
     """Keep others from starting the same entry meanwhile.
 
     Raises:
@@ -172,14 +175,14 @@ def _next_attempt(home: Path) -> int:
     return number
 
 
-def _work(entry: Entry, attempt: int) -> DoneWork:
+def _build_work(entry: Entry, attempt: int) -> DoneWork:
     """What the completed job leaves for plans to come."""
     job = entry.job
     before = [one for one in entry.plan.jobs if one.name in job.depends_on]
     return DoneWork(
         job=job.name,
-        session=entry.mark(),
-        mark=entry.mark(),
+        session=entry.name_results(),
+        mark=entry.name_results(),
         fingerprint=job.fingerprint,
         at=time.time(),
         attempts=attempt,
@@ -191,7 +194,7 @@ def _work(entry: Entry, attempt: int) -> DoneWork:
 
 
 # ---------------------------------------------------------------------- supervision
-def _supervised(task_file: Path, log: Path, *, mirror: bool) -> int:
+def _supervise(task_file: Path, log: Path, *, mirror: bool) -> int:
     """Run the wrapper, pass signals on, and show what the log gains."""
     shown = log.stat().st_size if log.exists() else 0
     arguments = [sys.executable, "-I", "-S", wrapper.__file__, str(task_file)]
@@ -200,11 +203,11 @@ def _supervised(task_file: Path, log: Path, *, mirror: bool) -> int:
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         if children:
-            _signal(children[0], number)
+            _send_signal(children[0], number)
         else:
             waiting.append(number)
 
-    with _handling(pass_on):
+    with handle_signals(dict.fromkeys(_FORWARDED, pass_on)):
         me = os.getpid()
         children.append(
             subprocess.Popen(
@@ -215,23 +218,23 @@ def _supervised(task_file: Path, log: Path, *, mirror: bool) -> int:
             )
         )
         for number in waiting:
-            _signal(children[0], number)
+            _send_signal(children[0], number)
         while True:
-            status = _waited(children[0])
+            status = _wait(children[0])
             if mirror:
-                shown = _show(log, shown)
+                shown = _print_new(log, shown)
             if status is not None:
                 return status if status >= 0 else 128 - status
 
 
-def _waited(child: subprocess.Popen[bytes]) -> int | None:
+def _wait(child: subprocess.Popen[bytes]) -> int | None:
     try:
         return child.wait(_LOOK_SECONDS)
     except subprocess.TimeoutExpired:
         return None
 
 
-def _signal(child: subprocess.Popen[bytes], number: int) -> None:
+def _send_signal(child: subprocess.Popen[bytes], number: int) -> None:
     with suppress(ProcessLookupError):
         child.send_signal(number)
 
@@ -244,19 +247,7 @@ def _end_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
 
-@contextmanager
-def _handling(handler: Callable[[int, FrameType | None], None]) -> Iterator[None]:
-    before: Mapping[int, object] = {
-        number: signal.signal(number, handler) for number in _FORWARDED
-    }
-    try:
-        yield
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)  # type: ignore[arg-type]
-
-
-def _show(log: Path, shown: int) -> int:
+def _print_new(log: Path, shown: int) -> int:
     """Copy what is new in the log to stdout; how much was shown then."""
     try:
         with log.open("rb") as file:

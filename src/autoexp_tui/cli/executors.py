@@ -1,4 +1,4 @@
-"""Which executor a plan's `slurm.client.class_name` names."""
+"""Which executor a plan's `slurm.client.class_name` names, and with what settings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import EvidenceSource
@@ -41,18 +41,19 @@ class Offer:
     """None: not known."""
 
 
-def offer_of(plan: Plan) -> Offer:
+def find_offer(plan: Plan) -> Offer:
     """What the plan's executor offers, as far as a quick look tells.
 
     Devices are counted by their names; no program is asked.
     """
-    if plan.executor.class_name.removesuffix("Client") not in LOCAL_NAMES:
-        return Offer(slots=plan.executor.max_parallel)
-    limits = (plan.executor.max_parallel, _slots_of(plan) or default_slots())
-    return Offer(min(limit for limit in limits if limit), len(visible_gpus()))
+    limit = plan.executor.max_parallel
+    if _name_executor(plan) not in LOCAL_NAMES:
+        return Offer(slots=limit)
+    slots = _read_slots(plan) or default_slots()
+    return Offer(min(limit or slots, slots), len(visible_gpus()))
 
 
-def _slots_of(plan: Plan) -> int:
+def _read_slots(plan: Plan) -> int:
     """The slots that the plan asks for; 0: as many as there are CPUs."""
     slots = plan.executor.settings.get("slots")
     return slots if isinstance(slots, int) else 0
@@ -64,7 +65,7 @@ def require_executor(plan: Plan) -> None:
     Raises:
         UsageError: says which there are.
     """
-    if _name_of(plan) not in LOCAL_NAMES | SLURM_NAMES:
+    if _name_executor(plan) not in LOCAL_NAMES | SLURM_NAMES:
         raise UsageError(
             f"no executor {plan.executor.class_name!r} in this version",
             "slurm.client.class_name",
@@ -75,10 +76,10 @@ def require_executor(plan: Plan) -> None:
 
 def is_for_slurm(plan: Plan) -> bool:
     """Whether the plan's jobs go to a cluster."""
-    return _name_of(plan) in SLURM_NAMES
+    return _name_executor(plan) in SLURM_NAMES
 
 
-def _name_of(plan: Plan) -> str:
+def _name_executor(plan: Plan) -> str:
     return plan.executor.class_name.removesuffix("Client")
 
 
@@ -90,9 +91,15 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
             no use.
     """
     require_executor(plan)
-    if is_for_slurm(plan):
-        return _slurm(plan, session)
-    return _local(plan, session)
+    if not is_for_slurm(plan):
+        return _make_local(plan, session)
+    from autoexp_tui.executors.slurm.commands import ClusterCommands, OwnThread
+    from autoexp_tui.executors.slurm.executor import SlurmExecutor
+
+    settings = slurm_settings(plan, session)
+    executor = SlurmExecutor(settings, ClusterCommands(), SystemClock(), OwnThread())
+    executor.learn()
+    return executor
 
 
 def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
@@ -112,96 +119,77 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
     return evidence.Evidence(reach, SystemClock())
 
 
-def _local(plan: Plan, session: SessionDir) -> Executor:
+def _make_local(plan: Plan, session: SessionDir) -> Executor:
     slots_dir = str(plan.executor.settings.get("slots_dir") or "")
-    slots_dir = os.path.abspath(os.path.expanduser(slots_dir)) if slots_dir else ""
     settings = local_settings(
-        _wrapper(session), slots=_slots_of(plan), slots_dir=slots_dir
+        session.scripts / "wrapper.py",
+        slots=_read_slots(plan),
+        slots_dir=os.path.abspath(os.path.expanduser(slots_dir)) if slots_dir else "",
     )
-    grace = _number(plan, "grace_seconds", settings.grace_seconds)
-    settings = replace(settings, grace_seconds=grace, modes=MODES[plan.share])
-    return LocalExecutor(settings, SystemClock())
-
-
-def _slurm(plan: Plan, session: SessionDir) -> Executor:
-    from autoexp_tui.executors.slurm.commands import ClusterCommands, OwnThread
-    from autoexp_tui.executors.slurm.executor import SlurmExecutor
-
-    executor = SlurmExecutor(
-        slurm_settings(plan, session), ClusterCommands(), SystemClock(), OwnThread()
+    numbers = read_numbers(plan, "grace_seconds")
+    return LocalExecutor(
+        replace(settings, modes=MODES[plan.share], **numbers), SystemClock()
     )
-    executor.learn()
-    return executor
 
 
 def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
-    """How a session of `plan` uses its cluster.
+    """How a session of `plan` uses its cluster; what it does not set has its default.
 
     Raises:
         UsageError: the template cannot be read, or would start nothing.
     """
-    from autoexp_tui.executors.slurm.executor import (
-        LARGEST_ARRAY,
-        LOST_SECONDS,
-        SlurmSettings,
-    )
-    from autoexp_tui.executors.slurm.job_status_resolution import GRACE_SECONDS
+    from autoexp_tui.executors.slurm.executor import SlurmSettings
     from autoexp_tui.executors.slurm.script import read_template
-    from autoexp_tui.executors.slurm.submit import RECORD_PATIENCE, SubmitSettings
-    from autoexp_tui.executors.slurm.watch import (
-        FIRST_SECONDS,
-        LATEST_SECONDS,
-        Rhythm,
-    )
+    from autoexp_tui.executors.slurm.submit import SubmitSettings
+    from autoexp_tui.executors.slurm.watch import Rhythm
 
     texts = {key: str(value) for key, value in plan.executor.settings.items()}
-    read_template(texts.get("template_path", ""))
-    first = _number(plan, "poll_seconds", FIRST_SECONDS)
-    latest = _number(plan, "slowest_poll_seconds", LATEST_SECONDS)
-    return SlurmSettings(
-        submit=SubmitSettings(
-            wrapper=_wrapper(session),
-            python=texts.get("python", sys.executable),
-            scripts=Path(texts.get("script_dir") or session.scripts).absolute(),
-            array_logs=Path(texts.get("log_dir", "logs")).absolute() / ".arrays",
-            template_path=texts.get("template_path", ""),
-            launcher=launcher_words(
-                texts.get("launcher_cmd", ""), texts.get("srun_opts", "")
-            ),
-            grace_seconds=_number(plan, "grace_seconds", 60.0),
-            submit_seconds=_number(plan, "submit_seconds", 60.0),
-            throttle=int(_number(plan, "array_throttle", 0)),
-            modes=MODES[plan.share],
-            record_patience_seconds=_number(
-                plan, "record_patience_seconds", RECORD_PATIENCE
-            ),
+    template = texts.get("template_path", "")
+    read_template(template)
+    submit = SubmitSettings(
+        wrapper=session.scripts / "wrapper.py",
+        python=texts.get("python", sys.executable),
+        scripts=Path(texts.get("script_dir") or session.scripts).absolute(),
+        array_logs=Path(texts.get("log_dir", "logs")).absolute() / ".arrays",
+        template_path=template,
+        launcher=find_launcher(plan),
+        modes=MODES[plan.share],
+        throttle=int(read_numbers(plan, "array_throttle").get("array_throttle", 0)),
+        **read_numbers(
+            plan, "grace_seconds", "submit_seconds", "record_patience_seconds"
         ),
-        ask_seconds=_number(plan, "ask_seconds", 30.0),
-        settle_seconds=_number(plan, "settle_seconds", 60.0),
-        array_size=int(_number(plan, "array_size", LARGEST_ARRAY)),
-        patience_seconds=_number(plan, "patience_seconds", GRACE_SECONDS),
-        lost_seconds=_number(plan, "lost_seconds", LOST_SECONDS),
-        rhythm=Rhythm(first=first, latest=max(first, latest)),
     )
+    polls = read_numbers(plan, "poll_seconds", "slowest_poll_seconds")
+    first = polls.get("poll_seconds", Rhythm().first)
+    latest = polls.get("slowest_poll_seconds", Rhythm().latest)
+    found = SlurmSettings(
+        submit=submit,
+        rhythm=Rhythm(first=first, latest=max(first, latest)),
+        **read_numbers(
+            plan,
+            *("ask_seconds", "settle_seconds", "patience_seconds", "lost_seconds"),
+            "array_size",
+        ),
+    )
+    return replace(found, array_size=int(found.array_size))
 
 
-def launcher_words(launcher: str, srun_options: str) -> tuple[str, ...]:
+def find_launcher(plan: Plan) -> tuple[str, ...]:
     """What stands in front of a command: `srun` with its options, then the launcher.
 
     Options without a launcher mean srun; a launcher that is srun takes them itself.
     """
     from autoexp_tui.executors.slurm.srun_wrapper import is_srun
 
-    words, options = shlex.split(launcher), shlex.split(srun_options)
+    settings = plan.executor.settings
+    words = shlex.split(str(settings.get("launcher_cmd") or ""))
+    options = shlex.split(str(settings.get("srun_opts") or ""))
     if words and is_srun(words[0]):
         return (words[0], *options, *words[1:])
     return (*(["srun", *options] if options else []), *words)
 
 
-def _wrapper(session: SessionDir) -> Path:
-    return session.scripts / "wrapper.py"
-
-
-def _number(plan: Plan, key: str, default: float) -> float:
-    value = plan.executor.settings.get(key)
-    return float(value) if isinstance(value, int | float) else default
+def read_numbers(plan: Plan, *keys: str) -> dict[str, Any]:
+    """Those of the executor's settings that the plan sets to a number."""
+    values = {key: plan.executor.settings.get(key) for key in keys}
+    return {k: float(v) for k, v in values.items() if isinstance(v, int | float)}

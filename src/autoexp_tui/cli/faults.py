@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.options import Options
+from autoexp_tui.cli.options import DEFAULT_CONFIG, Options
 from autoexp_tui.model.errors import AutoexpError, Problem, ValidationFailed
 
 if TYPE_CHECKING:
@@ -14,18 +14,17 @@ if TYPE_CHECKING:
     from autoexp_tui.config.key_places import KeyPlaces
 
 
-def faults_of(error: AutoexpError, options: Options) -> tuple[Fault, ...]:
+def locate_faults(error: AutoexpError, options: Options) -> tuple[Fault, ...]:
     """Every finding of an error; where no file has its key, without a place."""
     problems: Sequence[Problem] = ()
     if isinstance(error, ValidationFailed):
         problems = error.problems
     own = Problem(error.problem, where=error.where, hint=error.hint)
-    places = _key_places(options)
+    places = _find_key_places(options)
     return tuple(_locate_fault(one, places) for one in problems or (own,))
 
 
-def _key_places(options: Options) -> KeyPlaces | None:
-    from autoexp_tui.cli.open import DEFAULT_CONFIG
+def _find_key_places(options: Options) -> KeyPlaces | None:
     from autoexp_tui.config.key_places import KeyPlaces
     from autoexp_tui.probes.config_files import config_dir, config_roots
 

@@ -15,11 +15,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
-from autoexp_tui.cli.options import bare_parser
+from autoexp_tui.cli.options import JSON, build_parser, option
 from autoexp_tui.model.errors import UsageError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
@@ -27,9 +28,53 @@ _SHOWN = 40
 """Differences that are listed before the rest is only counted."""
 
 
+def _parse_seconds(text: str) -> float:
+    """A span of time as an option gives it: above 0, and with an end."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise argparse.ArgumentTypeError(f"invalid seconds value: {text!r}")
+    return value
+
+
+_FLAGS = (
+    (
+        ["target"],
+        {"metavar": "MODULE:FUNCTION", "nargs": "?", "help": "or FILE.py:FUNCTION"},
+    ),
+    option("--name", "of the group and the schema (the module's)", "NAME"),
+    option(
+        "--output-dir",
+        "where to write (config/args, where schemas are looked for)",
+        "DIR",
+        default="config/args",
+    ),
+    option("--verb", "of the program's sub-commands, this one", "VERB"),
+    option("--python", "the interpreter to import with", "PATH"),
+    option(
+        "--path",
+        "a further directory to import from; may be given again",
+        "DIR",
+        action="append",
+        default=[],
+    ),
+    option(
+        "--timeout",
+        "for the import (120)",
+        "SECONDS",
+        type=_parse_seconds,
+        default=120.0,
+    ),
+    option("--force", "write over files that would change"),
+    JSON,
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Ask the program, and write the two files."""
-    args = _build_parser().parse_args(argv)
+    args = build_parser("autoexp-import-args", __doc__, _FLAGS).parse_args(argv)
     if args.target is None:
         hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"
         raise UsageError("no function given", hint=hint)
@@ -61,36 +106,6 @@ def main(argv: Sequence[str]) -> int:
     else:
         _print_report(files, count, changes, written)
     return ExitCode.OK
-
-
-def _build_parser() -> argparse.ArgumentParser:
-    parser = bare_parser("autoexp-import-args", __doc__ or "")
-    add = parser.add_argument
-    add("target", metavar="MODULE:FUNCTION", nargs="?", help="or FILE.py:FUNCTION")
-    add("--name", default="", help="of the group and the schema (the module's)")
-    where = "where to write (config/args, where schemas are looked for)"
-    add("--output-dir", metavar="DIR", default="config/args", help=where)
-    add("--verb", default="", help="of the program's sub-commands, this one")
-    add("--python", metavar="PATH", default="", help="the interpreter to import with")
-    more = "a further directory to import from; may be given again"
-    add("--path", metavar="DIR", action="append", default=[], help=more)
-    limit = "for the import (120)"
-    add("--timeout", metavar="SECONDS", type=seconds, default=120.0, help=limit)
-    add("--force", action="store_true", help="write over files that would change")
-    add("--json", action="store_true", help="one line of JSON on stdout")
-    return parser
-
-
-def seconds(text: str) -> float:
-    """A span of time as an option gives it.
-
-    Raises:
-        ValueError: it is none above 0, or without an end.
-    """
-    value = float(text)
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError
-    return value
 
 
 def _name_module(target: str) -> str:
@@ -215,10 +230,7 @@ def _limit_lines(lines: Sequence[str]) -> list[str]:
     return [*lines[:_SHOWN], *([f"and {rest} more"] if rest > 0 else [])]
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

@@ -12,10 +12,11 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Parser
+from autoexp_tui.cli.options import build_parser, option
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import literal
 from autoexp_tui.text.did_you_mean import slip_of
@@ -43,25 +44,25 @@ _SHORT = 40
 """Characters of a text that a job's name may hold."""
 
 
+_FLAGS = (
+    option("--name", "of the experiment (the script's)", "NAME"),
+    option("-C --config-dir", "where to write it", "DIR", default="config"),
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Write `config/<name>.yaml`."""
     words = list(argv)
     cut = words.index("--") if "--" in words else len(words)
-    made = Parser(
-        prog="autoexp-init",
-        usage="autoexp-init [--name NAME] [-C DIR] -- CMD ...",
-        description=__doc__,
-    )
-    made.add_argument("--name", default="", help="of the experiment (the script's)")
-    made.add_argument("-C", "--config-dir", default="config", help="where to write it")
-    args = made.parse_args(words[:cut])
+    usage = "autoexp-init [--name NAME] [-C DIR] -- CMD ..."
+    args = build_parser("autoexp-init", __doc__, _FLAGS, usage).parse_args(words[:cut])
     command = words[cut + 1 :]
     if not command:
         raise UsageError(
             "no command given",
             hint="autoexp-init -- python train.py --lr 1e-3",
         )
-    name = _check_name(args.name or name_after(command), command)
+    name = _check_name(args.name or name_command(command), command)
     path = Path(args.config_dir) / f"{name}.yaml"
     _write(path, render_config(name, command))
     for warning in find_doubts(command):
@@ -132,7 +133,7 @@ def _write(path: Path, text: str) -> None:
 
 
 # ----------------------------------------------------------------------- the command
-def name_after(command: Sequence[str]) -> str:
+def name_command(command: Sequence[str]) -> str:
     """A name for the experiment: that of the script, else of the program."""
     scripts = [word for word in command if word.endswith((".py", ".sh"))]
     chosen = Path(scripts[0] if scripts else command[0]).stem
@@ -288,10 +289,7 @@ def _escape(char: str) -> str:
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

@@ -34,22 +34,22 @@ def describe_job(job: JobRecord, live: Live | None, now: float) -> dict[str, obj
         "cause": job.cause.value if job.cause else None,
         "attempts": len(job.attempts),
         "exit_code": job.attempt.exit_code if job.attempt else None,
-        "why": why_of(job, live, now),
+        "why": explain_job(job, live, now),
     }
 
 
-def why_of(job: JobRecord, live: Live | None, now: float) -> str:
+def explain_job(job: JobRecord, live: Live | None, now: float) -> str:
     """Why a job is where it is, as a sentence; empty when there is nothing to say."""
     if job.state in BEGUN and live is not None and live.queue is not None:
         return live.queue.reason
-    if queued := _in_queue(job, live, now):
+    if queued := _describe_queue(job, live, now):
         return f"in the queue: {queued}"
     if job.why is not None:
         return reason_of(job.why, job.cause, now)
-    return "; ".join(sentence(why, now, keys=False) for why in waits_for(job))
+    return "; ".join(sentence(why, now, keys=False) for why in find_waits(job))
 
 
-def waits_for(job: JobRecord) -> Sequence[Why]:
+def find_waits(job: JobRecord) -> Sequence[Why]:
     """What a job waits for, as far as it is known: conditions, or its next attempt."""
     if job.state is JobState.RETRYING and job.retry is not None:
         return (job.retry.why,)
@@ -59,7 +59,7 @@ def waits_for(job: JobRecord) -> Sequence[Why]:
     return [why for why in found if why.code not in _NOT_KNOWN]
 
 
-def _in_queue(job: JobRecord, live: Live | None, now: float) -> str:
+def _describe_queue(job: JobRecord, live: Live | None, now: float) -> str:
     """What the executor says of a job that it has not started yet."""
     if job.state is not JobState.QUEUED or live is None or live.queue is None:
         return ""
@@ -71,7 +71,9 @@ def _in_queue(job: JobRecord, live: Live | None, now: float) -> str:
     return ", ".join(filter(None, parts))
 
 
-def rule_lines(records: Sequence[Recorded], after: int) -> Iterator[tuple[str, str]]:
+def list_rule_news(
+    records: Sequence[Recorded], after: int
+) -> Iterator[tuple[str, str]]:
     """What is said of the records behind record `after`: a word, and the rest.
 
     What a rule logs at level `info` stays with them.

@@ -2,65 +2,72 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.diagnostics import exit_with, say
+from autoexp_tui.cli.options import (
+    QUIET,
+    Options,
+    find_state_dir,
+    name_session,
+    option,
+    parse_options,
+)
 from autoexp_tui.model.errors import UsageError
 
 if TYPE_CHECKING:
     from autoexp_tui.storage.session_dir import SessionDir
 
-HEIR_WAIT_SECONDS = 15.0
-"""How long an heir waits for the one it inherits from to let go."""
+_FLAGS = (
+    option("--interactive", "open the cockpit"),
+    QUIET,
+    option("--heir", "go on detached, silently"),
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Monitor a session to its end."""
-    made = parser("autoexp-monitor", __doc__ or "", overrides=False)
-    made.add_argument("--interactive", action="store_true", help="open the cockpit")
-    made.add_argument("--quiet", action="store_true", help="say nothing until the end")
-    made.add_argument("--heir", action="store_true", help="go on detached, silently")
-    args = parse(made, argv)
-    options = common(args)
+    options, args = parse_options(
+        "autoexp-monitor", __doc__, argv, _FLAGS, overrides=False
+    )
     words = [argument for argument in argv if argument != "--interactive"]
     if options.manifest and not options.session:
-        found = _session_of_manifest(options)
-        options = replace(
-            options, session=found.id, manifest="", state_dir=str(found.state_dir)
-        )
+        found = _find_by_manifest(options)
+        place = str(found.state_dir)
+        options = replace(options, session=found.id, manifest="", state_dir=place)
         words += ["--manifest", "", "--session", found.id]  # the last word counts
-        words += ["--state-dir", str(found.state_dir)]
+        words += ["--state-dir", place]
     if not options.session:
         raise UsageError(
             "which session?",
             hint="autoexp-monitor --session ID; `autoexp-sessions list` names them.",
         )
     if args.interactive:
-        from autoexp_tui.cli.tui import main as cockpit
+        from autoexp_tui.cli.tui import main as open_cockpit
 
-        return cockpit(words)
+        return open_cockpit(words)
     if args.heir:
-        return inherit(options)
+        from autoexp_tui.cli.background import go_on
+
+        return go_on(options)
     return monitor(options, quiet=args.quiet)
 
 
-def _session_of_manifest(options: Options) -> SessionDir:
+def _find_by_manifest(options: Options) -> SessionDir:
     """The newest session that runs the plan of `--manifest`.
 
     Raises:
         UsageError: nobody has submitted it, or it does not read.
     """
-    from autoexp_tui.cli.options import state_dir_of
     from autoexp_tui.storage.plan_history import read_manifest_head
     from autoexp_tui.storage.session_dir import read_manifest, sessions_in
 
     plan = read_manifest(Path(options.manifest), run=True)
-    place = state_dir_of(options, plan.state_dir)
+    place = find_state_dir(options, plan.state_dir)
     found = [
         session
         for session in sessions_in(place)
@@ -77,52 +84,26 @@ def _session_of_manifest(options: Options) -> SessionDir:
 
 def monitor(options: Options, *, quiet: bool) -> int:
     """Report a session until nothing moves any more; 0 when all completed."""
+    from autoexp_tui.cli import headless
     from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.headless import Interrupted, Watching, finish, watch
-    from autoexp_tui.cli.leave import leave
-    from autoexp_tui.cli.open import joined_handle
-    from autoexp_tui.cli.session_verbs.send_command import verb_command
+    from autoexp_tui.cli.detach import detach
 
-    session = opening.session_of(options)
-    handle = joined_handle(session, options)
+    session = opening.find_session(options)
+    handle = opening.open_joined(session, options)
     if options.approve and handle.role == "viewer":
+        where = name_session(session.id, session.state_dir)
         say("--approve counts once this process runs the session; now it watches.")
-        say(f"Answer what asks now: {verb_command('approve', session)}")
+        say(f"Answer what asks now: `autoexp-sessions approve {where}`")
+    how = headless.Watching(json=options.json, quiet=quiet)
     try:
-        snapshot = watch(handle, Watching(json=options.json, quiet=quiet))
-    except (Interrupted, KeyboardInterrupt):
-        return leave(handle, "autoexp-monitor")
+        snapshot = headless.watch(handle, how)
+    except (headless.Interrupted, KeyboardInterrupt):
+        return detach(handle, "autoexp-monitor")
     handle.close()
-    return finish(snapshot, as_json=options.json)
+    return headless.finish(snapshot, as_json=options.json)
 
 
-def inherit(options: Options) -> int:
-    """Take over from an engine that is leaving, and go on without a terminal.
-
-    Stays while jobs may move, so that they can be approved, and a storm's pause ended,
-    from elsewhere.
-    """
-    from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.garbage import settle
-    from autoexp_tui.cli.headless import Interrupted, Watching, watch
-
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    session = opening.session_of(options)
-    handle = opening.owned_handle(session, options, wait=HEIR_WAIT_SECONDS)
-    settle()
-    try:
-        watch(handle, Watching(quiet=True, stop_in_storm=False))
-    except Interrupted:
-        return ExitCode.INTERRUPTED
-    finally:
-        handle.close()
-    return ExitCode.OK
-
-
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

@@ -5,10 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.options import Options, state_dir_of, with_local
+from autoexp_tui.cli.options import (
+    DEFAULT_CONFIG,
+    Options,
+    add_local,
+    find_state_dir,
+)
 from autoexp_tui.model.errors import (
     AutoexpError,
     JournalDamaged,
@@ -18,7 +24,7 @@ from autoexp_tui.model.errors import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.cli.assemble import Wanted
+    from autoexp_tui.config.planning import PlanningRequest
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.session_handle import SessionHandle
@@ -27,7 +33,24 @@ if TYPE_CHECKING:
     from autoexp_tui.storage.lease import LeaseWatch
     from autoexp_tui.storage.session_dir import SessionDir
 
-DEFAULT_CONFIG = "exp"
+_FIRST_RECORDS = 250
+"""Of a replay's journal: they are read before the screen comes, the rest behind it."""
+_BEYOND = 10**18
+"""No journal has so many records."""
+
+
+# ----------------------------------------------------------------------------- a plan
+def build_request(options: Options) -> PlanningRequest:
+    """What the planning process is asked for these options."""
+    from autoexp_tui.config.planning import PlanningRequest
+
+    return PlanningRequest(
+        config_ref=options.config_ref or DEFAULT_CONFIG,
+        config_dir=options.config_dir,
+        overrides=options.overrides,
+        state_dir=options.state_dir,
+        now=time.time(),
+    )
 
 
 def make_plan(options: Options, *, run: bool = True) -> Plan:
@@ -38,27 +61,20 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
     Raises:
         AutoexpError: it cannot be read, composed or validated.
     """
-    from autoexp_tui.config.planning import PlanningRequest, run_planning
+    from autoexp_tui.config.planning import run_planning
     from autoexp_tui.storage.session_dir import read_manifest
 
     if options.manifest:
         refuse_overrides(options, "--manifest")
-        return _with_known_stages(
-            read_manifest(Path(options.manifest), run=run), options
-        )
-    request = PlanningRequest(
-        config_ref=options.config_ref or DEFAULT_CONFIG,
-        config_dir=options.config_dir,
-        overrides=options.overrides,
-        state_dir=options.state_dir,
-        keep=True,
-        now=time.time(),
-    )
-    result = run_planning(request)
-    result.raise_errors()
-    if result.plan is None:
-        raise UsageError("planning gave no plan", hint="This is a bug.")
-    return _with_known_stages(result.plan, options)
+        plan = read_manifest(Path(options.manifest), run=run)
+    else:
+        result = run_planning(replace(build_request(options), keep=True))
+        result.raise_errors()
+        if result.plan is None:
+            raise UsageError("planning gave no plan", hint="This is a bug.")
+        plan = result.plan
+    _require_stages(plan, options)
+    return plan
 
 
 def refuse_overrides(options: Options, given: str) -> None:
@@ -68,7 +84,7 @@ def refuse_overrides(options: Options, given: str) -> None:
         UsageError: there are some; `given` is the option that names the plan.
     """
     written = [
-        text for text in options.overrides if text not in with_local((), local=True)
+        text for text in options.overrides if text not in add_local((), local=True)
     ]
     if written:
         raise UsageError(
@@ -79,8 +95,8 @@ def refuse_overrides(options: Options, given: str) -> None:
         )
 
 
-def _with_known_stages(plan: Plan, options: Options) -> Plan:
-    """The plan, when `--approve` names stages that it has.
+def _require_stages(plan: Plan, options: Options) -> None:
+    """`--approve` names stages that the plan has.
 
     Raises:
         UsageError: it names another, which would wait for ever.
@@ -92,60 +108,19 @@ def _with_known_stages(plan: Plan, options: Options) -> Plan:
             f"--approve: the plan has no stage {unknown[0]!r}",
             hint=f"stages: {', '.join(stages)}; or all, or none",
         )
-    return plan
 
 
-def wanted_for(plan: Plan, options: Options) -> Wanted:
-    """What the options ask of an engine for this plan."""
-    from autoexp_tui.cli.assemble import Wanted
-
-    return Wanted(
-        state_dir=state_dir_of(options, plan.state_dir),
-        approve=options.approve,
-        force=options.force,
-    )
-
-
-def session_of(options: Options) -> SessionDir:
-    """The session that `--session` names.
-
-    Raises:
-        UsageError: there is none of that id, or there are several.
-    """
-    refuse_overrides(options, "--session")
-    return session_called(options.session, options)
-
-
-def session_called(session_id: str, options: Options) -> SessionDir:
-    """The session that an id, or the beginning of one, names.
-
-    Raises:
-        UsageError: there is none, or there are several.
-        EnvironmentFailed: it cannot be read.
-    """
-    from autoexp_tui.storage.session_registry import find_in
-
-    return find_in(places_of(options), session_id)
-
-
-def places_of(options: Options) -> tuple[Path, ...]:
-    """The state directories to look for sessions in: one that was chosen, alone."""
-    from autoexp_tui.storage.session_registry import with_remembered
-
-    place = state_dir_of(options)
-    return (place,) if options.state_dir else with_remembered(place)
-
-
-def plan_handle(plan: Plan, options: Options) -> LiveHandle:
+def open_plan(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
-    from autoexp_tui.cli.assemble import start_session
-    from autoexp_tui.cli.executors import offer_of
+    from autoexp_tui.cli.assemble import Wanted, start_session
+    from autoexp_tui.cli.executors import find_offer
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.storage.done_file import check_done
     from autoexp_tui.storage.journal_pages import EarlierRecords
     from autoexp_tui.storage.senders import describe_sender
 
-    wanted, offer = wanted_for(plan, options), offer_of(plan)
+    offer, place = find_offer(plan), find_state_dir(options, plan.state_dir)
+    wanted = Wanted(state_dir=place, approve=options.approve, force=options.force)
     return LiveHandle(
         plan=plan,
         slots=offer.slots,
@@ -153,11 +128,34 @@ def plan_handle(plan: Plan, options: Options) -> LiveHandle:
         earlier=EarlierRecords(),
         done={} if options.force else check_done(plan).done,
         start=lambda plan, listener: start_session(plan, listener, wanted),
-        identify=lambda: describe_sender(wanted.state_dir),
+        identify=lambda: describe_sender(place),
     )
 
 
-def owned_handle(
+# -------------------------------------------------------------------------- a session
+def find_session(options: Options, session_id: str = "") -> SessionDir:
+    """The session that `--session` names, or an id, or the beginning of one.
+
+    Raises:
+        UsageError: there is none, or there are several; or overrides beside --session.
+        EnvironmentFailed: it cannot be read.
+    """
+    from autoexp_tui.storage.session_registry import find_in
+
+    if not session_id:
+        refuse_overrides(options, "--session")
+    return find_in(list_places(options), session_id or options.session)
+
+
+def list_places(options: Options) -> tuple[Path, ...]:
+    """The state directories to look for sessions in: one that was chosen, alone."""
+    from autoexp_tui.storage.session_registry import with_remembered
+
+    place = find_state_dir(options)
+    return (place,) if options.state_dir else with_remembered(place)
+
+
+def open_as_owner(
     session: SessionDir,
     options: Options,
     wait: float = 0.0,
@@ -191,12 +189,10 @@ def owned_handle(
         earlier=EarlierRecords(),
         identify=lambda: describe_sender(session.state_dir),
     )
-    engine = resume_session(session, handle.publish, wanted)
-    handle.attach(engine)
-    plan = handle.snapshot().plan
+    handle.attach(resume_session(session, handle.publish, wanted))
     try:
-        if plan is not None:
-            _with_known_stages(plan, options)
+        if (plan := handle.snapshot().plan) is not None:
+            _require_stages(plan, options)
     except UsageError:
         handle.close()
         raise
@@ -218,7 +214,7 @@ def require_person(what: str, state_dir: Path) -> None:
         )
 
 
-def viewing_handle(
+def open_as_viewer(
     session: SessionDir,
     *,
     read_only: bool = False,
@@ -232,8 +228,7 @@ def viewing_handle(
     from autoexp_tui.storage.senders import describe_sender
     from autoexp_tui.storage.session_watch import FileSessionWatcher
 
-    clock = SystemClock()
-    user = session.user
+    clock, user = SystemClock(), session.user
     return ViewerHandle(
         FileSessionWatcher(session, clock, lease=lease_watch),
         clock,
@@ -245,7 +240,7 @@ def viewing_handle(
     )
 
 
-def replay_handle(
+def open_replay(
     session: SessionDir, *, speed: float, log_fault: Callable[[str], None]
 ) -> ReplayHandle:
     """A handle that plays a session's journal, as much of it as there is now.
@@ -277,22 +272,16 @@ def replay_handle(
     return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)
 
 
-_FIRST_RECORDS = 250
-"""Of a replay's journal: they are read before the screen comes, the rest behind it."""
-_BEYOND = 10**18
-"""No journal has so many records."""
-
-
 # -------------------------------------------------------------------- joining a session
-def any_handle(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:
+def open_either(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:
     """Own the session if it is free, else watch it."""
     try:
-        return owned_handle(session, options)
+        return open_as_owner(session, options)
     except SessionOwned:
-        return viewing_handle(session)
+        return open_as_viewer(session)
 
 
-def joined_handle(session: SessionDir, options: Options) -> SessionHandle:
+def open_joined(session: SessionDir, options: Options) -> SessionHandle:
     """Own the session if it is free; else watch it, and go on once its engine is gone.
 
     Raises:
@@ -327,12 +316,12 @@ class SessionWays:
     def view(self, directory: str) -> ViewerHandle:
         """Watch the session."""
         session, watch = self._find(directory)
-        return viewing_handle(session, lease_watch=watch)
+        return open_as_viewer(session, lease_watch=watch)
 
     def own(self, directory: str) -> LiveHandle:
         """Run the session in this process."""
         session, watch = self._find(directory)
-        return owned_handle(session, self._options, lease_watch=watch)
+        return open_as_owner(session, self._options, lease_watch=watch)
 
     def _find(self, directory: str) -> tuple[SessionDir, LeaseWatch]:
         from autoexp_tui.storage.lease import LeaseWatch

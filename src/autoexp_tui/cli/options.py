@@ -9,14 +9,22 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import UsageError
 
+DEFAULT_CONFIG: Final = "exp"
+DEFAULT_STATE_DIR: Final = "outputs/.autoexp"
+STATE_DIR_VARIABLE: Final = "AUTOEXP_STATE_DIR"
 _OVERRIDE = re.compile(r"^(\+\+|\+|~)?[A-Za-z_@/][^\s=]*(=.*)?$", re.DOTALL)
+
+Flag = tuple[Sequence[str], dict[str, Any]]
+"""The names of an option, and what argparse is told of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +47,52 @@ class Options:
     overrides: tuple[str, ...] = ()
 
 
+def option(names: str, about: str, metavar: str = "", **more: Any) -> Flag:
+    """An option that takes a value; without a `metavar` it is a switch."""
+    kind = {"metavar": metavar, "default": ""} if metavar else {"action": "store_true"}
+    return names.split(), {"help": about, **kind, **more}
+
+
+JSON: Final = option("--json", "one line of JSON on stdout")
+VERSION: Final = (
+    ["--version"],
+    {"action": "version", "version": f"autoexp-tui {__version__}"},
+)
+FORCE: Final = option(
+    "--force", "re-run jobs that already completed in an earlier session"
+)
+FIRST_FAMILY: Final = option(
+    "--first-family", "submit the first family not yet done; hold the rest"
+)
+QUIET: Final = option("--quiet", "say nothing until the end")
+_COMMON: Final = (
+    option("--config-ref", "the primary config (exp)", "NAME"),
+    option(
+        "-C --config-dir",
+        "its root (default ./config if there; the shipped one comes last)",
+        "DIR",
+    ),
+    option("--session", "an existing session", "ID"),
+    option("--state-dir", "where sessions live (or AUTOEXP_STATE_DIR)", "DIR"),
+    option("--manifest", "a plan that was written before", "FILE"),
+    JSON,
+    option("--local", "run on this machine, whatever the config"),
+    option(
+        "--approve",
+        "none, all, or STAGE,...: approvals given without asking",
+        "WHO",
+        default="none",
+    ),
+    option("--yes", "confirm what would be asked"),
+    option("--no-color", "no colours (or NO_COLOR)"),
+    VERSION,
+)
+_OVERRIDES: Final = (
+    ["overrides"],
+    {"nargs": "*", "metavar": "key=value", "help": "Hydra overrides"},
+)
+
+
 class Parser(argparse.ArgumentParser):
     """Raises our own error, so that one place owns stderr and the exit code."""
 
@@ -46,53 +100,44 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(message, hint=f"{self.prog} --help lists the options.")
 
 
-def bare_parser(prog: str, about: str) -> argparse.ArgumentParser:
-    """A parser without options of its own; `about` is shown as it is written."""
-    return Parser(
+def build_parser(
+    prog: str, about: str | None, flags: Iterable[Flag], usage: str | None = None
+) -> Parser:
+    """A parser of these options alone; `about` is shown as it is written."""
+    made = Parser(
         prog=prog,
+        usage=usage,
         description=about,
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-
-
-def parser(prog: str, about: str, *, overrides: bool = True) -> argparse.ArgumentParser:
-    """A parser with the common options."""
-    made = bare_parser(prog, about)
-    add = made.add_argument
-    add("--config-ref", metavar="NAME", default="", help="the primary config (exp)")
-    add(
-        "-C",
-        "--config-dir",
-        metavar="DIR",
-        default="",
-        help="its root (default ./config if there; the shipped one comes last)",
-    )
-    add("--session", metavar="ID", default="", help="an existing session")
-    add(
-        "--state-dir",
-        metavar="DIR",
-        default="",
-        help="where sessions live (or AUTOEXP_STATE_DIR)",
-    )
-    add("--manifest", metavar="FILE", default="", help="a plan that was written before")
-    add("--json", action="store_true", help="one line of JSON on stdout")
-    add("--local", action="store_true", help="run on this machine, whatever the config")
-    add(
-        "--approve",
-        metavar="WHO",
-        default="none",
-        help="none, all, or STAGE,...: approvals given without asking",
-    )
-    add("--yes", action="store_true", help="confirm what would be asked")
-    add("--no-color", action="store_true", help="no colours (or NO_COLOR)")
-    add("--version", action="version", version=f"autoexp-tui {__version__}")
-    if overrides:
-        add("overrides", nargs="*", metavar="key=value", help="Hydra overrides")
+    for names, settings in flags:
+        made.add_argument(*names, **settings)
     return made
 
 
-def common(args: argparse.Namespace) -> Options:
+def parse_options(
+    prog: str,
+    about: str | None,
+    argv: Sequence[str],
+    flags: Iterable[Flag] = (),
+    *,
+    overrides: bool = True,
+) -> tuple[Options, argparse.Namespace]:
+    """What a command was told: the common options, and all with its own `flags`.
+
+    Options and overrides come in any order.
+
+    Raises:
+        UsageError: an argument is neither an option nor an override.
+    """
+    more = (_OVERRIDES,) if overrides else ()
+    made = build_parser(prog, about, (*_COMMON, *flags, *more))
+    args = made.parse_intermixed_args(list(argv))
+    return read_options(args), args
+
+
+def read_options(args: argparse.Namespace) -> Options:
     """The common options from parsed arguments.
 
     Raises:
@@ -105,46 +150,28 @@ def common(args: argparse.Namespace) -> Options:
         config_ref=args.config_ref,
         config_dir=args.config_dir,
         session=args.session,
-        state_dir=args.state_dir or os.environ.get("AUTOEXP_STATE_DIR", ""),
+        state_dir=args.state_dir or os.environ.get(STATE_DIR_VARIABLE, ""),
         manifest=args.manifest,
         json=args.json,
         local=args.local,
-        approve=_stages(args.approve),
+        approve=_parse_stages(args.approve),
         yes=args.yes,
         force=getattr(args, "force", False),
         no_color=args.no_color or "NO_COLOR" in os.environ,
-        overrides=with_local(overrides, local=args.local),
+        overrides=add_local(overrides, local=args.local),
     )
 
 
-def add_force(made: argparse.ArgumentParser) -> None:
-    """`--force`, for commands that submit a plan."""
-    text = "run also what an earlier session has done"
-    made.add_argument("--force", action="store_true", help=text)
-
-
-def add_first_family(made: argparse.ArgumentParser) -> None:
-    """`--first-family`, for commands that submit a plan without a screen."""
-    text = "submit the first family not yet done; hold the rest"
-    made.add_argument("--first-family", action="store_true", help=text)
-
-
-def parse(made: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
-    """Parse options and overrides in any order."""
-    return made.parse_intermixed_args(list(argv))
-
-
-def with_local(overrides: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
+def add_local(overrides: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
     """The overrides, with the local executor chosen when asked for."""
     return (*overrides, "++slurm.client.class_name=LocalClient") if local else overrides
 
 
-def _stages(text: str) -> frozenset[str]:
-    if text in ("", "none"):
-        return frozenset()
+def _parse_stages(text: str) -> frozenset[str]:
     if text == "all":
         return frozenset({"*"})
-    return frozenset(stage.strip() for stage in text.split(",") if stage.strip())
+    stages = (stage.strip() for stage in text.split(","))
+    return frozenset(stage for stage in stages if stage and text != "none")
 
 
 def _check_override(text: str) -> None:
@@ -156,9 +183,14 @@ def _check_override(text: str) -> None:
         )
 
 
-def state_dir_of(options: Options, plan_state_dir: str = "") -> Path:
+def find_state_dir(options: Options, plan_state_dir: str = "") -> Path:
     """Where sessions live: the option, the environment, the plan, the default."""
     return Path(options.state_dir or plan_state_dir or DEFAULT_STATE_DIR).absolute()
 
 
-DEFAULT_STATE_DIR = "outputs/.autoexp"
+def name_session(session_id: str, state_dir: Path | None) -> str:
+    """A session as a command line names it: its id, and its state directory unless
+    commands find that anyway."""
+    if state_dir is None or state_dir == Path(DEFAULT_STATE_DIR).absolute():
+        return session_id
+    return f"{session_id} --state-dir {shlex.quote(str(state_dir))}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
-from autoexp_tui.cli.garbage import leave
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.open import build_request, find_session, refuse_overrides
+from autoexp_tui.cli.options import Options, option, parse_options
 from autoexp_tui.model.errors import MOST_TOLD, UsageError
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import join_some, plural
@@ -20,6 +23,24 @@ if TYPE_CHECKING:
     from autoexp_tui.model.specs import Plan, PlanFinding
 
 _MOST_NAMED: Final = 5
+_FLAGS: Final = (
+    option("--points", "stop after expanding the sweep"),
+    option(
+        "--sweep",
+        "expand the sweep of any YAML file, without other config",
+        "FILE",
+    ),
+    option(
+        "--diff",
+        "what differs from another plan: a manifest, a plan's id, a session, or the "
+        "newest of a config",
+        "OTHER",
+    ),
+    option(
+        "--check-cluster",
+        "ask Slurm whether it would take the jobs, and when they would start",
+    ),
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,38 +49,12 @@ def main(argv: Sequence[str]) -> int:
     With `--check-cluster` 3 too when the cluster would refuse a job, and 5 when none
     answers.
     """
-    made = parser("autoexp-plan", __doc__ or "")
-    made.add_argument(
-        "--points", action="store_true", help="stop after expanding the sweep"
-    )
-    made.add_argument(
-        "--sweep",
-        metavar="FILE",
-        default="",
-        help="expand the sweep of any YAML file, without other config",
-    )
-    made.add_argument(
-        "--diff",
-        metavar="OTHER",
-        default="",
-        help="what differs from another plan: a manifest, a plan's id, a session, or "
-        "the newest of a config",
-    )
-    made.add_argument(
-        "--check-cluster",
-        action="store_true",
-        help="ask Slurm whether it would take the jobs, and when they would start",
-    )
-    args = parse(made, argv)
+    options, args = parse_options("autoexp-plan", __doc__, argv, _FLAGS)
     _check(args)
-    options = common(args)
-    result = plan(
-        options,
-        points=args.points or bool(args.sweep),
-        sweep=args.sweep,
-        report=options.json and not (args.diff or args.check_cluster),
-    )
-    if args.points or args.sweep:
+    points = args.points or bool(args.sweep)
+    whole = options.json and not (args.diff or args.check_cluster)
+    result = plan(options, points=points, sweep=args.sweep, report=whole)
+    if points:
         return _show_points(result)
     if args.diff:
         return _show_difference(result, args.diff, options)
@@ -95,30 +90,22 @@ def plan(
 
     With `report`, a process that plans gives the plan as this command writes it.
     """
-    from autoexp_tui.config.planning import PlanningRequest, run_planning
+    from autoexp_tui.config.planning import run_planning
 
     if options.manifest or options.session:
-        return _finished(options, points=points)
-    request = PlanningRequest(
+        return _read_plan(options, points=points)
+    request = replace(
+        build_request(options),
         want="points" if points else "plan",
-        config_ref=options.config_ref or "exp",
-        config_dir=options.config_dir,
-        overrides=options.overrides,
-        state_dir=options.state_dir,
         sweep_file=sweep,
         keep=not points,
         report=report,
-        now=time.time(),
     )
     return run_planning(request)
 
 
-def _finished(options: Options, *, points: bool) -> PlanningAnswer:
+def _read_plan(options: Options, *, points: bool) -> PlanningAnswer:
     """The plan of a manifest or a session, validated once more."""
-    from dataclasses import replace
-    from pathlib import Path
-
-    from autoexp_tui.cli.open import refuse_overrides, session_of
     from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.planning.validate import validate_execution_plan
     from autoexp_tui.storage.session_dir import read_manifest
@@ -130,7 +117,7 @@ def _finished(options: Options, *, points: bool) -> PlanningAnswer:
             f"--points and --sweep expand a config; {given} is a finished plan",
             hint=f"Leave {given} away, or the other.",
         )
-    path = options.manifest or str(session_of(options).plan)
+    path = options.manifest or str(find_session(options).plan)
     plan = read_manifest(Path(path))
     errors = validate_execution_plan(plan).errors
     result = PlanningAnswer(plan=plan, errors=errors, warnings=plan.warnings)
@@ -167,7 +154,7 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
 
 def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
     """The chart, what it may cost, and what changed."""
-    from autoexp_tui.cli.plan_diff import since_lines
+    from autoexp_tui.cli.plan_diff import format_since
     from autoexp_tui.cli.visualize import draw_plan
     from autoexp_tui.storage.done_file import check_done
 
@@ -176,7 +163,7 @@ def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
     yield from _estimate_lines(plan, done)
     yield from _done_lines(plan, done)
     if not (options.manifest or options.session):
-        yield from since_lines(plan)
+        yield from format_since(plan)
 
 
 def _show_difference(result: PlanningAnswer, other: str, options: Options) -> int:
@@ -195,7 +182,7 @@ def show_check(result: PlanningAnswer, options: Options) -> int:
     Raises:
         AutoexpError: the plan has errors, is not for a cluster, or none answers.
     """
-    from autoexp_tui.cli import cluster_messages as cluster_words
+    from autoexp_tui.cli.cluster_messages import check_json, format_check
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.executors.slurm.check import check_cluster
     from autoexp_tui.executors.slurm.commands import ClusterCommands
@@ -211,11 +198,10 @@ def show_check(result: PlanningAnswer, options: Options) -> int:
         )
     check = check_cluster(result.plan, ClusterCommands())
     if options.json:
-        answer = {"cluster": cluster_words.as_json(check)}
-        print_json(_to_json(result) | answer)
+        print_json(_to_json(result) | {"cluster": check_json(check)})
     else:
         _show_plan(result, options)
-        print(cluster_words.as_text(check, time.time()))
+        print(format_check(check, time.time()))
     return ExitCode.VALIDATION if check.any_refused else ExitCode.OK
 
 
@@ -277,11 +263,7 @@ def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
             yield f"{reason}, run again: {shown}"
 
 
-def entry() -> None:
-    """The console script."""
-    leave()
-    exit_with(main)
-
+entry = partial(exit_with, main, collects=False)
 
 if __name__ == "__main__":
     entry()

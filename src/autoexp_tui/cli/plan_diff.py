@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cli.options import Options, state_dir_of
+from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.model.errors import AutoexpError, UsageError
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
     from autoexp_tui.planning.plan_diff_text import diff_lines, diff_to_json, headline
     from autoexp_tui.storage.plan_history import diff_recorded_plans
 
-    old = _other_plan(other, options, plan)
+    old = _find_plan(other, options, plan)
     found = diff_recorded_plans(old, plan)
     if options.json:
         ids = {"old": old.plan_id, "new": plan.plan_id}
         print(json.dumps(diff_to_json(found) | ids))
         return
-    print(f"against   {_title(old)}")
+    print(f"against   {_format_title(old)}")
     print(headline(found))
     for mark, text in diff_lines(found):
         print(f"  {mark} {text}")
 
 
-def _title(plan: Plan) -> str:
+def _format_title(plan: Plan) -> str:
     from autoexp_tui.text.sanitize import clean
     from autoexp_tui.text.spelling import clock_time
 
@@ -60,7 +60,7 @@ def _title(plan: Plan) -> str:
     return f"{clean(plan.name)}, plan {clean(plan.plan_id)} of {made}"
 
 
-def since_lines(plan: Plan) -> Iterator[str]:
+def format_since(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
     from autoexp_tui.planning.plan_diff_text import summarize_diff
     from autoexp_tui.storage.plan_history import diff_to_last_plan
@@ -75,7 +75,7 @@ def since_lines(plan: Plan) -> Iterator[str]:
 
 
 # ------------------------------------------------------------------ for the cockpit
-def changes_of(plan: Plan) -> PlanChanges | None:
+def find_changes(plan: Plan) -> PlanChanges | None:
     """How a plan differs from the last one of its config; None without one.
 
     Waits for a process: to be called off the screen's thread. What goes wrong there
@@ -123,7 +123,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 # ------------------------------------------------------------------ the other plan
-def _other_plan(other: str, options: Options, plan: Plan) -> Plan:
+def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
     """The plan of a file, a plan's id, a session, or the newest of a config.
 
     Raises:
@@ -133,35 +133,35 @@ def _other_plan(other: str, options: Options, plan: Plan) -> Plan:
 
     path = Path(other)
     is_file = path.is_file() or path.suffix == ".json"
-    return read_manifest(path if is_file else _named(other, options, plan))
+    return read_manifest(path if is_file else _find_path(other, options, plan))
 
 
-def _named(other: str, options: Options, plan: Plan) -> Path:
+def _find_path(other: str, options: Options, plan: Plan) -> Path:
     from autoexp_tui.storage.plan_history import find_manifest
     from autoexp_tui.storage.session_dir import called
 
-    place = state_dir_of(options, plan.state_dir)
+    place = find_state_dir(options, plan.state_dir)
     if found := find_manifest(place, other.removeprefix("plan_")):
         return found
-    sessions = _sessions(options, place)
+    sessions = _list_sessions(options, place)
     if by_id := called(sessions, other):
         return by_id[0].plan
-    return _newest_called(other, place, sessions, plan)
+    return _find_newest(other, place, sessions, plan)
 
 
-def _sessions(options: Options, place: Path) -> Sequence[SessionDir]:
+def _list_sessions(options: Options, place: Path) -> Sequence[SessionDir]:
     """The sessions of every known place; one that cannot be listed has none."""
-    from autoexp_tui.cli.open import places_of
+    from autoexp_tui.cli.open import list_places
     from autoexp_tui.storage.session_dir import sessions_in
 
     found: list[SessionDir] = []
-    for one in dict.fromkeys((place, *places_of(options))):
+    for one in dict.fromkeys((place, *list_places(options))):
         with suppress(AutoexpError):
             found += sessions_in(one)
     return found
 
 
-def _newest_called(
+def _find_newest(
     other: str, place: Path, sessions: Sequence[SessionDir], plan: Plan
 ) -> Path:
     """The newest other plan of a config, or of a session's name.

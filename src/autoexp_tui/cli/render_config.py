@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.open import build_request
+from autoexp_tui.cli.options import Options, option, parse_options
 from autoexp_tui.probes.config_files import config_dir, config_roots
 from autoexp_tui.text.sanitize import clean
+
+_FLAGS = (
+    option("--job", "of this job", "NAME"),
+    option("--unmask", "show secrets as they are"),
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Print a resolved config."""
-    made = parser("autoexp-render-config", __doc__ or "")
-    made.add_argument("--job", metavar="NAME", default="", help="of this job")
-    made.add_argument("--unmask", action="store_true", help="show secrets as they are")
-    args = parse(made, argv)
-    options = common(args)
-    from autoexp_tui.config.planning import PlanningRequest, run_planning
+    options, args = parse_options("autoexp-render-config", __doc__, argv, _FLAGS)
+    from autoexp_tui.config.planning import run_planning
     from autoexp_tui.model.masking import mask_rules, mask_values
 
-    request = PlanningRequest(
-        want="config",
-        config_ref=options.config_ref or "exp",
-        config_dir=options.config_dir,
-        overrides=options.overrides,
-        state_dir=options.state_dir,
-        job=args.job,
-        now=time.time(),
-    )
+    request = replace(build_request(options), want="config", job=args.job)
     result = run_planning(request)
     result.raise_errors()
     config = dict(result.config or {})
@@ -39,11 +34,11 @@ def main(argv: Sequence[str]) -> int:
     if options.json:
         print_json(config)
     else:
-        print(_as_yaml(config, options), end="")
+        print(_format_yaml(config, options), end="")
     return ExitCode.OK
 
 
-def _as_yaml(config: Mapping[str, object], options: Options) -> str:
+def _format_yaml(config: Mapping[str, object], options: Options) -> str:
     """The config below a comment that names where it was looked for."""
     import yaml
 
@@ -55,10 +50,7 @@ def _as_yaml(config: Mapping[str, object], options: Options) -> str:
     return f"# searched: {searched}\n{text}"
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

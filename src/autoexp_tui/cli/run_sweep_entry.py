@@ -7,17 +7,16 @@ SLURM_ARRAY_TASK_ID has. Its exit status is the job's.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
+import shlex
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from autoexp_tui import __version__
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import bare_parser, parse
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
+from autoexp_tui.cli.options import STATE_DIR_VARIABLE, VERSION, build_parser, option
 from autoexp_tui.model.errors import NotConfirmed, UsageError
 
 if TYPE_CHECKING:
@@ -28,9 +27,26 @@ ARRAY_INDEX = "SLURM_ARRAY_TASK_ID"
 _MOST_LISTED = 12
 
 
+_FLAGS = (
+    option("--manifest", "the plan", "FILE"),
+    option("--index", "the entry, by its index", "N", type=int, default=None),
+    option("--job", "the entry, by the job's name", "NAME"),
+    option(
+        "--state-dir",
+        "where records go (or AUTOEXP_STATE_DIR, or as the plan says)",
+        "DIR",
+    ),
+    option("--force", "run it though it is done, or its start conditions are not met"),
+    option("--print", "show what would run, and run nothing"),
+    option("--json", "with --print: one line of JSON"),
+    VERSION,
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Run one entry: the job's exit status, or why it does not run."""
-    args = parse(_parser(), argv)
+    made = build_parser("autoexp-run-sweep-entry", __doc__, _FLAGS)
+    args = made.parse_intermixed_args(list(argv))
     if not args.manifest:
         raise UsageError(
             "which plan?",
@@ -39,46 +55,23 @@ def main(argv: Sequence[str]) -> int:
     from autoexp_tui.storage.session_dir import read_manifest
 
     plan = read_manifest(Path(args.manifest), run=not args.print)
-    entry = _entry(plan, _chosen(plan, args), args.state_dir)
+    found = _build_entry(plan, _choose_job(plan, args), args.state_dir)
     if args.print:
-        _show(entry, as_json=args.json)
+        _print_entry(found, as_json=args.json)
         return ExitCode.OK
-    if not args.force and _is_done(entry):
-        say(f"{entry.job.name} is done already; --force runs it again")
+    if not args.force and _is_done(found):
+        say(f"{found.job.name} is done already; --force runs it again")
         return ExitCode.OK
     if not args.force:
-        _require_may_start(entry)
+        _require_may_start(found)
     from autoexp_tui.cli.entry_run import run_entry
 
     # Under Slurm stdout is a file beside the log: it need not hold all of it again.
-    return run_entry(entry, say, mirror=not os.environ.get("SLURM_JOB_ID"))
-
-
-def _parser() -> argparse.ArgumentParser:
-    made = bare_parser("autoexp-run-sweep-entry", __doc__ or "")
-    add = made.add_argument
-    add("--manifest", metavar="FILE", default="", help="the plan")
-    add("--index", metavar="N", type=int, default=None, help="the entry, by its index")
-    add("--job", metavar="NAME", default="", help="the entry, by the job's name")
-    add(
-        "--state-dir",
-        metavar="DIR",
-        default="",
-        help="where records go (or AUTOEXP_STATE_DIR, or as the plan says)",
-    )
-    add(
-        "--force",
-        action="store_true",
-        help="run it though it is done, or its start conditions are not met",
-    )
-    add("--print", action="store_true", help="show what would run, and run nothing")
-    add("--json", action="store_true", help="with --print: one line of JSON")
-    add("--version", action="version", version=f"autoexp-tui {__version__}")
-    return made
+    return run_entry(found, say, mirror=not os.environ.get("SLURM_JOB_ID"))
 
 
 # --------------------------------------------------------------------------- choosing
-def _chosen(plan: Plan, args: argparse.Namespace) -> JobSpec:
+def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
     """The job that the command line, or the array, means.
 
     Raises:
@@ -87,20 +80,20 @@ def _chosen(plan: Plan, args: argparse.Namespace) -> JobSpec:
     if args.index is not None and args.job:
         raise UsageError("--index and --job name the entry twice", hint="Leave one.")
     if args.job:
-        return _by_name(plan, args.job)
+        return _find_by_name(plan, args.job)
     if args.index is not None:
-        return _by_index(plan, args.index, "--index")
+        return _find_by_index(plan, args.index, "--index")
     text = os.environ.get(ARRAY_INDEX, "")
     if not text.isdecimal():
-        said = f" ({ARRAY_INDEX} is {text!r})" if text else ""
+        value = f" ({ARRAY_INDEX} is {text!r})" if text else ""
         raise UsageError(
-            f"which entry?{said}",
-            hint=f"--index N, --job NAME, or {ARRAY_INDEX}. {_listed(plan)}",
+            f"which entry?{value}",
+            hint=f"--index N, --job NAME, or {ARRAY_INDEX}. {_list_entries(plan)}",
         )
-    return _by_index(plan, int(text), ARRAY_INDEX)
+    return _find_by_index(plan, int(text), ARRAY_INDEX)
 
 
-def _by_name(plan: Plan, name: str) -> JobSpec:
+def _find_by_name(plan: Plan, name: str) -> JobSpec:
     from autoexp_tui.text.did_you_mean import did_you_mean
 
     for job in plan.jobs:
@@ -110,14 +103,14 @@ def _by_name(plan: Plan, name: str) -> JobSpec:
     raise UsageError(f"the plan has no job {name!r}", "--job", hint)
 
 
-def _by_index(plan: Plan, index: int, given: str) -> JobSpec:
+def _find_by_index(plan: Plan, index: int, given: str) -> JobSpec:
     for job in plan.jobs:
         if job.index == index:
             return job
-    raise UsageError(f"the plan has no entry {index}", given, _listed(plan))
+    raise UsageError(f"the plan has no entry {index}", given, _list_entries(plan))
 
 
-def _listed(plan: Plan) -> str:
+def _list_entries(plan: Plan) -> str:
     """`entries: 0 lr1_stable, 1 lr1_cooldown and 10 more (to 11)`."""
     from autoexp_tui.text.sanitize import clean
 
@@ -129,22 +122,17 @@ def _listed(plan: Plan) -> str:
 
 
 # ---------------------------------------------------------------------------- running
-def _entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
+def _build_entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
     from autoexp_tui.cli.entry_run import Entry
-    from autoexp_tui.cli.executors import is_for_slurm, launcher_words
+    from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
 
-    settings = plan.executor.settings
-    place = state_dir or os.environ.get("AUTOEXP_STATE_DIR", "") or plan.state_dir
-    launcher = launcher_words(
-        str(settings.get("launcher_cmd") or ""), str(settings.get("srun_opts") or "")
-    )
-    grace = settings.get("grace_seconds")
+    place = state_dir or os.environ.get(STATE_DIR_VARIABLE, "") or plan.state_dir
     return Entry(
         plan=plan,
         job=job,
         state_dir=Path(place).absolute(),
-        launcher=launcher if is_for_slurm(plan) else (),
-        grace_seconds=float(grace) if isinstance(grace, int | float) else 10.0,
+        launcher=find_launcher(plan) if is_for_slurm(plan) else (),
+        **read_numbers(plan, "grace_seconds"),
     )
 
 
@@ -153,11 +141,9 @@ def _is_done(entry: Entry) -> bool:
 
     job = entry.job
     work = read_done(Path(job.output_dir), entry.plan.share)
-    return (
-        bool(job.fingerprint)
-        and work is not None
-        and ((work.job, work.fingerprint) == (job.name, job.fingerprint))
-    )
+    if work is None or not job.fingerprint:
+        return False
+    return (work.job, work.fingerprint) == (job.name, job.fingerprint)
 
 
 def _require_may_start(entry: Entry) -> None:
@@ -166,9 +152,9 @@ def _require_may_start(entry: Entry) -> None:
     Raises:
         NotConfirmed: with every condition that is not met.
     """
-    from autoexp_tui.cli.entry_conditions import unmet
+    from autoexp_tui.cli.entry_conditions import list_unmet
 
-    reasons = [f"  - {one}" for one in unmet(entry.job, entry.plan, time.time())]
+    reasons = [f"  - {one}" for one in list_unmet(entry.job, entry.plan, time.time())]
     if reasons:
         raise NotConfirmed(
             "\n".join(["its start conditions are not met", *reasons]),
@@ -178,38 +164,31 @@ def _require_may_start(entry: Entry) -> None:
         )
 
 
-def _show(entry: Entry, *, as_json: bool) -> None:
+def _print_entry(entry: Entry, *, as_json: bool) -> None:
     """What would run, where, and with which environment of its own."""
-    import shlex
-
-    from autoexp_tui.planning.as_json import json_safe
-
-    job = entry.job
-    tree = {
-        "index": job.index,
-        "name": job.name,
-        "command": list(entry.command),
-        "cwd": os.path.abspath(job.cwd or os.curdir),
-        "env": dict(job.env),
-        "output_dir": job.output_dir,
-        "log_path_current": job.log_path_current,
-        "start_conditions": len(job.start_conditions),
-    }
+    job, cwd = entry.job, os.path.abspath(entry.job.cwd or os.curdir)
     if as_json:
-        print(json.dumps(json_safe(tree)))
+        print_json(
+            {
+                "index": job.index,
+                "name": job.name,
+                "command": list(entry.command),
+                "cwd": cwd,
+                "env": dict(job.env),
+                "output_dir": job.output_dir,
+                "log_path_current": job.log_path_current,
+                "start_conditions": len(job.start_conditions),
+            }
+        )
         return
     print(f"# {job.index} {job.name}".encode("ascii", "backslashreplace").decode())
-    print(f"cd {shlex.quote(str(tree['cwd']))}")
+    print(f"cd {shlex.quote(cwd)}")
     words = [f"{name}={value}" for name, value in job.env.items()]
     before = f"env {shlex.join(words)} " if words else ""
     print(f"{before}{shlex.join(entry.command)}")
-    sys.stdout.flush()
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

@@ -17,7 +17,7 @@ LEFT = "left"
 """For `--since`: the moment at which this user last left the cockpit."""
 
 
-def visit_file(directory: Path) -> Path:
+def name_visit_file(directory: Path) -> Path:
     """The file of a session's directory whose mtime says when this user left."""
     return directory / f"left.{os.getuid()}"
 
@@ -25,7 +25,7 @@ def visit_file(directory: Path) -> Path:
 def read_last_visit(directory: Path) -> float | None:
     """UTC at which this user left the session's cockpit last; None: never."""
     try:
-        return visit_file(directory).stat().st_mtime
+        return name_visit_file(directory).stat().st_mtime
     except OSError:
         return None
 
@@ -37,7 +37,7 @@ def record_visit(directory: Path) -> None:
 
     with suppress(OSError):
         if not session_user(directory):
-            visit_file(directory).touch(0o600)
+            name_visit_file(directory).touch(0o600)
 
 
 def parse_since(text: str, session: SessionDir, now: float) -> float:

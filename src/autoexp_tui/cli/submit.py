@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import (
+    FIRST_FAMILY,
+    FORCE,
     Options,
-    add_first_family,
-    add_force,
-    common,
-    parse,
-    parser,
+    option,
+    parse_options,
 )
 from autoexp_tui.model.states import JobState
 
@@ -29,45 +30,44 @@ if TYPE_CHECKING:
 SENT_SECONDS = 60.0
 """How long what may go at once is given to be taken."""
 _ON_THE_WAY = frozenset({JobState.SUBMITTING, JobState.SUBMIT_UNKNOWN})
+_FLAGS = (
+    option("--detach", "leave an engine behind that goes on"),
+    FIRST_FAMILY,
+    FORCE,
+)
 
 
 def main(argv: Sequence[str]) -> int:
     """Submit a manifest or a config."""
-    made = parser("autoexp-submit", __doc__ or "")
-    made.add_argument(
-        "--detach", action="store_true", help="leave an engine behind that goes on"
-    )
-    add_first_family(made)
-    add_force(made)
-    args = parse(made, argv)
-    return submit(common(args), detach=args.detach, first=args.first_family)
+    options, args = parse_options("autoexp-submit", __doc__, argv, _FLAGS)
+    return submit(options, detached=args.detach, first_family=args.first_family)
 
 
-def submit(options: Options, *, detach: bool, first: bool = False) -> int:
+def submit(options: Options, *, detached: bool, first_family: bool = False) -> int:
     """Create the session, wait until what may go is taken, and let go.
 
-    With `first` only the first family goes, and the rest is held.
+    With `first_family` only that one goes, and the rest is held.
     """
     from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.headless import failed_to_start
-    from autoexp_tui.cli.leave import leave
-    from autoexp_tui.cli.run import chosen_and_confirmed
+    from autoexp_tui.cli.confirm import choose_jobs
+    from autoexp_tui.cli.detach import detach
+    from autoexp_tui.cli.headless import report_no_start
     from autoexp_tui.model.commands import Submit
 
     plan = opening.make_plan(options)
-    chosen = chosen_and_confirmed(plan, options, first_family=first)
-    handle = opening.plan_handle(plan, options)
+    chosen = choose_jobs(plan, options, first_family=first_family)
+    handle = opening.open_plan(plan, options)
     try:
         command = handle.send(Submit(jobs=chosen), by="autoexp-submit")
         snapshot = _wait_sent(handle, command)
     except KeyboardInterrupt:
-        return leave(handle, "autoexp-monitor")
+        return detach(handle, "autoexp-monitor")
     if not snapshot.session:
-        return failed_to_start(snapshot, handle.problem)
+        return report_no_start(snapshot, handle.problem)
     handle.close()
-    if detach:
+    if detached:
         _leave_engine(snapshot, options)
-    _tell(snapshot, options, detached=detach)
+    _print_result(snapshot, options, detached=detached)
     return ExitCode.OK
 
 
@@ -84,20 +84,21 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
 
 
 def _leave_engine(snapshot: Snapshot, options: Options) -> None:
-    from pathlib import Path
-
-    from autoexp_tui.cli.leave import place, start_heir
+    from autoexp_tui.cli.background import start_background
+    from autoexp_tui.cli.detach import name_shown
     from autoexp_tui.storage.session_dir import SessionDir
 
     session = SessionDir(Path(snapshot.engine.directory))
-    if not start_heir(session, options.approve, snapshot.engine.epoch):
+    if not start_background(session, options.approve, snapshot.engine.epoch):
         say(
             f"no engine came up; see {session.path / 'heir.log'}. Start one:\n"
-            f"  autoexp-sessions restart {session.id}{place(session.state_dir)}"
+            f"  autoexp-sessions restart {name_shown(snapshot)}"
         )
 
 
-def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
+def _print_result(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
+    from autoexp_tui.cli.detach import name_shown
+
     if options.json:
         states = {job.name: job.state.value for job in snapshot.jobs}
         print(json.dumps({"session": snapshot.session, "jobs": states}))
@@ -107,19 +108,14 @@ def _tell(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
     held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     rest = f", {held} held" if held else ""
     print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
-    from autoexp_tui.cli.leave import place_of
-
-    where = f"--session {snapshot.session}{place_of(snapshot.engine.directory)}"
+    where = f"--session {name_shown(snapshot)}"
     if waiting and not detached:
         print(f"  autoexp-monitor {where}   starts them in time")
     if held:
         print(f"  autoexp-run {where} --rest   submits what is held as well")
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

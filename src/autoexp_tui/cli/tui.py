@@ -10,13 +10,20 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.garbage import settle
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
 from autoexp_tui.cli.open import SessionWays
-from autoexp_tui.cli.options import Options, add_force, common, parse, parser
+from autoexp_tui.cli.options import (
+    DEFAULT_CONFIG,
+    FORCE,
+    Options,
+    name_session,
+    option,
+    parse_options,
+)
 from autoexp_tui.cli.since import read_last_visit, record_visit
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 
@@ -35,28 +42,28 @@ if TYPE_CHECKING:
     from autoexp_tui.storage.job_details import PaperReader
     from autoexp_tui.storage.session_dir import SessionDir
 
+_FLAGS: Final = (
+    option("--submit", "submit the whole plan at once"),
+    option("--read-only", "look, and command nothing"),
+    option("--ascii", "no glyphs beyond ASCII", default=None),
+    option("--theme", "dark, light, ansi, or a theme file", "THEME", default="dark"),
+    option("--keymap", "your own keys", "FILE"),
+    option("--mouse", "take the mouse (off by default)"),
+    option("--replay", "play a session's journal (--session)"),
+    option("--speed", "of a replay: 1x to 1000000x, max", "N", default="60x"),
+    option("--slow", "repaint every two seconds"),
+    FORCE,
+)
+
 
 def main(argv: Sequence[str]) -> int:
     """Open the cockpit."""
-    made = parser("autoexp-tui", __doc__ or "")
-    add = made.add_argument
-    add("--submit", action="store_true", help="submit the whole plan at once")
-    add("--read-only", action="store_true", help="look, and command nothing")
-    add("--ascii", action="store_true", default=None, help="no glyphs beyond ASCII")
-    add("--theme", default="dark", help="dark, light, ansi, or a theme file")
-    add("--keymap", default="", metavar="FILE", help="your own keys")
-    add("--mouse", action="store_true", help="take the mouse (off by default)")
-    add("--replay", action="store_true", help="play a session's journal (--session)")
-    add("--speed", default="60x", metavar="N", help="of a replay: 1x to 1000000x, max")
-    add("--slow", action="store_true", help="repaint every two seconds")
-    add_force(made)
-    args = parse(made, argv)
-    options = common(args)
+    options, args = parse_options("autoexp-tui", __doc__, argv, _FLAGS)
     _require_terminal()
     if args.replay:
         _require_session(options, args)
     if options.config_dir or options.overrides:
-        options = _with_config(options)
+        options = _choose_config(options)
     if not (options.config_ref or options.session or options.manifest):
         options = replace(options, session=_pick_session(options, args))
         if not options.session:
@@ -78,7 +85,7 @@ def _require_session(options: Options, args: argparse.Namespace) -> None:
     Raises:
         UsageError: the options ask for something else as well.
     """
-    speed_of(args.speed)
+    parse_speed(args.speed)
     if options.config_ref or options.manifest or args.submit:
         raise UsageError(
             "--replay plays what happened: it takes no plan, and submits nothing",
@@ -86,7 +93,7 @@ def _require_session(options: Options, args: argparse.Namespace) -> None:
         )
 
 
-def speed_of(text: str) -> float:
+def parse_speed(text: str) -> float:
     """Seconds of a session in one second of its replay: `60`, `60x`, `max`.
 
     Raises:
@@ -103,10 +110,8 @@ def speed_of(text: str) -> float:
     return speed
 
 
-def _with_config(options: Options) -> Options:
+def _choose_config(options: Options) -> Options:
     """A directory of configs, or overrides, mean a plan: the usual config's."""
-    from autoexp_tui.cli.open import DEFAULT_CONFIG
-
     if options.config_ref or options.session or options.manifest:
         return options
     return replace(options, config_ref=DEFAULT_CONFIG)
@@ -114,10 +119,10 @@ def _with_config(options: Options) -> Options:
 
 def _pick_session(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
-    from autoexp_tui.cli.open import places_of
+    from autoexp_tui.cli.open import list_places
     from autoexp_tui.storage.session_list import list_sessions
 
-    places = places_of(options)
+    places = list_places(options)
     if not list_sessions(*places):
         print(
             f"No sessions here ({places[0]}). `autoexp-tui --config-ref exp` opens the "
@@ -127,12 +132,12 @@ def _pick_session(options: Options, args: argparse.Namespace) -> str:
     from autoexp_tui.cockpit.screens.picker import SessionPicker
 
     picker = SessionPicker(
-        lambda: list_sessions(*places), _screen_options(options, args)
+        lambda: list_sessions(*places), _build_options(options, args)
     )
     return picker.run(mouse=args.mouse) or ""
 
 
-def _screen_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
+def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
     from autoexp_tui.cockpit.keymap import load_keymap
     from autoexp_tui.cockpit.options import CockpitOptions
 
@@ -169,11 +174,11 @@ def _prepare_filters() -> None:
     import autoexp_tui.sweep.expression  # noqa: F401 - kept for the filter
 
 
-def _changes(plan: Plan) -> PlanChanges | None:
+def _find_changes(plan: Plan) -> PlanChanges | None:
     """What changed since the last plan; imported when it is asked."""
-    from autoexp_tui.cli.plan_diff import changes_of
+    from autoexp_tui.cli.plan_diff import find_changes
 
-    return changes_of(plan)
+    return find_changes(plan)
 
 
 def _look_for_checkpoints(places: Sequence[CheckpointPlace]) -> Looks:
@@ -183,20 +188,17 @@ def _look_for_checkpoints(places: Sequence[CheckpointPlace]) -> Looks:
     return look_for_checkpoints(places)
 
 
-class _Papers:
+class _JobDetails:
     """Reads how jobs were made; what reads it is imported when it is first asked."""
 
     def __init__(self) -> None:
         self._reader: PaperReader | None = None
 
     def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
-        return self._made()(plan, job)
+        return self.prepare()(plan, job)
 
-    def prepare(self) -> None:
+    def prepare(self) -> PaperReader:
         """Import what reads, ahead of the first question."""
-        self._made()
-
-    def _made(self) -> PaperReader:
         if self._reader is None:
             from autoexp_tui.storage.job_details import PaperReader
 
@@ -217,9 +219,9 @@ class Cockpit:
         self._session: SessionDir | None = None
         self._entry = SessionWays(options)
         if options.session:
-            from autoexp_tui.cli.open import session_of
+            from autoexp_tui.cli.open import find_session
 
-            self._session = session_of(options)
+            self._session = find_session(options)
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
@@ -235,8 +237,8 @@ class Cockpit:
         self._remember_leaving(handle)
         if self._failure is not None:
             handle.close()
-            return _say_failure(self._failure)
-        return self._after(app, handle, way)
+            return _report_error(self._failure)
+        return self._finish(app, handle, way)
 
     def _make_handle(self) -> SessionHandle:
         from autoexp_tui.engine.session_handle import SessionHandle
@@ -253,7 +255,7 @@ class Cockpit:
             name=name,
             doing=f"{doing} {name}",
             read_only=self._args.read_only or self._args.replay,
-            on_failure=self._opening_failed,
+            on_failure=self._report_failure,
         )
 
     def _open(self) -> EngineHandle:
@@ -263,18 +265,18 @@ class Cockpit:
                 return self._open_session(self._session)
             return self._open_plan()
         finally:
-            settle()
+            freeze_garbage()
             gc.enable()
 
     def _open_plan(self) -> EngineHandle:
         from autoexp_tui.cli import open as opening
-        from autoexp_tui.cli.confirm import confirmed_without_asking
+        from autoexp_tui.cli.confirm import require_confirmed
         from autoexp_tui.model.commands import Submit
 
         plan = opening.make_plan(self._options)
         if self._args.submit:
-            plan = confirmed_without_asking(plan, self._options)
-        handle = opening.plan_handle(plan, self._options)
+            require_confirmed(plan, self._options)
+        handle = opening.open_plan(plan, self._options)
         handle.read_only = self._args.read_only
         if self._args.submit:
             handle.send(Submit())
@@ -285,34 +287,34 @@ class Cockpit:
         from autoexp_tui.cli.assemble import FaultLog
 
         if self._args.replay:
-            return opening.replay_handle(
+            return opening.open_replay(
                 session,
-                speed=speed_of(self._args.speed),
+                speed=parse_speed(self._args.speed),
                 log_fault=FaultLog(session.engine_log).write,
             )
         record_visit(session.path)  # should the screen be killed, it was seen until now
         if self._args.read_only or session.user:
-            return opening.viewing_handle(session, read_only=True)
+            return opening.open_as_viewer(session, read_only=True)
         return self._entry.enter(str(session.path))
 
-    def _opening_failed(self, error: BaseException) -> None:
+    def _report_failure(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
         from autoexp_tui.cockpit.options import LeaveWay
 
         again = self._handle is not None and self._handle.is_open
         if not again:
             self._failure = error
-        if self._plans_a_config and isinstance(error, AutoexpError):
-            from autoexp_tui.cli.faults import faults_of
+        if self._is_planning and isinstance(error, AutoexpError):
+            from autoexp_tui.cli.faults import locate_faults
 
-            faults = faults_of(error, self._options)
-            self._when_running(lambda app: app.planning.show_faults(faults))
+            faults = locate_faults(error, self._options)
+            self._call_running(lambda app: app.planning.show_faults(faults))
         else:
             self._failure = error
-            self._when_running(lambda app: app.leave(LeaveWay.NOTHING))
+            self._call_running(lambda app: app.leave(LeaveWay.NOTHING))
 
     @property
-    def _plans_a_config(self) -> bool:
+    def _is_planning(self) -> bool:
         return self._session is None and not self._options.manifest
 
     def _plan_again(self) -> None:
@@ -321,7 +323,7 @@ class Cockpit:
             self._failure = None
             self._handle.start()
 
-    def _when_running(self, call: Callable[[CockpitApp], object]) -> None:
+    def _call_running(self, call: Callable[[CockpitApp], object]) -> None:
         """From another thread: call into the app as soon as its loop runs."""
         app = self._running
         while not app.is_running:
@@ -331,32 +333,31 @@ class Cockpit:
     def _make_app(self, handle: SessionHandle) -> CockpitApp:
         from autoexp_tui.cockpit.app import CockpitApp
 
-        papers, session = _Papers(), self._session
+        papers, session = _JobDetails(), self._session
         seen = None
         if session is not None and not self._args.replay:
             seen = read_last_visit(session.path)
         options = replace(
-            _screen_options(self._options, self._args),
-            come_back=self._come_back(),
+            _build_options(self._options, self._args),
+            come_back=self._format_return(),
             away_since=seen,
             replay=self._args.replay,
             expression=_RowFilter,
             papers=papers,
             checkpoints=_look_for_checkpoints,
             ahead=(papers.prepare, _prepare_filters),
-            changes=_changes if self._plans_a_config else None,
-            replan=self._plan_again if self._plans_a_config else None,
+            changes=_find_changes if self._is_planning else None,
+            replan=self._plan_again if self._is_planning else None,
         )
         # Opened after the first paint: planning and pydantic would slow it down.
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)
         return self._running
 
-    def _come_back(self) -> str:
+    def _format_return(self) -> str:
+        """How the person comes back."""
         if self._session is None:
             return "autoexp-tui --session ID comes back"
-        from autoexp_tui.cli.leave import come_back
-
-        return come_back(self._session)
+        return _format_return(self._session)
 
     # ------------------------------------------------------------------- leaving
     def _remember_leaving(self, handle: SessionHandle) -> None:
@@ -367,53 +368,49 @@ class Cockpit:
         elif self._session is not None and not self._args.replay:
             record_visit(self._session.path)
 
-    def _after(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
+    def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
-        from autoexp_tui.cli.leave import answered, go_dark
+        from autoexp_tui.cli.detach import finish_orders, release_terminal
         from autoexp_tui.cockpit.options import LeaveWay
 
         if way is LeaveWay.LOST:
-            go_dark()  # before anything is said: nobody hears it
+            release_terminal()  # before anything is said: nobody hears it
         if app.fault is not None:
             _log_fault(app.fault, handle.snapshot().engine.log_file)
         if way is LeaveWay.LOST:
             return self._go_on_here(handle)
-        snapshot = answered(handle)
+        snapshot = finish_orders(handle)
         rests = not snapshot.open or snapshot.engine.stopped
         code = ExitCode.OK if app.fault is None else ExitCode.INTERNAL
         if handle.role != "live" or rests or not snapshot.session:
-            _let_go(handle)
+            _close(handle)
             return code
         return self._hand_over(handle, code)
 
     def _go_on_here(self, handle: SessionHandle) -> int:
         """The same process goes on headless, under the same lease."""
-        from autoexp_tui.cli.headless import Interrupted, Watching, watch
+        from autoexp_tui.cli.headless import watch_detached
 
         plan = handle.snapshot().plan
-        if plan is not None and plan.ui.get("on_hangup") == "stop":
+        stops = plan is not None and plan.ui.get("on_hangup") == "stop"
+        if stops or handle.role != "live":
             handle.close()
             return ExitCode.OK
-        try:
-            if handle.role == "live":
-                watch(handle, Watching(quiet=True, stop_in_storm=False))
-        except Interrupted:
-            return ExitCode.INTERRUPTED
-        finally:
-            handle.close()
-        return ExitCode.OK
+        return watch_detached(handle)
 
     def _hand_over(self, handle: SessionHandle, code: ExitCode) -> int:
-        """Give the session to a detached heir, at a commit boundary."""
-        from autoexp_tui.cli.leave import come_back, place, start_heir
+        """Give the session to a background engine, at a commit boundary."""
+        from autoexp_tui.cli.background import start_background
         from autoexp_tui.storage.session_dir import SessionDir
 
         snapshot = handle.snapshot()
         session = SessionDir(Path(snapshot.engine.directory))
-        restart = f"autoexp-sessions restart {session.id}{place(session.state_dir)}"
+        where = name_session(session.id, session.state_dir)
+        restart = f"autoexp-sessions restart {where}"
+        approve = self._options.approve
         try:
             handle.close(hand_over=True)
-            up = start_heir(session, self._options.approve, snapshot.engine.epoch)
+            up = start_background(session, approve, snapshot.engine.epoch)
         except KeyboardInterrupt:
             say(f"What runs goes on. Should no engine have come up: {restart}")
             return ExitCode.INTERRUPTED
@@ -423,8 +420,13 @@ class Cockpit:
                 f"What runs goes on. Start one: {restart}"
             )
             return ExitCode.ENVIRONMENT
-        say(f"The engine goes on. Come back: {come_back(session)}")
+        say(f"The engine goes on. Come back: {_format_return(session)}")
         return code
+
+
+def _format_return(session: SessionDir) -> str:
+    """The command that attaches to the session again."""
+    return f"autoexp-tui --session {name_session(session.id, session.state_dir)}"
 
 
 def _log_fault(fault: BaseException, log_file: str) -> None:
@@ -438,19 +440,19 @@ def _log_fault(fault: BaseException, log_file: str) -> None:
         say(text)
 
 
-def _let_go(handle: SessionHandle) -> None:
-    """Nobody needs an heir: say how things stand, and how to come back."""
-    from autoexp_tui.cli.leave import parting_words
+def _close(handle: SessionHandle) -> None:
+    """No engine has to stay behind: say how things stand, and how to come back."""
+    from autoexp_tui.cli.detach import format_farewell
 
     if not handle.snapshot().session:
         handle.close()  # first: a session may still come into being
-    words = parting_words(handle.snapshot())
-    if words:
-        say(words)
+    text = format_farewell(handle.snapshot())
+    if text:
+        say(text)
     handle.close()
 
 
-def _say_failure(error: BaseException) -> int:
+def _report_error(error: BaseException) -> int:
     if isinstance(error, AutoexpError):
         say(f"error: {error}")
         return error.exit_code
@@ -458,10 +460,7 @@ def _say_failure(error: BaseException) -> int:
     return ExitCode.INTERNAL
 
 
-def entry() -> None:
-    """The console script."""
-    exit_with(main)
-
+entry = partial(exit_with, main)
 
 if __name__ == "__main__":
     entry()

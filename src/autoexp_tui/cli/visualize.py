@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
-from autoexp_tui.cli.garbage import leave
-from autoexp_tui.cli.options import Options, common, parse, parser
+from autoexp_tui.cli.options import Options, option, parse_options
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -27,17 +28,18 @@ _MARK_STYLES: Final = {"✓": "green", "!": "yellow", "✗": "red"}
 _ASCII_TWINS: Final = str.maketrans("─│├└×✓✗…", "-|++x+x~")
 
 
+_FLAGS: Final = (
+    (["--format"], {"choices": ["text", "mermaid"], "default": "text"}),
+    option("--all", "unfold: every job, value and warning"),
+    option("--ascii", "no box-drawing characters"),
+    option("--width", "columns (the terminal's)", "WIDTH", type=int, default=0),
+)
+
+
 def main(argv: Sequence[str]) -> int:
     """Draw a config's plan, a manifest's, or a session's."""
-    made = parser("autoexp-visualize", __doc__ or "")
-    add = made.add_argument
-    add("--format", choices=["text", "mermaid"], default="text")
-    add("--all", action="store_true", help="unfold: every job, value and warning")
-    add("--ascii", action="store_true", help="no box-drawing characters")
-    add("--width", type=int, default=0, help="columns (the terminal's)")
-    args = parse(made, argv)
-    options = common(args)
-    plan = _plan(options)
+    options, args = parse_options("autoexp-visualize", __doc__, argv, _FLAGS)
+    plan = _find_plan(options)
     if args.format == "mermaid":
         from autoexp_tui.planning.chart import render_mermaid
 
@@ -48,13 +50,13 @@ def main(argv: Sequence[str]) -> int:
     return ExitCode.OK
 
 
-def _plan(options: Options) -> Plan:
-    from autoexp_tui.cli import open as opening
+def _find_plan(options: Options) -> Plan:
+    from autoexp_tui.cli.open import find_session, make_plan
     from autoexp_tui.storage.session_dir import read_manifest
 
     if options.session:
-        return read_manifest(Path(opening.session_of(options).plan))
-    return opening.make_plan(options, run=False)
+        return read_manifest(Path(find_session(options).plan))
+    return make_plan(options, run=False)
 
 
 def draw_plan(
@@ -76,20 +78,18 @@ def draw_plan(
     ascii_only = ascii_only or encoding != "utf8"
     text = render_chart(
         build_chart(plan, whole=whole),
-        width or _terminal_width(),
-        color=not ascii_only and _wants_color(options),
+        width or _find_width(),
+        color=not ascii_only and _has_color(options),
     )
     return to_ascii(text) if ascii_only else text
 
 
-def _terminal_width() -> int:
-    import shutil
-
+def _find_width() -> int:
     piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
     return _UNBOUNDED if piped else shutil.get_terminal_size((100, 24)).columns
 
 
-def _wants_color(options: Options) -> bool:
+def _has_color(options: Options) -> bool:
     """Only on a terminal that has colours, and where nobody said no."""
     plain = options.no_color or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not plain
@@ -154,11 +154,7 @@ def _to_grid(table: Table) -> RichTable:
     return grid
 
 
-def entry() -> None:
-    """The console script."""
-    leave()
-    exit_with(main)
-
+entry = partial(exit_with, main, collects=False)
 
 if __name__ == "__main__":
     entry()

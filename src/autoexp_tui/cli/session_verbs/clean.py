@@ -6,21 +6,29 @@ Sessions are chosen by id, or all whose jobs have ended and that nobody runs. Wi
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode
-from autoexp_tui.cli.session_verbs.send_command import Request
+from autoexp_tui.cli.open import find_session, list_places
+from autoexp_tui.cli.options import Options
+from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.model.errors import NotConfirmed, UsageError
-from autoexp_tui.text.sanitize import clean as cleaned
-
-if TYPE_CHECKING:
-    from autoexp_tui.cli.options import Options
-    from autoexp_tui.storage.session_dir import SessionDir
-    from autoexp_tui.storage.session_removal import Size
+from autoexp_tui.storage import trust as trusted
+from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.session_list import list_sessions
+from autoexp_tui.storage.session_removal import (
+    Size,
+    remove,
+    require_removable,
+    size_of,
+    sweep,
+)
+from autoexp_tui.text import sanitize
+from autoexp_tui.text.spelling import plural, size
 
 _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
@@ -32,19 +40,15 @@ def clean(request: Request) -> int:
     Raises:
         AutoexpError: one that was named cannot go; then none goes.
     """
-    from autoexp_tui.model.wording import plural
-    from autoexp_tui.storage.session_removal import require_removable, size_of
-
-    options = request.options
-    chosen = _choose(request)
+    chosen = _choose_sessions(request)
     for session in chosen:
         require_removable(session)
+    if chosen and request.options.yes:
+        _remove(request, chosen)
+        return ExitCode.OK
     sizes = [(session, size_of(session.path)) for session in chosen]
-    if not options.yes or not chosen:
-        _tell(sizes, options, done=False)
-    elif chosen:
-        _remove(chosen, options)
-    if chosen and not options.yes:
+    _print_sizes(request, sizes, done=False)
+    if chosen:
         raise NotConfirmed(
             f"nothing was removed: this would remove {plural(len(chosen), 'session')}",
             hint="Add --yes to do it. Outputs and logs of the jobs stay.",
@@ -52,46 +56,41 @@ def clean(request: Request) -> int:
     return ExitCode.OK
 
 
-def _remove(chosen: Sequence[SessionDir], options: Options) -> None:
-    from autoexp_tui.storage.session_removal import remove, sweep
-
+def _remove(request: Request, chosen: Sequence[SessionDir]) -> None:
     gone: list[tuple[SessionDir, Size]] = []
     try:
         gone.extend((session, remove(session)) for session in chosen)
         for state_dir in dict.fromkeys(session.state_dir for session in chosen):
             sweep(state_dir)
     finally:
-        _tell(gone, options, done=True)
+        _print_sizes(request, gone, done=True)
 
 
-def _tell(
-    sizes: Sequence[tuple[SessionDir, Size]], options: Options, *, done: bool
+def _print_sizes(
+    request: Request, sizes: Sequence[tuple[SessionDir, Size]], *, done: bool
 ) -> None:
-    from autoexp_tui.model.wording import plural, size
-
-    if options.json:
-        rows = [
-            {
-                "session": session.id,
-                "directory": str(session.path),
-                "files": found.files,
-                "bytes": found.bytes,
-            }
-            for session, found in sizes
-        ]
-        print(json.dumps({"removed": done, "sessions": rows}))
-        return
-    for session, found in sizes:
-        word = "removed" if done else "would remove"
-        much = f"{size(found.bytes)} in {plural(found.files, 'file')}"
-        print(f"{word} {cleaned(str(session.path))}  {much}")
-    if not sizes and not done:
+    rows = [
+        {
+            "session": session.id,
+            "directory": str(session.path),
+            "files": found.files,
+            "bytes": found.bytes,
+        }
+        for session, found in sizes
+    ]
+    word = "removed" if done else "would remove"
+    lines = [
+        f"{word} {sanitize.clean(str(session.path))}  "
+        f"{size(found.bytes)} in {plural(found.files, 'file')}"
+        for session, found in sizes
+    ]
+    if lines or request.options.json:
+        request.print({"removed": done, "sessions": rows}, lines)
+    elif not done:
         print("no session to remove")
 
 
-def _choose(request: Request) -> list[SessionDir]:
-    from autoexp_tui.cli.open import session_called
-
+def _choose_sessions(request: Request) -> list[SessionDir]:
     words, args, options = request.words, request.args, request.options
     by_state = bool(args.ended or args.older_than)
     if words and by_state:
@@ -100,31 +99,26 @@ def _choose(request: Request) -> list[SessionDir]:
             hint=f"Leave out {words[0]}, or the options.",
         )
     if words:
-        found = [session_called(word, options) for word in words]
+        found = [find_session(options, word) for word in words]
         return list({session.path: session for session in found}.values())
     if not by_state:
         raise UsageError(
             "clean: which sessions?",
             hint="Name them, or --ended, or --older-than 30d.",
         )
-    before = time.time() - age_seconds(args.older_than) if args.older_than else None
-    return list(_ended_before(before, options))
+    before = time.time() - parse_age(args.older_than) if args.older_than else None
+    return list(_list_ended(before, options))
 
 
-def _ended_before(before: float | None, options: Options) -> Iterator[SessionDir]:
+def _list_ended(before: float | None, options: Options) -> Iterator[SessionDir]:
     """Sessions of which all jobs ended and that nobody runs, here or elsewhere."""
-    from autoexp_tui.cli.open import places_of
-    from autoexp_tui.storage.process_identity import Alive
-    from autoexp_tui.storage.session_dir import SessionDir
-    from autoexp_tui.storage.session_list import list_sessions
-
-    for row in list_sessions(places_of(options)[0]):
+    for row in list_sessions(list_places(options)[0]):
         old = before is None or row.last_event_at < before
         if not row.open and row.owner is Alive.NO and not row.problem and old:
             yield SessionDir(row.directory)
 
 
-def age_seconds(text: str) -> float:
+def parse_age(text: str) -> float:
     """Seconds of `30d`, `12h`, `90m`, `2w`.
 
     Raises:
@@ -149,9 +143,6 @@ def trust(request: Request) -> int:
         UsageError: no directory was named, or it is none.
         EnvironmentFailed: the record cannot be read or written.
     """
-    from autoexp_tui.storage import trust as trusted
-    from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-
     if not request.words:
         raise UsageError("trust: which directory?", hint="autoexp-sessions trust DIR")
     try:
@@ -164,9 +155,6 @@ def trust(request: Request) -> int:
     make_directory(place.parent)
     others = tuple(one for one in known if one.path != entry.path)
     write_atomic(place, trusted.encode_accepted((*others, entry)))
-    if request.options.json:
-        print(json.dumps({"path": entry.path, "owner": entry.owner}))
-    else:
-        owner = cleaned(trusted.user_name(entry.owner))
-        print(f"{cleaned(entry.path)} of {owner} is written to from now on")
-    return ExitCode.OK
+    path, owner = map(sanitize.clean, (entry.path, trusted.user_name(entry.owner)))
+    text = f"{path} of {owner} is written to from now on"
+    return request.print({"path": entry.path, "owner": entry.owner}, [text])

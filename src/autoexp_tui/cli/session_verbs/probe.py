@@ -1,30 +1,31 @@
 """One look at a session: its journal, who runs it, and what only its engine knows.
 
 Volatile detail (the queue's reasons, rates) is written only while somebody watches: a
-look is a viewer for a moment, no longer than `SIGHT_SECONDS`. Changes nothing.
+look is a viewer for a moment, no longer than `PROBE_SECONDS`. Changes nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from difflib import get_close_matches
 
-from autoexp_tui.model.masking import mask_of
+from autoexp_tui.model.errors import UsageError
+from autoexp_tui.model.masking import MaskRules, mask_of
 from autoexp_tui.model.moment import Present
+from autoexp_tui.model.snapshot import EngineView, Live
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.json_codec import LiveDetail
+from autoexp_tui.storage.lease import Holder, LeaseWatch
+from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat, is_of_now
+from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.text.sanitize import clean
 
-if TYPE_CHECKING:
-    from autoexp_tui.model.masking import MaskRules
-    from autoexp_tui.model.snapshot import EngineView, Live
-    from autoexp_tui.model.state import SessionState
-    from autoexp_tui.storage.json_codec import LiveDetail
-    from autoexp_tui.storage.lease import Holder
-    from autoexp_tui.storage.process_identity import Alive
-    from autoexp_tui.storage.session_dir import SessionDir
-
-SIGHT_SECONDS = 3.0
+PROBE_SECONDS = 3.0
 """An engine looks for viewers every two seconds."""
 
 
@@ -50,6 +51,16 @@ class Sight:
         return mask_of(self.state.plan)
 
 
+def load(session: SessionDir) -> SessionState:
+    """The session as its journal tells it.
+
+    Raises:
+        JournalDamaged: it cannot be read.
+        EnvironmentFailed: the disk refused.
+    """
+    return load_state(session, tail=1).state
+
+
 def look_at(session: SessionDir) -> Sight:
     """Look at a session once.
 
@@ -57,53 +68,58 @@ def look_at(session: SessionDir) -> Sight:
         JournalDamaged: it cannot be read.
         EnvironmentFailed: the disk refused.
     """
-    from autoexp_tui.storage.journal import load_state
-    from autoexp_tui.storage.lease import LeaseWatch
-    from autoexp_tui.storage.process_identity import Alive
-
-    state = load_state(session, tail=1).state
-    watch = LeaseWatch(session)
+    state, watch = load(session), LeaseWatch(session)
     holder = watch.holder()
     alive = watch.alive(holder, 0.0)
-    engine: EngineView | None = None
-    live: Mapping[str, Live] = {}
-    if alive is not Alive.NO and _has_volatile(state):
-        engine, live = _volatile(session, state)
+    detail = None
+    if alive is not Alive.NO and any(j.state in ACTIVE for j in state.jobs.values()):
+        detail = _read_volatile(session, state)
     return Sight(
         session=session,
         state=state,
         holder=holder,
         alive=alive,
         now=state.present(time.time()),
-        engine=engine,
-        live=live,
+        engine=detail.engine if detail else None,
+        live=detail.jobs if detail else {},
     )
 
 
-def _has_volatile(state: SessionState) -> bool:
-    return any(job.state in ACTIVE for job in state.jobs.values())
-
-
-def _volatile(
-    session: SessionDir, state: SessionState
-) -> tuple[EngineView | None, Mapping[str, Live]]:
+def _read_volatile(session: SessionDir, state: SessionState) -> LiveDetail | None:
     """What the engine tells whoever watches; nothing that is older than `state`.
 
     It writes what is new as soon as somebody watches, so what it does not write anew
     still holds, unless the journal has gone on since.
     """
-    from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat, is_of_now
-
     reader, heartbeat = LiveReader(session), ViewerHeartbeat(session)
 
-    def of_now(detail: LiveDetail | None) -> bool:
+    def is_current(detail: LiveDetail | None) -> bool:
         return detail is not None and is_of_now(detail, state.seq, state.epoch)
 
     before = detail = reader.read()
     if heartbeat.beat():
-        deadline = time.monotonic() + SIGHT_SECONDS
-        while (detail is before or not of_now(detail)) and time.monotonic() < deadline:
+        deadline = time.monotonic() + PROBE_SECONDS
+        while time.monotonic() < deadline:
+            if detail is not before and is_current(detail):
+                break
             time.sleep(0.05)
             detail = reader.read()
     heartbeat.close()
-    return (detail.engine, detail.jobs) if detail and of_now(detail) else (None, {})
+    return detail if is_current(detail) else None
+
+
+def require_jobs(state: SessionState, names: Sequence[str]) -> None:
+    """Names are jobs of the session.
+
+    Raises:
+        UsageError: one is none; names what is spelled like it.
+    """
+    unknown = [name for name in names if name not in state.jobs]
+    if not unknown:
+        return
+    near = get_close_matches(unknown[0], state.order, n=3, cutoff=0.6)
+    meant = f"Did you mean {' or '.join(map(clean, near))}? " if near else ""
+    raise UsageError(
+        f"no job {unknown[0]!r} in session {state.session}",
+        hint=f"{meant}`autoexp-sessions show {state.session}` names them.",
+    )

@@ -11,62 +11,27 @@ import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.cli.open import open_either
+from autoexp_tui.cli.options import name_session
+from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.effects.effects import CancelTasks, ComposeJob, Effect
+from autoexp_tui.engine.live import LiveHandle
+from autoexp_tui.engine.viewer import ViewerHandle
+from autoexp_tui.events.events import CommandRefused, EffectOrdered
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.sanitize import clean
-
-if TYPE_CHECKING:
-    import argparse
-
-    from autoexp_tui.cli.options import Options
-    from autoexp_tui.effects.effects import Effect
-    from autoexp_tui.engine.live import LiveHandle
-    from autoexp_tui.engine.viewer import ViewerHandle
-    from autoexp_tui.model.commands import Command
-    from autoexp_tui.model.snapshot import Snapshot
-    from autoexp_tui.storage.session_dir import SessionDir
-
-    Handle = LiveHandle | ViewerHandle
 
 ANSWER_SECONDS = 30.0
 """How long a command is given to show in the session's events."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One verb, as the command line asks for it."""
-
-    verb: str
-    words: Sequence[str]
-    """What follows the verb: mostly a session's id, then names of jobs."""
-    args: argparse.Namespace
-    """The verb's own options."""
-    options: Options
-
-    @cached_property
-    def session(self) -> SessionDir:
-        """The session that the first word names.
-
-        Raises:
-            UsageError: there is no word, no such session, or there are several.
-            EnvironmentFailed: it cannot be read.
-        """
-        from autoexp_tui.cli.open import session_called
-
-        if not self.words:
-            raise UsageError(
-                f"{self.verb}: which session?",
-                hint="`autoexp-sessions list` names them.",
-            )
-        return session_called(self.words[0], self.options)
-
-    @property
-    def names(self) -> Sequence[str]:
-        """The words behind the session's id."""
-        return self.words[1:]
+Handle = LiveHandle | ViewerHandle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,26 +53,26 @@ class Answer:
 def carry_out(
     request: Request, commands: Sequence[Command], jobs: Sequence[str]
 ) -> int:
-    """Carry commands out, tell what came of them, and give the exit code.
+    """Carry commands out, print what came of them, and give the exit code.
 
     Raises:
         AutoexpError: the session cannot be taken up, or the command not be left there.
     """
-    return tell(request, ask(request, commands), jobs)
+    return print_answer(request, send(request, commands), jobs)
 
 
-def ask(request: Request, commands: Sequence[Command]) -> Answer:
+def send(request: Request, commands: Sequence[Command]) -> Answer:
     """Send commands one after the other; the first that is not done ends it."""
-    from autoexp_tui.cli import open as opening
-
     session = request.session
-    handle = opening.any_handle(session, request.options)
+    handle = open_either(session, request.options)
     answer = Answer(outcome="done")
     try:
         for command in commands:
-            sent = _send(handle, command)
-            snapshot = _wait(handle, sent)
-            answer = _read(session, handle, snapshot, sent)
+            if isinstance(handle, ViewerHandle):
+                sent = handle.send_now(command, by="script")
+            else:
+                sent = handle.send(command, by="script")
+            answer = _read_answer(session, handle, _wait(handle, sent), sent)
             if answer.outcome != "done":
                 break
     finally:
@@ -115,21 +80,11 @@ def ask(request: Request, commands: Sequence[Command]) -> Answer:
     return answer
 
 
-def _send(handle: Handle, command: Command) -> str:
-    from autoexp_tui.engine.viewer import ViewerHandle
-
-    if isinstance(handle, ViewerHandle):
-        return handle.send_now(command, by="script")
-    return handle.send(command, by="script")
-
-
 def _wait(handle: Handle, sent: str) -> Snapshot:
     """The state once the command is known and, where we are the engine, carried out.
 
     Jobs that are planned anew as the command says may yet be refused.
     """
-    from autoexp_tui.effects.effects import CancelTasks, ComposeJob
-
     deadline = time.monotonic() + ANSWER_SECONDS
     while time.monotonic() < deadline:
         snapshot = handle.snapshot()
@@ -149,8 +104,6 @@ def _is_known(snapshot: Snapshot, sent: str) -> bool:
 
 def _is_ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
     """Whether an order of a kind that the command gave is still on its way."""
-    from autoexp_tui.events.events import EffectOrdered
-
     ordered = {
         record.event.effect_id
         for record in snapshot.events
@@ -171,26 +124,26 @@ def _is_quiet(snapshot: Snapshot) -> bool:
     return not snapshot.pending and not any(ending)
 
 
-def _read(session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str) -> Answer:
-    from autoexp_tui.effects.effects import CancelTasks
-    from autoexp_tui.events.events import CommandRefused
-    from autoexp_tui.model.wording import sentence
-
+def _read_answer(
+    session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str
+) -> Answer:
     here = handle.role == "live"
     engine: Literal["running", "none"] = "none" if here else "running"
     if not _is_known(snapshot, sent):
         return _explain_silence(session, snapshot, sent)
     for record in snapshot.events:
-        refused = record.event
-        if record.command_id == sent and isinstance(refused, CommandRefused):
-            why = sentence(refused.why, snapshot.now)
-            return Answer(
-                outcome="refused", why=why, code=refused.why.code, engine=engine
-            )
-    note = _note(session, snapshot) if here and snapshot.open else ""
+        event = record.event
+        if record.command_id == sent and isinstance(event, CommandRefused):
+            why, code = sentence(event.why, snapshot.now), event.why.code
+            return Answer(outcome="refused", why=why, code=code, engine=engine)
+    note = ""
+    if here and snapshot.open:
+        late = "" if _is_quiet(snapshot) else "not all of it is answered yet; "
+        again = format_verb("restart", session)
+        note = f"{late}no engine runs this session now; {again} starts one"
     if _is_ordered(snapshot, sent, CancelTasks):
         trouble = snapshot.engine.executor_error or "no answer yet"
-        more = note or f"{verb_command('show', session)} tells more."
+        more = note or f"{format_verb('show', session)} tells more."
         why = (
             f"the end was ordered, and is not confirmed: {clean(trouble)}. What was to "
             f"end may still run. {more}"
@@ -199,31 +152,23 @@ def _read(session: SessionDir, handle: Handle, snapshot: Snapshot, sent: str) ->
     return Answer(outcome="done", engine=engine, note=note)
 
 
-def _note(session: SessionDir, snapshot: Snapshot) -> str:
-    late = "" if _is_quiet(snapshot) else "not all of it is answered yet; "
-    again = verb_command("restart", session)
-    return f"{late}no engine runs this session now; {again} starts one"
-
-
 def _explain_silence(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
-    lies = _lies_in_inbox(session, sent)
-    where = "the command waits in its inbox" if lies else "the command was taken"
+    waits = _is_in_inbox(session, sent)
+    where = "the command waits in its inbox" if waits else "the command was taken"
     who = clean(f"the engine of {session.id} ({_describe_holder(session)})")
     if not snapshot.engine.owner_alive:
-        again = verb_command("restart", session)
+        again = format_verb("restart", session)
         why = f"{who} has ended; {where}. {again} goes on."
         return Answer(outcome="unanswered", why=why, engine="none")
     why = (
         f"{who} did not answer within {ANSWER_SECONDS:.0f} s; {where}. "
-        f"{verb_command('show', session)} tells how things stand."
+        f"{format_verb('show', session)} tells how things stand."
     )
     return Answer(outcome="unanswered", why=why)
 
 
 def _describe_holder(session: SessionDir) -> str:
     """Who has the lease: the journal may not know it yet."""
-    from autoexp_tui.storage.lease import LeaseWatch
-
     try:
         holder = LeaseWatch(session).holder()
         return holder.as_seen() if holder else str(holder)
@@ -231,22 +176,20 @@ def _describe_holder(session: SessionDir) -> str:
         return error.line
 
 
-def _lies_in_inbox(session: SessionDir, sent: str) -> bool:
+def _is_in_inbox(session: SessionDir, sent: str) -> bool:
     try:
         return any(sent in path.name for path in session.inbox.iterdir())
     except OSError:
         return False
 
 
-def verb_command(verb: str, session: SessionDir) -> str:
+def format_verb(verb: str, session: SessionDir) -> str:
     """The command that applies another verb to the session, in backticks."""
-    from autoexp_tui.cli.leave import place
-
-    return f"`autoexp-sessions {verb} {session.id}{place(session.state_dir)}`"
+    return f"`autoexp-sessions {verb} {name_session(session.id, session.state_dir)}`"
 
 
 # --------------------------------------------------------------------------- telling
-def tell(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
+def print_answer(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
     """Say what came of a command, for people or programs; its exit code."""
     done = answer.outcome == "done"
     if request.options.json:
@@ -260,9 +203,7 @@ def tell(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
         }
         print(json.dumps(record))
     elif done:
-        print("done")
-        if answer.note:
-            print(answer.note)
+        print("\n".join(filter(None, ("done", answer.note))))
     else:
         refused = "refused: " if answer.outcome == "refused" else ""
         say(f"{refused}{answer.why}")

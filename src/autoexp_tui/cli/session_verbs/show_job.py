@@ -1,16 +1,25 @@
-"""autoexp-sessions show ID JOB: all that a session knows of one job."""
+"""autoexp-sessions show ID JOB: all that a session knows of one job.
+
+It is gathered once, as programs get it; the lines for people are made of that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
-from autoexp_tui.cli.job_reasons import why_of
-from autoexp_tui.cli.session_verbs.show import brief_json
+from autoexp_tui.cli.job_reasons import describe_job
+from autoexp_tui.cli.session_verbs.probe import Sight
+from autoexp_tui.conditions.base import describe
+from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.events.events import MetricsNoted
 from autoexp_tui.model.masking import mask_text, mask_value, mask_values
 from autoexp_tui.model.moment import wall_time
 from autoexp_tui.model.resubmission import dependants
+from autoexp_tui.model.snapshot import Live
+from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
+from autoexp_tui.model.verdicts import Why
 from autoexp_tui.model.wording import (
     CAUSES,
     cause_of_end,
@@ -21,18 +30,7 @@ from autoexp_tui.model.wording import (
 )
 from autoexp_tui.text.sanitize import clean
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from autoexp_tui.cli.session_verbs.probe import Sight
-    from autoexp_tui.conditions.kinds import Condition
-    from autoexp_tui.events.events import MetricsNoted
-    from autoexp_tui.model.snapshot import Live
-    from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
-    from autoexp_tui.model.verdicts import Why
-
-    Statuses = Sequence[ConditionStatus | None]
-
+Record = dict[str, Any]
 _UNSET = object()
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
@@ -45,98 +43,185 @@ class Metrics(NamedTuple):
     values: Mapping[str, float | str]
 
 
-def newest_metrics(job: JobRecord, live: Live | None) -> Metrics | None:
+# ------------------------------------------------------------------------------ JSON
+def job_json(job: JobRecord, sight: Sight) -> Record:
+    """The job for programs."""
+    spec, ask = job.spec, job.ask
+    return {
+        **brief_json(job, sight),
+        **values_json(job, sight),
+        "stage": spec.stage,
+        "since": wall_time(job.since, sight.now),
+        "asks": ask.prompt if ask is not None and ask.approved is None else None,
+        "start_conditions": _list_conditions(spec.start_conditions, job.start, sight),
+        "cancel_conditions": _list_conditions(
+            spec.cancel_conditions, job.cancel, sight
+        ),
+        "log_path": job.attempt.log_path if job.attempt else "",
+        "output_dir": spec.output_dir,
+        "metadata": dict(job.metadata),
+        "behind": _find_behind(job, sight),
+    }
+
+
+def brief_json(job: JobRecord, sight: Sight) -> Record:
+    """A job in short, as `show` of its session tells it."""
+    brief = describe_job(job, sight.live.get(job.name), sight.now)
+    evidence = [place for attempt in job.attempts for place in attempt.captures]
+    return {**brief, "evidence": evidence}
+
+
+def values_json(job: JobRecord, sight: Sight) -> Record:
+    """With which values a job runs, what came of it, and both of each attempt."""
+    return {
+        "values": mask_values(job.spec.parameters, sight.mask),
+        "planned_values": mask_values(job.planned_values, sight.mask),
+        "metrics": _metrics_json(_find_metrics(job, sight.live.get(job.name))),
+        "runs": [_attempt_json(one, job, sight) for one in job.attempts],
+    }
+
+
+def _list_conditions(
+    specs: Sequence[Condition],
+    statuses: Sequence[ConditionStatus | None],
+    sight: Sight,
+) -> list[Record]:
+    return [
+        {
+            "what": mask_text(describe(spec), sight.mask),
+            "result": status.result.value if status else None,
+            "since": wall_time(status.since, sight.now) if status else None,
+            "why": sentence(status.why, sight.now) if status else "",
+            "waived": status.waived if status else "",
+        }
+        for spec, status in zip(specs, statuses, strict=False)
+    ]
+
+
+def _find_metrics(job: JobRecord, live: Live | None) -> Metrics | None:
     """The engine's own newest values where it tells them, else the recorded ones."""
     if live is not None and live.step is not None:
         return Metrics(live.step, live.total, live.metrics)
-    return _noted_metrics(job.noted)
+    return _read_noted(job.noted)
 
 
-def _noted_metrics(noted: MetricsNoted | None) -> Metrics | None:
+def _read_noted(noted: MetricsNoted | None) -> Metrics | None:
     return Metrics(noted.step, noted.total, noted.values) if noted else None
 
 
+def _metrics_json(found: Metrics | None) -> Record | None:
+    if found is None:
+        return None
+    values = {
+        # JSON has no nan and no infinity: they are text, as in the journal.
+        name: value if isinstance(value, str) or isfinite(value) else str(value)
+        for name, value in found.values.items()
+    }
+    return {"step": found.step, "total": found.total, "values": values}
+
+
+def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
+    now, noted = sight.now, job.noted_of(attempt)
+    metrics = _read_noted(noted)
+    if attempt is job.attempt and noted is job.noted:
+        metrics = _find_metrics(job, sight.live.get(job.name))
+    began, ended = attempt.began_at, attempt.ended_at
+    return {
+        "attempt": attempt.number,
+        "values": mask_values(job.values_of(attempt), sight.mask),
+        "fingerprint": attempt.fingerprint,
+        "metrics": _metrics_json(metrics),
+        "ordered_at": wall_time(attempt.ordered_at, now),
+        "ordered_why": _explain(attempt.ordered_why, now),
+        "began_at": None if began is None else wall_time(began, now),
+        "ended_at": None if ended is None else wall_time(ended, now),
+        "outcome": attempt.outcome.value if attempt.outcome else None,
+        "cause": attempt.cause.value if attempt.cause else None,
+        "exit_code": attempt.exit_code,
+        "signal": attempt.signal,
+        "why": _explain(attempt.why, now),
+        "node": attempt.node,
+        "executor_id": attempt.executor_id,
+        "log_path": attempt.log_path,
+        "last_line": attempt.evidence,
+        "evidence": list(attempt.captures),
+    }
+
+
+def _explain(why: Why | None, now: float) -> str:
+    return sentence(why, now) if why else ""
+
+
+def _find_behind(job: JobRecord, sight: Sight) -> list[str]:
+    """Jobs that wait for this one and have not ended, directly or not."""
+    below = dependants(sight.state.jobs.values())
+    found = [job.name]
+    for name in found:
+        found += [one for one in below.get(name, ()) if one not in found]
+    return [name for name in found[1:] if not sight.state.jobs[name].ended]
+
+
 # ------------------------------------------------------------------------------- text
-def job_lines(job: JobRecord, sight: Sight) -> Iterator[str]:
-    """The job for people, a line each; every text cleaned."""
-    stage = f"  stage {clean(job.spec.stage)}" if job.spec.stage else ""
+def job_lines(record: Record, job: JobRecord, sight: Sight) -> Iterator[str]:
+    """What `job_json` tells, for people, a line each; every text cleaned."""
+    stage = f"  stage {clean(record['stage'])}" if record["stage"] else ""
     yield f"{clean(job.name)}{stage}"
-    for what, text in _job_facts(job, sight):
+    for what, text in _list_facts(record, job, sight):
         yield f"{what:<10} {clean(text)}"
 
 
-def _job_facts(job: JobRecord, sight: Sight) -> Iterator[tuple[str, str]]:
-    now, live = sight.now, sight.live.get(job.name)
-    since = f" since {clock_time(job.since, now)}" if job.since else ""
-    yield "state", f"{job.state.value.lower()}{since}"
+def _list_facts(
+    record: Record, job: JobRecord, sight: Sight
+) -> Iterator[tuple[str, str]]:
+    now = wall_time(sight.now, sight.now)
+    since = f" since {clock_time(record['since'], now)}" if job.since else ""
+    yield "state", f"{record['state'].lower()}{since}"
     if job.cause is not None:
         yield "cause", cause_of_end(job.cause, job.state)
-    if why := why_of(job, live, now):
-        yield "why", why
-    if job.ask is not None and job.ask.approved is None:
-        yield "asks", job.ask.prompt or "for approval"
-    yield from _conditions("start", job.spec.start_conditions, job.start, sight)
-    yield from _conditions("cancel", job.spec.cancel_conditions, job.cancel, sight)
-    for attempt in job.attempts:
-        yield f"attempt {attempt.number}", ", ".join(_course(attempt, now))
-        for what, text in _attempt_facts(attempt, job, sight):
-            if text:
-                yield "", f"{what}: {text}"
-    if found := newest_metrics(job, live):
-        total = f"/{found.total}" if found.total else ""
-        values = (f"{name} {_format(value)}" for name, value in found.values.items())
-        yield "metrics", ", ".join([f"step {found.step}{total}", *values])
-    if job.metadata:
-        yield (
-            "metadata",
-            ", ".join(f"{key}={job.metadata[key]}" for key in job.metadata),
+    if record["why"]:
+        yield "why", record["why"]
+    if record["asks"] is not None:
+        yield "asks", record["asks"] or "for approval"
+    for role in ("start", "cancel"):
+        for index, one in enumerate(record[f"{role}_conditions"], 1):
+            text = f"{one['what']}: {_describe_status(one, now)}"
+            yield f"{role} {index}", mask_text(text, sight.mask)
+    for run, attempt in zip(record["runs"], job.attempts, strict=True):
+        yield f"attempt {run['attempt']}", ", ".join(_describe_run(run, now))
+        facts = (
+            ("values", ", ".join(_list_own_values(attempt, job, sight))),
+            ("ordered", run["ordered_why"]),
+            ("why", "" if attempt.why == job.why else run["why"]),
+            ("log", run["log_path"]),
+            ("last line", run["last_line"]),
+            *(("evidence", place) for place in run["evidence"]),
         )
-    yield "output", job.spec.output_dir
-    if behind := _find_behind(job, sight):
-        yield "behind it", ", ".join(behind)
+        yield from (("", f"{what}: {text}") for what, text in facts if text)
+    if found := record["metrics"]:
+        total = f"/{found['total']}" if found["total"] else ""
+        values = (f"{k} {_format_value(v)}" for k, v in found["values"].items())
+        yield "metrics", ", ".join([f"step {found['step']}{total}", *values])
+    if found := record["metadata"]:
+        yield "metadata", ", ".join(f"{key}={found[key]}" for key in found)
+    yield "output", record["output_dir"]
+    if record["behind"]:
+        yield "behind it", ", ".join(record["behind"])
 
 
-def _format(value: float | str) -> str:
+def _format_value(value: float | str) -> str:
     return value if isinstance(value, str) else number(value)
 
 
-def _conditions(
-    role: str, specs: Sequence[Condition], statuses: Statuses, sight: Sight
-) -> Iterator[tuple[str, str]]:
-    from autoexp_tui.conditions.base import describe
-
-    for index, (spec, status) in enumerate(zip(specs, statuses, strict=False), 1):
-        verdict = _describe_status(status, sight.now)
-        yield f"{role} {index}", mask_text(f"{describe(spec)}: {verdict}", sight.mask)
-
-
-def _describe_status(status: ConditionStatus | None, now: float) -> str:
-    if status is None:
+def _describe_status(condition: Record, now: float) -> str:
+    if condition["result"] is None:
         return "not looked at yet"
-    since = clock_time(status.since, now)
-    if status.waived:
-        return f"waived since {since}: {status.waived}"
-    result = _RESULTS[status.result.value]
-    return f"{result} since {since}: {sentence(status.why, now)}"
+    since = clock_time(condition["since"], now)
+    if condition["waived"]:
+        return f"waived since {since}: {condition['waived']}"
+    return f"{_RESULTS[condition['result']]} since {since}: {condition['why']}"
 
 
-def _attempt_facts(
-    attempt: Attempt, job: JobRecord, sight: Sight
-) -> Iterator[tuple[str, str]]:
-    yield "values", ", ".join(_own_values(attempt, job, sight))
-    yield "ordered", _sentence(attempt.ordered_why, sight)
-    yield "why", "" if attempt.why == job.why else _sentence(attempt.why, sight)
-    yield "log", attempt.log_path
-    yield "last line", attempt.evidence
-    for place in attempt.captures:
-        yield "evidence", place
-
-
-def _sentence(why: Why | None, sight: Sight) -> str:
-    return sentence(why, sight.now) if why else ""
-
-
-def _own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
+def _list_own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
     """The values of an attempt that are not the plan's in each of them."""
     values, planned, mask = job.values_of(attempt), job.planned_values, sight.mask
     for key in job.changed_keys:
@@ -150,123 +235,24 @@ def _own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]
         yield text
 
 
-def _course(attempt: Attempt, now: float) -> Iterator[str]:
+def _describe_run(run: Record, now: float) -> Iterator[str]:
     """What became of an attempt, in the order of time."""
-    began, ended = attempt.began_at, attempt.ended_at
+    began, ended = run["began_at"], run["ended_at"]
     if began is None:
-        yield f"ordered {clock_time(attempt.ordered_at, now)}"
+        yield f"ordered {clock_time(run['ordered_at'], now)}"
     else:
         yield f"began {clock_time(began, now)}"
     if ended is not None:
         took = f" after {duration(ended - began)}" if began is not None else ""
         yield f"ended {clock_time(ended, now)}{took}"
-    if attempt.outcome is not None:
-        cause = f" ({CAUSES[attempt.cause]})" if attempt.cause else ""
-        yield f"{attempt.outcome.value.lower()}{cause}"
-    if attempt.exit_code is not None:
-        yield f"exit code {attempt.exit_code}"
-    if attempt.signal is not None:
-        yield f"signal {attempt.signal}"
-    if attempt.node:
-        yield f"node {attempt.node}"
-    if attempt.executor_id:
-        yield f"id {attempt.executor_id}"
-
-
-def _find_behind(job: JobRecord, sight: Sight) -> list[str]:
-    """Jobs that wait for this one and have not ended, directly or not."""
-    below = dependants(sight.state.jobs.values())
-    found = [job.name]
-    for name in found:
-        found += [one for one in below.get(name, ()) if one not in found]
-    return [name for name in found[1:] if not sight.state.jobs[name].ended]
-
-
-# ------------------------------------------------------------------------------ JSON
-def job_json(job: JobRecord, sight: Sight) -> dict[str, object]:
-    """The job for programs."""
-    spec, ask = job.spec, job.ask
-    return {
-        **brief_json(job, sight),
-        **values_json(job, sight),
-        "stage": spec.stage,
-        "since": wall_time(job.since, sight.now),
-        "asks": ask.prompt if ask is not None and ask.approved is None else None,
-        "start_conditions": _conditions_json(spec.start_conditions, job.start, sight),
-        "cancel_conditions": _conditions_json(
-            spec.cancel_conditions, job.cancel, sight
-        ),
-        "log_path": job.attempt.log_path if job.attempt else "",
-        "output_dir": spec.output_dir,
-        "metadata": dict(job.metadata),
-        "behind": _find_behind(job, sight),
-    }
-
-
-def _conditions_json(
-    specs: Sequence[Condition], statuses: Statuses, sight: Sight
-) -> list[dict[str, object]]:
-    from autoexp_tui.conditions.base import describe
-
-    now = sight.now
-    return [
-        {
-            "what": mask_text(describe(spec), sight.mask),
-            "result": status.result.value if status else None,
-            "since": wall_time(status.since, now) if status else None,
-            "why": sentence(status.why, now) if status else "",
-            "waived": status.waived if status else "",
-        }
-        for spec, status in zip(specs, statuses, strict=False)
-    ]
-
-
-def values_json(job: JobRecord, sight: Sight) -> dict[str, object]:
-    """With which values a job runs, what came of it, and both of each attempt."""
-    return {
-        "values": mask_values(job.spec.parameters, sight.mask),
-        "planned_values": mask_values(job.planned_values, sight.mask),
-        "metrics": _metrics_json(newest_metrics(job, sight.live.get(job.name))),
-        "runs": [_attempt_json(one, job, sight) for one in job.attempts],
-    }
-
-
-def _metrics_json(found: Metrics | None) -> dict[str, object] | None:
-    if found is None:
-        return None
-    values = {
-        # JSON has no nan and no infinity: they are text, as in the journal.
-        name: value if isinstance(value, str) or isfinite(value) else str(value)
-        for name, value in found.values.items()
-    }
-    return {"step": found.step, "total": found.total, "values": values}
-
-
-def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> dict[str, object]:
-    now = sight.now
-    noted = job.noted_of(attempt)
-    newest = attempt is job.attempt and noted is job.noted
-    metrics = _noted_metrics(noted)
-    if newest:
-        metrics = newest_metrics(job, sight.live.get(job.name))
-    began, ended = attempt.began_at, attempt.ended_at
-    return {
-        "attempt": attempt.number,
-        "values": mask_values(job.values_of(attempt), sight.mask),
-        "fingerprint": attempt.fingerprint,
-        "metrics": _metrics_json(metrics),
-        "ordered_at": wall_time(attempt.ordered_at, now),
-        "ordered_why": _sentence(attempt.ordered_why, sight),
-        "began_at": None if began is None else wall_time(began, now),
-        "ended_at": None if ended is None else wall_time(ended, now),
-        "outcome": attempt.outcome.value if attempt.outcome else None,
-        "cause": attempt.cause.value if attempt.cause else None,
-        "exit_code": attempt.exit_code,
-        "signal": attempt.signal,
-        "why": _sentence(attempt.why, sight),
-        "node": attempt.node,
-        "executor_id": attempt.executor_id,
-        "log_path": attempt.log_path,
-        "last_line": attempt.evidence,
-        "evidence": list(attempt.captures),
-    }
+    if run["outcome"] is not None:
+        cause = f" ({CAUSES[run['cause']]})" if run["cause"] else ""
+        yield f"{run['outcome'].lower()}{cause}"
+    if run["exit_code"] is not None:
+        yield f"exit code {run['exit_code']}"
+    if run["signal"] is not None:
+        yield f"signal {run['signal']}"
+    if run["node"]:
+        yield f"node {run['node']}"
+    if run["executor_id"]:
+        yield f"id {run['executor_id']}"

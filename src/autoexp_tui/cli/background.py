@@ -1,0 +1,124 @@
+"""The engine that stays behind when a screen or a command leaves a session.
+
+It is a process of its own, detached from the terminal, that takes the lease over and
+goes on until nothing moves any more.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from autoexp_tui.cli.diagnostics import exit_with, freeze_garbage
+from autoexp_tui.cli.options import Options, parse_options
+
+if TYPE_CHECKING:
+    from autoexp_tui.storage.session_dir import SessionDir
+
+START_SECONDS = 20.0
+"""How long a background engine may take to own the session."""
+WAIT_SECONDS = 15.0
+"""How long it waits for the one before it to release the session."""
+_STEP_SECONDS = 0.05
+
+
+def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -> bool:
+    """Start a detached engine for a session that was given back under `epoch`.
+
+    True once it owns the session; False when it did not come up in time.
+
+    Raises:
+        EnvironmentFailed: the session is not the user's alone, or cannot be written.
+    """
+    from autoexp_tui.storage.atomic import explaining
+
+    session.require_own()
+    path = session.path / "heir.log"
+    with explaining(path, "write"):
+        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        child = subprocess.Popen(
+            [*_find_scope(), *build_command(session, approve)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    finally:
+        os.close(log)
+    return _wait_start(session, epoch, child)
+
+
+def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
+    """The command of a headless engine for the session."""
+    chosen = "all" if "*" in approve else ",".join(sorted(approve)) or "none"
+    place = str(session.state_dir)
+    return [
+        # -P: a file of the user's that is called like a module must not be one.
+        *(sys.executable, "-P", "-m", __name__, "--session", session.id),
+        *("--state-dir", place, "--approve", chosen),
+    ]
+
+
+def _wait_start(
+    session: SessionDir, epoch: int, child: subprocess.Popen[bytes]
+) -> bool:
+    from autoexp_tui.storage.lease import highest_epoch
+
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        if highest_epoch(session) > epoch:
+            return True
+        if child.poll() not in (None, 0):
+            return False
+        time.sleep(_STEP_SECONDS)
+    return False
+
+
+def _find_scope() -> Sequence[str]:
+    """What keeps a process alive through a logout, where the machine offers it."""
+    systemd_run = shutil.which("systemd-run")
+    if systemd_run is None or "XDG_RUNTIME_DIR" not in os.environ:
+        return []
+    scope = [systemd_run, "--user", "--scope", "--quiet", "--collect", "--"]
+    try:
+        subprocess.run([*scope, "true"], capture_output=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return scope
+
+
+def main(argv: Sequence[str]) -> int:
+    """Go on with a session without a terminal: `autoexp-monitor --heir`."""
+    return go_on(parse_options("autoexp-monitor", __doc__, argv, overrides=False)[0])
+
+
+def go_on(options: Options) -> int:
+    """Take over from an engine that is leaving, and go on without a terminal.
+
+    Stays while jobs may move, so that they can be approved, and a storm's pause ended,
+    from elsewhere.
+    """
+    from autoexp_tui.cli import open as opening
+    from autoexp_tui.cli.headless import watch_detached
+
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    session = opening.find_session(options)
+    handle = opening.open_as_owner(session, options, wait=WAIT_SECONDS)
+    freeze_garbage()
+    return watch_detached(handle)
+
+
+entry = partial(exit_with, main)
+
+if __name__ == "__main__":
+    entry()
