@@ -20,7 +20,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from statistics import median
 
-from tests.architecture.source import Source
+from tests.architecture.source import Source, text_of
 
 HERE = Path(__file__).parent
 _NO_PARTICIPLES = frozenset({"embed", "exceed", "feed", "need", "proceed", "seed"})
@@ -61,10 +61,28 @@ class Package:
         return ".".join(part for part in parts if part != "__init__")
 
     @cached_property
+    def tables(self) -> frozenset[str]:
+        """Modules that hold a table of kinds."""
+        return frozenset(
+            source.module for source in self.sources if "KindTable(" in source.text
+        )
+
+    @cached_property
     def graph(self) -> dict[str, set[str]]:
-        """What each module imports of the package."""
+        """What each module imports of the package; a table loads nothing by itself."""
         known = frozenset(source.module for source in self.sources)
         return {source.module: source.imports(known) for source in self.sources}
+
+    @cached_property
+    def kinds(self) -> frozenset[str]:
+        """Modules that are named in a table of kinds."""
+        named = {
+            f"{self.root.name}.{text}"
+            for source in self.sources
+            if source.module in self.tables
+            for text in map(text_of, ast.walk(source.tree))
+        }
+        return frozenset(named & self.graph.keys())
 
     @cached_property
     def importers(self) -> dict[str, set[str]]:
@@ -76,11 +94,11 @@ class Package:
         return found
 
     def one_importer(self) -> list[str]:
-        """Modules with one importer, commands apart."""
+        """Modules with one importer; commands and kinds apart, which a table names."""
         return [
             name
             for name, who in self.importers.items()
-            if len(who) == 1 and ".cli." not in name
+            if len(who) == 1 and ".cli." not in name and name not in self.kinds
         ]
 
     def circles(self) -> list[list[str]]:

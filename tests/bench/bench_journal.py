@@ -23,20 +23,17 @@ from tests.model.builders import at
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     ActionFired,
     AttemptEnded,
     ConditionJudged,
     EffectOrdered,
     EffectSettled,
-    Event,
     JobEnded,
     JobsReleased,
     LogMatched,
     MetricsNoted,
     PlanAdded,
-    Recorded,
     RetryOrdered,
     RunBegan,
     SessionStarted,
@@ -44,11 +41,12 @@ from autoexp_tui.events.events import (
     WarningCleared,
     WarningRaised,
 )
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import JobState, Outcome
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import JobState, Outcome, Result, why
 from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan

@@ -28,7 +28,7 @@ from tests.model.builders import job, plan
 
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Plan

@@ -10,15 +10,10 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    FileExists,
-    JobStateIs,
-    TimeReached,
-)
+from autoexp_tui.conditions.kinds import Approval, FileExists, JobStateIs, TimeReached
 from autoexp_tui.events import events
-from autoexp_tui.events.draft import Draft
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.file_journal import FileJournal

@@ -16,7 +16,7 @@ from autoexp_tui.cli.plan import main as plan
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.cli.submit import main as submit
-from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.storage.done_file import get_done_path, read_done
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan

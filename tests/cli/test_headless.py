@@ -22,8 +22,7 @@ from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result, Why, why
+from autoexp_tui.model.states import Cause, JobState, Result, Why, why
 from autoexp_tui.model.wording import clock_time
 from tests.model.builders import job
 from tests.support.campaigns import T0, all_done, all_running

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cli.headless import Report
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Why, why
 from tests.support.campaigns import campaign
 
 BY_A_SCRIPT = why("paused_by", by="script")

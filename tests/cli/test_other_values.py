@@ -18,8 +18,7 @@ from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.specs import Edge
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import Cause, JobState, Outcome, why
 from autoexp_tui.storage.done_file import read_done
 from autoexp_tui.storage.output_dir_lock import read_owner
 from tests.cli.session_places import Place

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from autoexp_tui.cli.headless import Report
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Event, Recorded
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 from tests.support.campaigns import all_running
 
 RUNNING = all_running(4)

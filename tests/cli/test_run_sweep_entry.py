@@ -19,7 +19,6 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.run_sweep_entry import main
 from autoexp_tui.conditions.kinds import (
     Approval,
-    Condition,
     FileContent,
     FileExists,
     JobStateIs,
@@ -28,6 +27,7 @@ from autoexp_tui.conditions.kinds import (
     Not,
 )
 from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.storage.done_file import read_done
 from autoexp_tui.storage.session_dir import entry_dir, write_manifest

@@ -22,8 +22,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.rules import Checkpoints, Monitoring
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import encode_live

@@ -15,8 +15,7 @@ from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from tests.e2e.campaign import Campaign
 from tests.support.campaigns import all_running, campaign

@@ -14,7 +14,6 @@ from autoexp_tui.cockpit.state.kill_cost import Looks
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.model.checkpoints import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,
@@ -26,11 +25,11 @@ from autoexp_tui.model.commands import (
     Submit,
     Waive,
 )
+from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from tests.cockpit.seat import PATIENCE, Seat, cockpit
 from tests.support.campaigns import T0, campaign, planned
 from tests.support.scripted_handle import with_job, with_warnings

@@ -11,8 +11,7 @@ from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.testing.clock import ManualClock
 from tests.cockpit.render.test_small_views import Session
 from tests.cockpit.seat import cockpit

@@ -13,7 +13,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.verdicts import Result, Verdict, why
+from autoexp_tui.model.states import Result, Verdict, why
 
 
 class EnoughLines:

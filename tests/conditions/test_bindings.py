@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.actions.kinds import (
-    Action,
     AppendToFile,
     NewJob,
     Notify,
@@ -24,7 +23,6 @@ from autoexp_tui.conditions.bindings import (
 from autoexp_tui.conditions.kinds import (
     CommandPasses,
     Composite,
-    Condition,
     FileContent,
     FileExists,
     JobStateIs,
@@ -33,6 +31,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
     TimeReached,
 )
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.specs import JobSpec
 
 METADATA = {

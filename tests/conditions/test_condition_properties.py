@@ -9,12 +9,10 @@ from typing import TypeAlias
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    Condition,
     Cooldown,
     FileContent,
     FileExists,
@@ -27,6 +25,7 @@ from autoexp_tui.conditions.kinds import (
     OwnCondition,
     TimeReached,
 )
+from autoexp_tui.model.condition import Condition, EvalContext, evaluate, needs, wake_at
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -51,8 +50,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import Cause, JobState, Result
 from autoexp_tui.model.wording import CODES, sentence
 from tests.conditions.known import NOW, Known
 from tests.model.builders import at

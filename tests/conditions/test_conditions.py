@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    Condition,
     Cooldown,
     FileContent,
     FileExists,
@@ -22,6 +20,7 @@ from autoexp_tui.conditions.kinds import (
     Op,
     TimeReached,
 )
+from autoexp_tui.model.condition import Condition, EvalContext, evaluate, needs, wake_at
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -44,9 +43,8 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result, Verdict
+from autoexp_tui.model.specs import Scalar
+from autoexp_tui.model.states import Cause, JobState, Result, Verdict
 from tests.conditions.known import NOW, Known, failed_look, job, known, path_and_writer
 from tests.model.builders import at
 

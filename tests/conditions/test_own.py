@@ -6,13 +6,12 @@ import re
 
 import pytest
 
-from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make, says
 from autoexp_tui.conditions.kinds import Composite, Not, OwnCondition
+from autoexp_tui.model.condition import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.model.facts import FactKey, FactValue, FileText, JobKey, TextKey
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result, Verdict
+from autoexp_tui.model.states import JobState, Result, Verdict
 from autoexp_tui.model.wording import sentence
 from tests.conditions.known import NOW, Known, failed_look, job, known
 from tests.model.builders import at

@@ -8,7 +8,6 @@ from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    Condition,
     FileContent,
     FileExists,
     JobStateIs,
@@ -18,6 +17,7 @@ from autoexp_tui.conditions.kinds import (
     Not,
 )
 from autoexp_tui.conditions.places import Places
+from autoexp_tui.model.condition import Condition
 
 PLACES = Places(
     [

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autoexp_tui.conditions.watch import Watch
 from autoexp_tui.model.facts import JobKey, MetricKey, StatKey
+from autoexp_tui.model.indexes import Watch
 
 LOSS, RATE = MetricKey("a", "loss"), MetricKey("a", "lr")
 MANY = frozenset(StatKey(f"/ckpt/{number}") for number in range(40))

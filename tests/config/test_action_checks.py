@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.actions.kinds import (
-    Action,
-    Log,
-    NewJob,
-    Restart,
-    RunAutoexp,
-    RunCommand,
-)
+from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp, RunCommand
 from autoexp_tui.conditions.kinds import CommandPasses
 from autoexp_tui.config.action_checks import ActionChecks
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from tests.model.builders import job, plan
 

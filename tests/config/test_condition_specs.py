@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -16,6 +16,8 @@ from autoexp_tui.config.rule_specs import (
     parse_state_event,
 )
 from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
 
@@ -173,8 +175,8 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
     made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
 
     assert made | {condition_kinds.OwnCondition} == {
-        *get_args(condition_kinds.Condition),
-        *get_args(action_kinds.Action),
+        *Condition.kinds.values(),
+        *Action.kinds.values(),
     }
 
 

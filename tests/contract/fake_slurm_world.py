@@ -6,15 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import safe_filename
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import Resources
+from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering
 from autoexp_tui.testing.fake_script import RunScript, Write

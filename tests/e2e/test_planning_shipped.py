@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from hydra.core.global_hydra import GlobalHydra
@@ -19,7 +18,6 @@ from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,
-    Condition,
     Cooldown,
     FileExists,
     JobStateIs,
@@ -30,6 +28,7 @@ from autoexp_tui.conditions.kinds import (
 )
 from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest, run_planning
 from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.config_files import shipped
@@ -203,7 +202,7 @@ def test_there_is_an_example_of_each_start_condition() -> None:
     kinds = {kind for job in plan.jobs for kind in kinds_of(job.start_conditions)}
 
     assert plan.warnings == ()
-    assert kinds == {*get_args(Condition)} - {MaxAttempts, Cooldown}
+    assert kinds == {*Condition.kinds.values()} - {MaxAttempts, Cooldown}
 
 
 @pytest.mark.slow

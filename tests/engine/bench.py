@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Event
 from autoexp_tui.model.commands import Command, Order, Submit
-from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.event import Event
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, SessionState

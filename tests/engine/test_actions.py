@@ -8,7 +8,6 @@ from typing import Final, Literal, cast
 import pytest
 
 from autoexp_tui.actions.kinds import (
-    Action,
     AppendToFile,
     Finish,
     Log,
@@ -17,7 +16,6 @@ from autoexp_tui.actions.kinds import (
     RunCommand,
 )
 from autoexp_tui.conditions.kinds import (
-    Condition,
     Cooldown,
     FileExists,
     JobStateIs,
@@ -27,6 +25,8 @@ from autoexp_tui.conditions.kinds import (
 from autoexp_tui.effects.effects import AppendText, RunActionCommand
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState

@@ -10,13 +10,13 @@ import pytest
 from autoexp_tui.actions.kinds import Log, Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
-    Condition,
     Cooldown,
     FileExists,
     Not,
     TimeReached,
 )
 from autoexp_tui.events import events
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState

@@ -19,9 +19,9 @@ from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.journal_writer import HOLD_SECONDS
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import fold
 from autoexp_tui.model.commands import Order, Pause, Submit
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.event import fold
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState

@@ -8,15 +8,11 @@ from typing import Any
 import pytest
 
 from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.conditions.kinds import (
-    JobStateIs,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-)
+from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts, MetadataIs, MetricIs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
-from autoexp_tui.model.done import DoneWork, done_before
+from autoexp_tui.model.done import done_before
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState

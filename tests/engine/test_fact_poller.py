@@ -14,6 +14,7 @@ from autoexp_tui.engine.fact_poller import (
     MOST_COMMANDS,
     FactPoller,
 )
+from autoexp_tui.engine.observations import FactsSeen, Observation
 from autoexp_tui.model.facts import (
     CommandKey,
     CommandResult,
@@ -22,7 +23,6 @@ from autoexp_tui.model.facts import (
     OutsideKey,
     StatKey,
 )
-from autoexp_tui.model.observations import FactsSeen, Observation
 from tests.support.inline_pool import InlinePool
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.conditions.kinds import (
-    Condition,
     FileContent,
     FileExists,
     LogPattern,
@@ -19,9 +18,10 @@ from autoexp_tui.conditions.kinds import (
     MetricIs,
 )
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import fold
 from autoexp_tui.model import commands
-from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.event import fold
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState

@@ -9,8 +9,7 @@ from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.dispatcher import MOST_SENDING
 from autoexp_tui.events import events
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import JobState, Result
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench

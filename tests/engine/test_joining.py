@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.kinds import Action, Log, NewJob, RunAutoexp
+from autoexp_tui.actions.kinds import Log, NewJob, RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,
@@ -20,6 +20,7 @@ from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.viewer import FoldedSession
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.state import PendingEffect

@@ -15,8 +15,7 @@ from autoexp_tui.engine.executor_port import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import Cause, JobState, Outcome, why
 from tests.model.builders import ended, happen, job, plan, run, started, submit_event
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from autoexp_tui.actions.action_runner import MOST_JOINS
 from autoexp_tui.actions.kinds import Log, NewJob
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import run_reports
 from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.commands import Kill, Order, Pause
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.states import JobState

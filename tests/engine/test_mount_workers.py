@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from autoexp_tui.engine.mount_workers import MOST_BATCHES, SILENT_SECONDS, MountWorkers
+from autoexp_tui.engine.observations import CallFailed, Observation, PlaceHeard
 from autoexp_tui.model.facts import Silence
-from autoexp_tui.model.observations import CallFailed, Observation, PlaceHeard
 from autoexp_tui.probes.pools import ThreadPool
 from tests.support.inline_pool import InlinePool
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.actions.reactions import end_attempt
-from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.engine.reading_ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster, rules_of
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
@@ -19,6 +18,7 @@ from autoexp_tui.model.rules import (
 )
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
+from autoexp_tui.scheduling.circuit_breaker import end_attempt
 from tests.model.builders import at, ended, job, plan, run, started
 
 OWN = Monitoring(

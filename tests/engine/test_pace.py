@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.conditions.watch import Timers, Watch
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
-from autoexp_tui.model.observations import LogRead
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from tests.model.builders import at, job, plan, run, started
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.kinds import Action, QuarantineCheckpoint, Restart
+from autoexp_tui.actions.kinds import QuarantineCheckpoint, Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.events import events
-from autoexp_tui.model.checkpoints import Checkpoint
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.rules import (
     Checkpoints,
     LogEvent,

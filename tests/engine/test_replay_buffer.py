@@ -20,8 +20,7 @@ from autoexp_tui.engine.replay_buffer import (
 )
 from autoexp_tui.engine.snapshot_publisher import EVENT_TAIL
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import apply
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from tests.support.week import SHA, Week, week

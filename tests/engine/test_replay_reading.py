@@ -12,9 +12,9 @@ import pytest
 from autoexp_tui.engine.replay import ReplayHandle, ReplayPlayer
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.errors import JournalDamaged
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.event import Recorded
+from autoexp_tui.model.states import why
 from autoexp_tui.testing.clock import ManualClock
 from tests.engine.test_replay import Ear, playback
 from tests.engine.test_replay_buffer import buffer_of, small

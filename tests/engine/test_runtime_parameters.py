@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoexp_tui.conditions.kinds import Approval, Condition, MetadataIs
+from autoexp_tui.conditions.kinds import Approval, MetadataIs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan

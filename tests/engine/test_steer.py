@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.effects.effects import CancelTasks, ComposeJob
 from autoexp_tui.engine.command_handlers import obey
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import fold
-from autoexp_tui.events.draft import Draft
-from autoexp_tui.events.events import Event
 from autoexp_tui.model import commands
-from autoexp_tui.model.commands import Command, Order
+from autoexp_tui.model.commands import Command, Order, Sender
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
-from autoexp_tui.model.sender import Sender
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.event import Event, fold
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import Cause, JobState, why
 from tests.model.builders import (
     at,
     ended,

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, points_of
 from autoexp_tui.events import events
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import MetricFact, MetricKey
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,

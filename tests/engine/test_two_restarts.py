@@ -8,14 +8,9 @@ from typing import Final, cast
 import pytest
 
 from autoexp_tui.actions.kinds import Restart
-from autoexp_tui.conditions.kinds import (
-    Condition,
-    Cooldown,
-    FileExists,
-    MaxAttempts,
-    MetadataIs,
-)
+from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.events import events
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import sentence

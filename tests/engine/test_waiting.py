@@ -12,7 +12,6 @@ from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    Condition,
     Cooldown,
     FileContent,
     FileExists,
@@ -27,11 +26,11 @@ from autoexp_tui.conditions.kinds import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import Cause, JobState, Result
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench

@@ -7,18 +7,18 @@ from hypothesis import strategies as st
 from autoexp_tui.conditions.kinds import TimeReached
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import apply, fold, unseen
-from autoexp_tui.events.base import IllegalTransition
-from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.event import IllegalTransition, apply, fold, unseen
 from autoexp_tui.model.state import Layer, SessionState
 from autoexp_tui.model.states import (
     TERMINAL,
     TRANSITIONS,
     Cause,
     JobState,
+    Result,
     may_become,
+    why,
 )
-from autoexp_tui.model.verdicts import Result, why
 from tests.model.builders import (
     at,
     ended,

@@ -7,13 +7,12 @@ from typing import get_args
 import pytest
 
 from autoexp_tui.events import events
-from autoexp_tui.events.base import Event, Headline, Topic
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.event import Event, Headline
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Topic, why
 from tests.support.campaigns import T0
 
 
-@pytest.mark.parametrize("event", events.EVENTS.values(), ids=events.EVENTS)
+@pytest.mark.parametrize("event", events.Event.kinds.values(), ids=events.Event.kinds)
 def test_every_event_in_the_table_has_a_topic_and_words(
     event: type[Event],
 ) -> None:

@@ -12,8 +12,7 @@ import pytest
 from autoexp_tui.executors.slurm.check import check_cluster
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import JobSpec, Plan, Resources
+from autoexp_tui.model.specs import JobSpec, Plan, Resources, Scalar
 from tests.executors.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
 from tests.model.builders import job, plan
 

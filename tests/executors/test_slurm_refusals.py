@@ -15,7 +15,7 @@ from autoexp_tui.executors.slurm.refusals import (
     is_count_limit,
     parse_refusal,
 )
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from autoexp_tui.executors.slurm.script import (
     escape_path,
     render,
 )
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 
 VALUES = {name: f"<{name}>" for name in PLACEHOLDERS} | {
     "command": "python3 wrapper.py 0.json",

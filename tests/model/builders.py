@@ -5,20 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.events.apply import fold
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     AttemptEnded,
     EffectOrdered,
-    Event,
     JobsReleased,
     PlanAdded,
-    Recorded,
     RunBegan,
     SessionStarted,
     SubmissionAccepted,
 )
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.event import Event, Recorded, fold
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, Outcome

@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 
 import pytest
 
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model import state
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.fast_replace import amended, changed
 from tests.model.builders import job, plan, run, started
 

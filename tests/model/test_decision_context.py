@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.watch import Timers, Watch
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import JobEnded, MetricsNoted
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import MetricFact, MetricKey
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.specs import ExecutorSpec
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.scheduling.submission_queue import release
 from tests.model.builders import at, ended, happen, job, plan, run, started
 

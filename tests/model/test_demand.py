@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.model.resource_totals import count_of, cpus_of, gpus_of, nodes_of
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 
 
 @pytest.mark.parametrize(

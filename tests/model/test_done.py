@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.done import DoneWork, done_before, is_of_attempt
+from autoexp_tui.model.done import done_before, is_of_attempt
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
 from tests.model.builders import job, plan
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.events import events
-from autoexp_tui.model.done import DoneWork, done_before, work_of
+from autoexp_tui.model.done import done_before, work_of
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from tests.model.builders import ended, happen, job, plan, run, started
 
 PLANNED = job("a", fingerprint="f1", parameters={"lr": 1e-4})

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.effects.effects import PlanJobs
-from autoexp_tui.model.openness import is_acting, is_open
+from autoexp_tui.model.resubmission import is_acting, is_open
 from autoexp_tui.model.state import Deferred, JobRecord, PendingEffect
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from tests.model.builders import job
 
 ENDED = JobRecord(spec=job("a"), state=JobState.COMPLETED)

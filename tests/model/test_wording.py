@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autoexp_tui
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.model.wording import (
     CAUSES,
     CODES,

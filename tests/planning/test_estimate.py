@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Resources
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Resources, Scalar
 from autoexp_tui.planning.estimate import (
     Bounds,
     bounds_of,

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.kinds import Action, Log, NewJob, Restart, RunAutoexp
+from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,
-    Condition,
     FileExists,
     JobStateIs,
     LogPattern,
@@ -20,6 +19,8 @@ from autoexp_tui.conditions.kinds import (
     MetricIs,
     Not,
 )
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, Plan
 from autoexp_tui.planning.validate import validate_execution_plan

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.conditions.kinds import (
-    JobStateIs,
-)
+from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.planning.validate import (

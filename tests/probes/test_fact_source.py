@@ -26,7 +26,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.freshness import FileIdentity
+from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes import fact_source
 from autoexp_tui.probes.fact_source import MOST_TEXT, OutsideFacts
 from autoexp_tui.testing.clock import ManualClock

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.conditions.base import EvalContext, evaluate
 from autoexp_tui.conditions.kinds import FileContent, FileExists, LogPattern
+from autoexp_tui.model.condition import EvalContext, evaluate
 from autoexp_tui.model.facts import (
     Fact,
     FactKey,
@@ -18,12 +18,11 @@ from autoexp_tui.model.facts import (
     JobFact,
     JobKey,
     LogFound,
+    Moment,
     StatKey,
 )
-from autoexp_tui.model.freshness import SetAside
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.outputs import SetAside
+from autoexp_tui.model.states import JobState, Verdict
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.testing.clock import ManualClock
 

@@ -7,7 +7,7 @@ from collections.abc import Set
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.scheduling.ready_jobs import Ready
+from autoexp_tui.model.indexes import Ready
 
 NOBODY: Set[str] = frozenset()
 

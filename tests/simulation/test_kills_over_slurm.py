@@ -12,10 +12,10 @@ from typing import Final, Literal
 import pytest
 
 from autoexp_tui.conditions.kinds import FileExists
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Submit
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Submit
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor

@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autoexp_tui.conditions.kinds import Approval, Condition, JobStateIs
+from autoexp_tui.conditions.kinds import Approval, JobStateIs
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources
+from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan, Resources, Scalar
 from autoexp_tui.storage.json_codec import encode_plan
 from tests.slurm.cluster import Cluster
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 from tests.e2e.terminal import Terminal
 from tests.slurm.campaign import SlurmCampaign, Work
 from tests.slurm.cluster import Cluster

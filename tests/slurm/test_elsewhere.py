@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 from tests.slurm.campaign import SlurmCampaign, Work, ended_after, jobs_of, until
 from tests.slurm.cluster import Cluster
 from tests.slurm.settings import Settings

@@ -7,15 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import Executor, Task
 from autoexp_tui.executors.slurm.commands import ClusterCommands
 from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.executors.wrapper_copy import install_wrapper
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import Resources
+from autoexp_tui.model.effect import TaskId
+from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.testing.executor_contract import Remembering
 from tests.contract.real_world import RealWorld

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.file_journal import FileJournal, Rotation

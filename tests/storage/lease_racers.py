@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import MessageLogged, SessionStarted
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.file_journal import FileJournal

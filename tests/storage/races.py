@@ -21,8 +21,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import EngineStarted, SessionStarted
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.file_journal import FileJournal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -39,11 +39,19 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     """Any value of a type that the core's dataclasses use."""
     if hint in _PRIMITIVES:
         return _PRIMITIVES[hint]
+    if isinstance(hint, type) and "kinds" in vars(hint):
+        return st.deferred(lambda: _of_kinds(vars(hint)["kinds"].values()))
     if is_dataclass(hint):
         return st.deferred(lambda: _instances(hint))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return st.sampled_from(hint)
     return _of_generic(get_origin(hint), get_args(hint))
+
+
+def _of_kinds(kinds: Iterable[Any]) -> st.SearchStrategy[Any]:
+    # Kinds that hold others come last, and seldom: trees stay small.
+    members = sorted(kinds, key=lambda member: member in (Composite, Not))
+    return st.one_of([values_of(member) for member in members])
 
 
 def _instances(model: Any) -> st.SearchStrategy[Any]:
@@ -56,9 +64,7 @@ def _of_generic(origin: Any, args: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     if origin is Literal:
         return st.sampled_from(args)
     if origin in (Union, types.UnionType):
-        # Members that hold others come last, and seldom: trees stay small.
-        members = sorted(args, key=lambda member: member in (Composite, Not))
-        return st.one_of([values_of(member) for member in members])
+        return st.one_of([values_of(member) for member in args])
     if origin is tuple and args[1:] == (...,):
         return st.lists(values_of(args[0]), max_size=2).map(tuple)
     if origin is tuple:

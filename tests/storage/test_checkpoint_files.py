@@ -10,12 +10,8 @@ from typing import Any
 import pytest
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.model.checkpoints import (
-    CheckpointPlace,
-    FoundCheckpoint,
-    SeenCheckpoint,
-)
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.outputs import CheckpointPlace, FoundCheckpoint, SeenCheckpoint
 from autoexp_tui.storage.checkpoint_files import (
     CheckpointFiles,
     look_for_checkpoints,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.storage.done_file import (
     find_done,
     forget_done,

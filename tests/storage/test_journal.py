@@ -14,21 +14,19 @@ import pytest
 
 from autoexp_tui.events.events import (
     EngineStarted,
-    Event,
     JobEnded,
     JobReplanned,
     JobsReleased,
     PlanAdded,
-    Recorded,
 )
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
     JournalDamaged,
     SessionOwned,
 )
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import (

@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 import pytest
 
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.storage import journal_pages
 from autoexp_tui.storage.journal import read_session
 from autoexp_tui.storage.journal_pages import EarlierRecords, lines_before

@@ -16,24 +16,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.events.events import (
-    EVENTS as ALL_EVENTS,
-)
-from autoexp_tui.events.events import (
-    Event,
     JobEnded,
     LogMatched,
     MessageLogged,
     MetricsNoted,
-    Recorded,
     RunBegan,
     SubmissionPaused,
 )
 from autoexp_tui.model.commands import Kill, Order
 from autoexp_tui.model.errors import JournalDamaged, ValidationFailed
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Curve, EngineView, Live
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage import record_codec
 from autoexp_tui.storage.json_codec import (
     PLAN_VERSION,
@@ -58,7 +53,7 @@ from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 
 from .strategies import values_of
 
-EVENTS: tuple[type, ...] = tuple(ALL_EVENTS.values())
+EVENTS: tuple[type, ...] = tuple(Event.kinds.values())
 JOB = JobSpec(name="a", index=0, command=("x",), output_dir="/o", log_dir="/l")
 PLAN = Plan(plan_id="p", name="n", state_dir="/s", jobs=(JOB,))
 

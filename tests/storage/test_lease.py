@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.events.draft import Draft
-from autoexp_tui.events.events import EngineStarted, Recorded, SessionStarted
+from autoexp_tui.events.events import EngineStarted, SessionStarted
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.atomic import link_new
 from autoexp_tui.storage.file_journal import FileJournal

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     EffectOrdered,
-    Event,
     JobEnded,
     JobsReleased,
     PlanAdded,
     SessionStarted,
 )
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.event import Event
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.file_journal import FileJournal

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.model.sender import Sender
+from autoexp_tui.model.commands import Sender
 from autoexp_tui.storage import senders
 from autoexp_tui.storage.process_identity import start_time
 from autoexp_tui.storage.processes import COOKIE

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
-from pydantic import TypeAdapter
 
 from autoexp_tui.conditions.kinds import Not, TimeReached
-from autoexp_tui.events.events import EffectOrdered
-from autoexp_tui.model.commands import Order
-from autoexp_tui.model.specs import Plan
-from autoexp_tui.storage.json_codec import build_validator, describe_error, tag_unions
+from autoexp_tui.storage.json_codec import build_validator, describe_error
 
 
 @dataclass(frozen=True)
@@ -35,47 +30,6 @@ class Stone:
     """One without a kind."""
 
     weight: int = 1
-
-
-def nodes(schema: Any) -> Iterator[dict[str, Any]]:
-    """Every node of a core schema."""
-    if isinstance(schema, dict):
-        yield schema
-        for value in schema.values():
-            yield from nodes(value)
-    elif isinstance(schema, list | tuple):
-        for value in schema:
-            yield from nodes(value)
-
-
-def kinds_of_unions(hint: Any) -> set[str]:
-    schema = tag_unions(TypeAdapter(hint).core_schema)
-    types = {str(node["type"]) for node in nodes(schema) if "choices" in node}
-    return types & {"union", "tagged-union"}
-
-
-def test_a_union_with_kinds_is_told_apart_by_them() -> None:
-    assert kinds_of_unions(Cat | Dog) == {"tagged-union"}
-
-
-@pytest.mark.parametrize("hint", [Cat | Stone, int | str, Cat | int])
-def test_a_union_without_kinds_stays_as_it_is(hint: Any) -> None:
-    assert kinds_of_unions(hint) == {"union"}
-
-
-@pytest.mark.parametrize("model", [Plan, Order, EffectOrdered])
-def test_the_cores_own_unions_of_dataclasses_all_have_kinds(model: Any) -> None:
-    schema = tag_unions(TypeAdapter(model).core_schema)
-    untold = [
-        node
-        for node in nodes(schema)
-        if node.get("type") == "union"
-        and any(part.get("type") in _NESTED for part in node["choices"])
-    ]
-    assert untold == []
-
-
-_NESTED = {"dataclass", "definition-ref"}
 
 
 def test_a_union_within_itself_is_read() -> None:

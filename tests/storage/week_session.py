@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.support.campaigns import plan_of, planned

@@ -7,22 +7,21 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     AttemptEnded,
     EffectOrdered,
     EffectSettled,
     EngineStarted,
-    Event,
     JobEnded,
     JobsReleased,
     MessageLogged,
     PlanAdded,
-    Recorded,
     RunBegan,
     SessionStarted,
     SubmissionAccepted,
 )
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Outcome

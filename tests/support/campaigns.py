@@ -18,8 +18,7 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Curve, EngineView, Live, Role, Snapshot
 from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources
 from autoexp_tui.model.state import Ask, Attempt, ConditionStatus, JobRecord, Warned
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import Result, Why, why
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Why, why
 
 T0: Final = 1773477660.0
 """14 March 2026, 08:41 UTC: the present of every made-up session."""

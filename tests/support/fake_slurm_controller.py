@@ -14,8 +14,8 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import Script, by_job

@@ -15,8 +15,8 @@ from pathlib import Path
 from signal import SIGKILL, SIGTERM
 from typing import Any, Final
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.testing.fake_script import RunScript
 
 TASK_FILE: Final = "/${SLURM_ARRAY_TASK_ID:-0}.json"

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from autoexp_tui.events.apply import fold
-from autoexp_tui.events.events import EngineStarted, JournalRotated, Recorded
+from autoexp_tui.events.events import EngineStarted, JournalRotated
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.event import Recorded, fold
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState

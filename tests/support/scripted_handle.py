@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from autoexp_tui.engine.handle import Player
-from autoexp_tui.events.events import Event, Recorded
 from autoexp_tui.model.commands import Command
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Curve, Live, Role, Snapshot
 from autoexp_tui.model.state import JobRecord, Warned
 from autoexp_tui.model.states import JobState

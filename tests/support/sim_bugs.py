@@ -27,7 +27,8 @@ from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import Journal
 from autoexp_tui.events import events
-from autoexp_tui.events.events import JournalRotated, Recorded
+from autoexp_tui.events.events import JournalRotated
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from tests.support.memory_journal import MemoryJournal

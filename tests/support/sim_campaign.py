@@ -16,9 +16,9 @@ from typing import Final
 
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
-from autoexp_tui.model.checkpoints import Checkpoint
 from autoexp_tui.model.commands import Submit
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock, SkewedClock

@@ -16,16 +16,15 @@ from autoexp_tui.actions import derived_jobs as lineage
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.actions.reactions import MOST_RERUNS
 from autoexp_tui.conditions.kinds import FileContent, FileExists, MaxAttempts
-from autoexp_tui.effects.effects import ComposeJob, SubmitTasks, TaskId
+from autoexp_tui.effects.effects import ComposeJob, SubmitTasks
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import apply, fold
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.decision_context import rules_of
-from autoexp_tui.model.freshness import awaits_look, files_aside
+from autoexp_tui.model.effect import TaskId
+from autoexp_tui.model.event import Recorded, apply, fold
+from autoexp_tui.model.resubmission import awaits_look, files_aside
 from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
-from autoexp_tui.model.states import ACTIVE, Cause, JobState
-from autoexp_tui.model.verdicts import Result, Why
+from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
 from autoexp_tui.model.wording import sentence, short
 from autoexp_tui.testing.fake_ends import Befallen
 from tests.support.memory_journal import MemorySession

@@ -28,8 +28,7 @@ from autoexp_tui.model.commands import (
     Waive,
 )
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import REVIVABLE, JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import REVIVABLE, JobState, Result
 from tests.support.sim_world import Mailbox
 
 

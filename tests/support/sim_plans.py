@@ -11,7 +11,6 @@ import random
 from dataclasses import dataclass, field
 
 from autoexp_tui.actions.kinds import (
-    Action,
     AppendToFile,
     Cancel,
     Finish,
@@ -27,7 +26,6 @@ from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    Condition,
     Cooldown,
     FileContent,
     FileExists,
@@ -39,6 +37,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
     TimeReached,
 )
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import (
     Anomalies,
     LogEvent,
@@ -47,8 +47,7 @@ from autoexp_tui.model.rules import (
     StateEvent,
     Storm,
 )
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources
+from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources, Scalar
 from tests.support.sim_reactions import reacting
 
 Conditions = tuple[Condition, ...]

@@ -10,12 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.actions.kinds import Finish, NewJob, Restart, RunAutoexp
-from autoexp_tui.conditions.kinds import (
-    Cooldown,
-    FileExists,
-    JobStateIs,
-    MaxAttempts,
-)
+from autoexp_tui.conditions.kinds import Cooldown, FileExists, JobStateIs, MaxAttempts
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 
 _BRING = RunAutoexp(

@@ -29,10 +29,9 @@ from autoexp_tui.engine.reading_ports import (
     Search,
 )
 from autoexp_tui.model import ids
-from autoexp_tui.model.checkpoints import Checkpoint, FoundCheckpoint
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import Policy
-from autoexp_tui.model.done import DoneWork, is_of_attempt
+from autoexp_tui.model.done import is_of_attempt
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.facts import (
     CommandKey,
@@ -48,7 +47,12 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.freshness import FileIdentity
+from autoexp_tui.model.outputs import (
+    Checkpoint,
+    DoneWork,
+    FileIdentity,
+    FoundCheckpoint,
+)
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.further import as_further

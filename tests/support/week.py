@@ -17,15 +17,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
+from autoexp_tui.conditions.files import FileExists
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import apply
-from autoexp_tui.events.events import Event, Recorded
+from autoexp_tui.model.event import Event, Recorded, apply
 from autoexp_tui.model.ids import event_id
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import Result, Why, why
+from autoexp_tui.model.states import Cause, JobState, Outcome, Result, Why, why
 from tests.support.campaigns import HOUR, STEPS, T0, plan_of, planned
 
 DAY: Final = 24 * HOUR
@@ -186,7 +185,7 @@ class _Story:
 
     def waits_for(self, spec: JobSpec) -> Why:
         condition = spec.start_conditions[0]
-        if condition.kind == "file_exists":
+        if isinstance(condition, FileExists):
             writer = spec.depends_on[0]
             return why("file_missing", path=condition.path, writer=writer)
         if condition.kind == "approval":

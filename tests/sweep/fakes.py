@@ -15,12 +15,10 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.actions.kinds import Action
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    Condition,
     FileContent,
     FileExists,
     JobStateIs,
@@ -29,6 +27,8 @@ from autoexp_tui.conditions.kinds import (
     Not,
     TimeReached,
 )
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import LogEvent, Monitoring, Progress
 from autoexp_tui.model.specs import ExecutorSpec, Resources

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import Anomalies
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Why
 from autoexp_tui.model.wording import CODES, sentence
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 

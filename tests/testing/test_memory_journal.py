@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.record_codec import decode_record, encode_record
 from autoexp_tui.testing.journal_contract import (

@@ -7,8 +7,7 @@ import pytest
 from autoexp_tui.conditions.kinds import FileContent, FileExists
 from autoexp_tui.events import events
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import Cause, JobState, Result, why
 from tests.model.builders import ended, happen, job, plan, run, started
 from tests.support.sim_checks import unsure_files
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Event
+from autoexp_tui.model.event import Event
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 from tests.model.builders import ended, happen, job, plan, run, started
 from tests.support.sim_checks import HANG_SECONDS, Timers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from autoexp_tui.events.apply import fold
+from autoexp_tui.model.event import fold
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState
 from tests.support.campaigns import HOUR

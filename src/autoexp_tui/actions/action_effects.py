@@ -14,7 +14,6 @@ from dataclasses import replace
 from autoexp_tui.actions import new_jobs
 from autoexp_tui.actions.checkpoints import order_quarantine
 from autoexp_tui.actions.kinds import (
-    Action,
     AppendToFile,
     NewJob,
     QuarantineCheckpoint,
@@ -22,11 +21,11 @@ from autoexp_tui.actions.kinds import (
     RunAutoexp,
     RunCommand,
 )
-from autoexp_tui.actions.log_values import is_plain
 from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.actions.triggered_action import Armed
 from autoexp_tui.conditions import bindings
 from autoexp_tui.conditions.bindings import Lacking, bind, bind_text, own_fields
+from autoexp_tui.conditions.log_values import is_plain
 from autoexp_tui.effects.effects import (
     AddJob,
     AppendText,
@@ -36,9 +35,10 @@ from autoexp_tui.effects.effects import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Why, why
 
 VALUE_VARIABLE = "AUTOEXP_VALUE_"
 """Begins the variables that hold what a log has said."""

@@ -29,22 +29,24 @@ from autoexp_tui.actions.kinds import (
 )
 from autoexp_tui.actions.orders import order_end, order_finish
 from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
-from autoexp_tui.conditions.base import (
-    UNTIMED,
-    EvalContext,
-    evaluate,
-    needs,
-    wake_at,
-)
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fields
 from autoexp_tui.conditions.kinds import limits_attempts
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
+from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, needs, wake_at
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
 from autoexp_tui.model.state import Deferred, JobRecord
-from autoexp_tui.model.states import BEGUN, Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import Result, Verdict, Why, why
+from autoexp_tui.model.states import (
+    BEGUN,
+    Cause,
+    JobState,
+    Outcome,
+    Result,
+    Verdict,
+    Why,
+    why,
+)
 
 MOST_JOINS: Final = 100
 """How often an action of a job lets others join, where no MaxAttempts says it."""

@@ -15,10 +15,10 @@ from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.checkpoints import FoundCheckpoint, SavedCheckpoint
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.outputs import FoundCheckpoint, SavedCheckpoint
 from autoexp_tui.model.state import Attempt, JobRecord
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import plural
 
 

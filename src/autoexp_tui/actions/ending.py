@@ -8,8 +8,7 @@ from autoexp_tui.effects.effects import NoteDone
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Cause, JobState, Why, why
 
 
 def end_job(

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal
 
-from autoexp_tui.conditions.kinds import Condition
-from autoexp_tui.model.scalars import Scalar
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ActionBase:
-    """The fields that every action has."""
-
-    conditions: tuple[Condition, ...] = ()
-    """All must pass; one that WAITs defers the action, it is not dropped."""
+from autoexp_tui.model.action import Action, JoinMode
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.kinds import FieldUse
+from autoexp_tui.model.specs import Scalar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart(ActionBase):
+class Restart(Action):
     """Run the job again, as a further attempt."""
+
+    restarts: ClassVar[bool] = True
 
     kind: Literal["restart"] = "restart"
     reason: str = ""
@@ -39,7 +35,7 @@ class Restart(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(ActionBase):
+class Cancel(Action):
     """End the job."""
 
     kind: Literal["cancel"] = "cancel"
@@ -50,7 +46,7 @@ class Cancel(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log(ActionBase):
+class Log(Action):
     """Write a line to the session's events."""
 
     kind: Literal["log"] = "log"
@@ -59,7 +55,7 @@ class Log(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notify(ActionBase):
+class Notify(Action):
     """Tell the person: a warning in the cockpit, and `notify.command` if set."""
 
     kind: Literal["notify"] = "notify"
@@ -67,7 +63,7 @@ class Notify(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish(ActionBase):
+class Finish(Action):
     """The job is done: end what runs of it, and count it as completed."""
 
     kind: Literal["finish"] = "finish"
@@ -75,7 +71,7 @@ class Finish(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendToFile(ActionBase):
+class AppendToFile(Action):
     """Add a line of text to a file, which is made when it is not there."""
 
     kind: Literal["append_to_file"] = "append_to_file"
@@ -83,9 +79,12 @@ class AppendToFile(ActionBase):
     """A relative one starts where the job runs."""
     text: str
 
+    def find_use(self, field: str) -> FieldUse:
+        return "name" if field == "path" else "text"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand(ActionBase):
+class RunCommand(Action):
     """Run a command, without a shell, once."""
 
     kind: Literal["command"] = "command"
@@ -97,7 +96,7 @@ class RunCommand(ActionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineCheckpoint(ActionBase):
+class QuarantineCheckpoint(Action):
     """Move the job's newest checkpoint aside, so that the one before it is used."""
 
     kind: Literal["quarantine_checkpoint"] = "quarantine_checkpoint"
@@ -107,12 +106,8 @@ class QuarantineCheckpoint(ActionBase):
     """Nothing is moved when fewer than this would be left."""
 
 
-JoinMode: TypeAlias = Literal["queue", "now"]
-"""Where jobs stand that join: behind all that wait for a slot, or before them."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob(ActionBase):
+class NewJob(Action):
     """Let one further job join the session; what is not given is the trigger's."""
 
     kind: Literal["new_job"] = "new_job"
@@ -132,9 +127,14 @@ class NewJob(ActionBase):
     gpus: int | None = None
     mode: JoinMode = "queue"
 
+    def find_use(self, field: str) -> FieldUse:
+        if field == "options":
+            return "plain"
+        return "name" if field in ("name", "stage", "cwd") else "text"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAutoexp(ActionBase):
+class RunAutoexp(Action):
     """Plan a config, and let its jobs join the session."""
 
     kind: Literal["run_autoexp"] = "run_autoexp"
@@ -147,16 +147,5 @@ class RunAutoexp(ActionBase):
     script: str = ""
     """Accepted for old configs, never run: planning is the engine's own work."""
 
-
-Action: TypeAlias = (
-    Restart
-    | Cancel
-    | Log
-    | Notify
-    | Finish
-    | AppendToFile
-    | RunCommand
-    | QuarantineCheckpoint
-    | NewJob
-    | RunAutoexp
-)
+    def find_use(self, field: str) -> FieldUse:
+        return "name" if field in ("config_ref", "config_path") else "text"

@@ -14,11 +14,12 @@ from dataclasses import replace
 from itertools import count
 from typing import Final
 
-from autoexp_tui.actions.kinds import Action, NewJob
+from autoexp_tui.actions.kinds import NewJob
 from autoexp_tui.conditions.bindings import Lacking, Later, bind
-from autoexp_tui.conditions.kinds import Condition
 from autoexp_tui.effects.effects import AddJob
 from autoexp_tui.model import ids
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.state import JobRecord

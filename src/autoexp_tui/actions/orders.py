@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence, Effect
+from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import BEGUN, Cause
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import BEGUN, Cause, Why
 
 
 def order_effect(

@@ -17,9 +17,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, applies_to_stage
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import why
-from autoexp_tui.scheduling.circuit_breaker import counted, watch_storm
+from autoexp_tui.model.states import Cause, JobState, Outcome, why
 
 CLASS_OF: dict[Cause, StateClass] = {
     Cause.EXIT_CODE: "crash",
@@ -37,16 +35,14 @@ MOST_RERUNS: Final = 3
 
 
 # -------------------------------------------------------------------- attempt ends
-def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
+def react_to_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt and decide what becomes of the job."""
-    ended = counted(context, ended)
     before = context.job(ended.job)
     context.draft.emit(ended)
     if before.ended:
         _late_success(context, before, ended)
     else:
         _become(context, before, ended)
-    watch_storm(context, ended)
 
 
 def _become(

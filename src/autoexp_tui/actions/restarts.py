@@ -18,7 +18,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.state import Deferred, JobRecord
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 
 
 def restart(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autoexp_tui.actions.log_values import is_plain
 from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.conditions.bindings import (
     Lacking,
@@ -17,12 +16,14 @@ from autoexp_tui.conditions.bindings import (
     bind_overrides,
     runtime_sources,
 )
-from autoexp_tui.effects.effects import ComposeJob, TaskId
+from autoexp_tui.conditions.log_values import is_plain
+from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Why, why
 
 
 def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> bool:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from autoexp_tui.actions.action_runner import carry_out
 from autoexp_tui.actions.triggered_action import OF_THE_RUN, Armed
-from autoexp_tui.events.draft import Move
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.draft import Move
 from autoexp_tui.model.rules import StateEvent, applies_to_stage
 
 

@@ -8,13 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autoexp_tui.actions.kinds import (
-    Action,
-    Cancel,
-    Finish,
-    QuarantineCheckpoint,
-    Restart,
-)
+from autoexp_tui.actions.kinds import Cancel, Finish, QuarantineCheckpoint, Restart
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import LogEvent, StateEvent
 from autoexp_tui.model.state import Deferred

@@ -33,7 +33,7 @@ from autoexp_tui.backends.base import (
 from autoexp_tui.executors.slurm.srun_wrapper import AROUND
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.resource_totals import gpus_of, nodes_of
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 
 KEY: Final = "torchrun"
 

@@ -35,9 +35,10 @@ from autoexp_tui.executors.wrapper_copy import (
     wrapper_problem,
 )
 from autoexp_tui.model.decision_context import Policy
-from autoexp_tui.model.done import DoneWork, is_of_attempt
+from autoexp_tui.model.done import is_of_attempt
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.masking import mask_text
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.model.state import SessionState

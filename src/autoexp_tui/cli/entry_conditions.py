@@ -12,16 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import get_args
 
-from autoexp_tui.conditions.base import EvalContext, describe, evaluate, needs
 from autoexp_tui.conditions.bindings import RefusedValue, bind
-from autoexp_tui.conditions.kinds import (
+from autoexp_tui.conditions.kinds import FileContent, FileExists, LogPattern, Not
+from autoexp_tui.model.condition import (
     Condition,
-    FileContent,
-    FileExists,
-    LogPattern,
-    Not,
+    EvalContext,
+    describe,
+    evaluate,
+    needs,
 )
-from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -33,12 +32,12 @@ from autoexp_tui.model.facts import (
     MetadataKey,
     MetricFact,
     MetricKey,
+    Moment,
     OutsideKey,
 )
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result, Verdict
+from autoexp_tui.model.states import JobState, Result, Verdict
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.probes.fact_source import OutsideFacts

@@ -28,9 +28,9 @@ from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.local.start import task_fields
 from autoexp_tui.executors.slurm.srun_wrapper import with_grace
-from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.ids import digest
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.done_file import (

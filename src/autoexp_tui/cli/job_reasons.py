@@ -15,10 +15,10 @@ from autoexp_tui.model.wording import clock_time, reason_of, sentence
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.snapshot import Live
     from autoexp_tui.model.state import JobRecord
-    from autoexp_tui.model.verdicts import Why
+    from autoexp_tui.model.states import Why
 
 _NOT_KNOWN: Final = frozenset({"not_looked"})
 SPENT: Final = "not again"

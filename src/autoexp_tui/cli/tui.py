@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
-    from autoexp_tui.model.checkpoints import CheckpointPlace
+    from autoexp_tui.model.outputs import CheckpointPlace
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobPapers
     from autoexp_tui.storage.job_details import PaperReader

@@ -41,7 +41,7 @@ from autoexp_tui.cockpit.state.kill_cost import (
 )
 from autoexp_tui.conditions.kinds import Approval
 from autoexp_tui.effects.effects import ComposeJob
-from autoexp_tui.events.events import CommandRefused, EffectOrdered, Event
+from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,
@@ -50,6 +50,7 @@ from autoexp_tui.model.commands import (
     Pause,
     Resume,
 )
+from autoexp_tui.model.event import Event
 from autoexp_tui.model.wording import plural, sentence
 from autoexp_tui.text.sanitize import clean
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.state.filtering import Expression
     from autoexp_tui.cockpit.state.kill_cost import Looks
-    from autoexp_tui.model.checkpoints import CheckpointPlace
+    from autoexp_tui.model.outputs import CheckpointPlace
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobPapers
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from autoexp_tui.conditions.base import (
-    ConditionBase,
+from autoexp_tui.model.condition import (
+    Condition,
     EvalContext,
     NameJobs,
     say_fail,
@@ -15,13 +15,12 @@ from autoexp_tui.conditions.base import (
     say_wait,
     seen_as,
 )
-from autoexp_tui.model.facts import ApprovalFact, ApprovalKey, FactKey, Facts
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.facts import ApprovalFact, ApprovalKey, FactKey, Facts, Moment
+from autoexp_tui.model.states import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(ConditionBase):
+class Approval(Condition):
     """A person says yes; bound to what will be done."""
 
     kind: Literal["approval"] = "approval"

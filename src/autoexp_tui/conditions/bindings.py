@@ -19,18 +19,14 @@ from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from autoexp_tui.actions.kinds import AppendToFile, NewJob, RunAutoexp
-from autoexp_tui.actions.log_values import (
+from autoexp_tui.conditions.log_values import (
     Refused,
     command_value,
     one_name,
     why_never,
     without_nul,
 )
-from autoexp_tui.conditions.kinds import (
-    FileExists,
-    LogPattern,
-)
+from autoexp_tui.model.kinds import FieldUse, Kind
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.wording import spell_float
 
@@ -254,7 +250,8 @@ class _Binder:
                 return value
             if name == "overrides":
                 return self.override(value)
-            return self.text(value, _literal(spec, name))
+            use = spec.find_use(name) if isinstance(spec, Kind) else "text"
+            return self.text(value, _LITERALS[use])
         if isinstance(value, Mapping):
             bound = {key: self._value(part, spec, name) for key, part in value.items()}
             return value if all(bound[key] is value[key] for key in value) else bound
@@ -342,25 +339,6 @@ class _Binder:
 
 
 # ------------------------------------------------------------------------ literals
-def _literal(spec: object, name: str) -> _Literal:
-    """How a value is made safe for a field that is no command and no override."""
-    match spec:
-        case FileExists(glob=True) if name == "path":
-            return _escaped
-        case LogPattern(glob=True) if name == "log_path":
-            return _escaped
-        case AppendToFile() if name == "path":
-            return _as_name
-        case NewJob() if name in ("name", "stage", "cwd"):
-            return _as_name
-        case NewJob() if name == "options":
-            return _as_plain
-        case RunAutoexp() if name in ("config_ref", "config_path"):
-            return _as_name
-        case _:
-            return _as_text
-
-
 def _as_text(_found: _Found, value: str, _match: re.Match[str]) -> str:
     return without_nul(value)
 
@@ -386,3 +364,12 @@ def _plain_only(value: str) -> str:
     if not _PLAIN.fullmatch(value):
         raise Refused(f"{value!r} would be read as more than text")
     return value
+
+
+_LITERALS: Final[Mapping[FieldUse, _Literal]] = {
+    "text": _as_text,
+    "glob": _escaped,
+    "name": _as_name,
+    "plain": _as_plain,
+}
+"""How a value is made safe for a field that is no command and no override."""

@@ -8,21 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from autoexp_tui.conditions.base import (
-    ConditionBase,
+from autoexp_tui.model.condition import (
+    Condition,
     EvalContext,
     NameJobs,
     say_pass,
     say_wait,
     seen_as,
 )
-from autoexp_tui.model.facts import CommandKey, CommandResult, FactKey, Facts
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.facts import CommandKey, CommandResult, FactKey, Facts, Moment
+from autoexp_tui.model.states import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPasses(ConditionBase):
+class CommandPasses(Condition):
     """A command, run without a shell, exits 0."""
 
     kind: Literal["command"] = "command"

@@ -12,19 +12,12 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from operator import is_
 
-from autoexp_tui.actions.kinds import Restart as RestartAction
-from autoexp_tui.conditions.base import EvalContext, evaluate, needs, wake_at
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
 from autoexp_tui.conditions.files import is_found
-from autoexp_tui.conditions.kinds import (
-    Composite,
-    Condition,
-    LogPattern,
-    MetadataIs,
-    Not,
-)
+from autoexp_tui.conditions.kinds import Composite, LogPattern, MetadataIs, Not
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
+from autoexp_tui.model.condition import Condition, EvalContext, evaluate, needs, wake_at
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import (
     ApprovalFact,
@@ -35,12 +28,11 @@ from autoexp_tui.model.facts import (
     LogFound,
     LogKey,
     MetadataKey,
+    Moment,
 )
-from autoexp_tui.model.freshness import files_aside, logs_are_old
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.resubmission import files_aside, logs_are_old
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import BEGUN, JobState
-from autoexp_tui.model.verdicts import Result, Verdict, Why, why
+from autoexp_tui.model.states import BEGUN, JobState, Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
 
 _NO_VALUE = "\0"
@@ -270,7 +262,7 @@ def _is_to_begin(job: JobRecord) -> bool:
 
 def _may_restart(context: DecisionContext, job: JobRecord) -> bool:
     return any(
-        isinstance(action, RestartAction)
+        action.restarts
         for rule in context.rules_of(job.name).state_events
         if not rule.stages or job.spec.stage in rule.stages
         for action in rule.actions

@@ -21,11 +21,10 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Final, Literal, Protocol, TypeVar, cast, get_args
 
-from autoexp_tui.conditions.base import ConditionBase, EvalContext, NameJobs, said
-from autoexp_tui.model.facts import Fact, FactKey, Facts, OutsideKey
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.condition import Condition, EvalContext, NameJobs, said
+from autoexp_tui.model.facts import Fact, FactKey, Facts, Moment, OutsideKey
 from autoexp_tui.model.sentences import CODES
-from autoexp_tui.model.verdicts import Result, Verdict, Why, why
+from autoexp_tui.model.states import Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
 
 T = TypeVar("T")
@@ -96,7 +95,7 @@ def make(class_path: str, fields: Mapping[str, object]) -> OwnClass:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCondition(ConditionBase):
+class OwnCondition(Condition):
     """A class of the user's, made of `fields`: `pkg.mod:Class`."""
 
     kind: Literal["own"] = "own"

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from autoexp_tui.conditions.base import (
-    ConditionBase,
+from autoexp_tui.model.condition import (
+    Condition,
     EvalContext,
     NameJobs,
     end_of,
@@ -32,13 +32,14 @@ from autoexp_tui.model.facts import (
     LogFound,
     LogKey,
     Matches,
+    Moment,
     OutsideKey,
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.freshness import FileIdentity, SetAside
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.kinds import FieldUse
+from autoexp_tui.model.outputs import FileIdentity, SetAside
+from autoexp_tui.model.states import Verdict
 from autoexp_tui.text.patterns import PatternRefused, compile_text_pattern
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _LOOK_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileCondition(ConditionBase):
+class FileCondition(Condition):
     """A condition on a file or log that a job may write."""
 
     writer: str = ""
@@ -98,7 +99,7 @@ class FileCondition(ConditionBase):
         """Whether it must be of the writer's present attempt."""
         return bool(self.writer)
 
-    def awaited_files(self) -> Iterator[FileCondition]:
+    def awaited_files(self) -> Iterator[Condition]:
         if self.is_awaited:
             yield self
 
@@ -209,6 +210,9 @@ class FileExists(_OfFile):
     min_size: int = 0
     """Bytes."""
 
+    def find_use(self, field: str) -> FieldUse:
+        return "glob" if self.glob and field == "path" else "text"
+
     @property
     def key(self) -> StatKey | GlobKey:
         """The look at the file, or at the glob's matches."""
@@ -317,6 +321,9 @@ class LogPattern(FileCondition):
     skip: tuple[tuple[int, int], ...] = ()
     """Set while jobs run: (inode, bytes) of texts that earlier attempts left."""
 
+    def find_use(self, field: str) -> FieldUse:
+        return "glob" if self.glob and field == "log_path" else "text"
+
     @property
     def key(self) -> LogKey:
         """The search in the log."""
@@ -389,7 +396,7 @@ def awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
     """What a job waits for that others write, where it must be of their attempt."""
     for condition in (*spec.start_conditions, *spec.cancel_conditions):
         for part in condition.awaited_files():
-            if part.writer != spec.name:
+            if isinstance(part, FileCondition) and part.writer != spec.name:
                 yield part
 
 

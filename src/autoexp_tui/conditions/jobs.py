@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from autoexp_tui.conditions.base import (
-    ConditionBase,
+from autoexp_tui.model.condition import (
+    Condition,
     EvalContext,
     NameJobs,
     all_of,
@@ -17,10 +17,8 @@ from autoexp_tui.conditions.base import (
     say_pass,
     say_wait,
 )
-from autoexp_tui.model.facts import FactKey, Facts, JobFact, JobKey
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.states import TERMINAL, Cause, JobState
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.facts import FactKey, Facts, JobFact, JobKey, Moment
+from autoexp_tui.model.states import TERMINAL, Cause, JobState, Verdict
 
 RAW_CAUSES: Final = {
     "TIMEOUT": Cause.TIMEOUT,
@@ -35,7 +33,7 @@ _PASSING_STATES: Final = frozenset(state.value for state in JobState) - TERMINAL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobStateIs(ConditionBase):
+class JobStateIs(Condition):
     """Every named job is in a state; FAILs when one ended for good otherwise."""
 
     kind: Literal["job_state"] = "job_state"
@@ -107,7 +105,7 @@ def is_in_state(job: JobFact, wanted: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaxAttempts(ConditionBase):
+class MaxAttempts(Condition):
     """The job has had fewer attempts than this."""
 
     kind: Literal["max_attempts"] = "max_attempts"

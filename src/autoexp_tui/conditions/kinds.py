@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Self
 
 from autoexp_tui.conditions.approval import Approval
-from autoexp_tui.conditions.base import (
+from autoexp_tui.conditions.command import CommandPasses
+from autoexp_tui.conditions.comparing import Op
+from autoexp_tui.conditions.custom_conditions import OwnCondition
+from autoexp_tui.conditions.files import FileContent, FileExists, LogPattern
+from autoexp_tui.conditions.jobs import JobStateIs, MaxAttempts
+from autoexp_tui.conditions.timing import Cooldown, TimeReached
+from autoexp_tui.conditions.values import MetadataIs, MetricIs
+from autoexp_tui.model.condition import (
     UNKNOWN,
-    ConditionBase,
+    Condition,
     EvalContext,
     NameJobs,
     all_moments,
@@ -26,28 +33,14 @@ from autoexp_tui.conditions.base import (
     say_wait,
     subject_of,
 )
-from autoexp_tui.conditions.command import CommandPasses
-from autoexp_tui.conditions.comparing import Op
-from autoexp_tui.conditions.custom_conditions import OwnCondition
-from autoexp_tui.conditions.files import (
-    FileCondition,
-    FileContent,
-    FileExists,
-    LogPattern,
-)
-from autoexp_tui.conditions.jobs import JobStateIs, MaxAttempts
-from autoexp_tui.conditions.timing import Cooldown, TimeReached
-from autoexp_tui.conditions.values import MetadataIs, MetricIs
-from autoexp_tui.model.facts import FactKey, Facts
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.verdicts import Result, Verdict
+from autoexp_tui.model.facts import FactKey, Facts, Moment
+from autoexp_tui.model.states import Result, Verdict
 
 __all__ = [
     "Approval",
     "CommandPasses",
     "Composite",
     "Condition",
-    "ConditionBase",
     "Cooldown",
     "FileContent",
     "FileExists",
@@ -68,7 +61,7 @@ _NAMED: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composite(ConditionBase):
+class Composite(Condition):
     """All, or any, of several conditions."""
 
     kind: Literal["composite"] = "composite"
@@ -95,7 +88,7 @@ class Composite(ConditionBase):
         parts = tuple(part.with_writers(owner) for part in self.conditions)
         return replace(self, conditions=parts)
 
-    def awaited_files(self) -> Iterator[FileCondition]:
+    def awaited_files(self) -> Iterator[Condition]:
         for part in self.conditions:
             yield from part.awaited_files()
 
@@ -145,7 +138,7 @@ def _judge_none_passed(verdicts: list[Verdict]) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Not(ConditionBase):
+class Not(Condition):
     """PASS and FAIL exchanged; WAIT passes (the thing is not so, as yet)."""
 
     kind: Literal["not"] = "not"
@@ -166,7 +159,7 @@ class Not(ConditionBase):
     def with_writers(self, owner: Callable[[str], str]) -> Self:
         return replace(self, condition=self.condition.with_writers(owner))
 
-    def awaited_files(self) -> Iterator[FileCondition]:
+    def awaited_files(self) -> Iterator[Condition]:
         yield from self.condition.awaited_files()
 
     def name_object(self) -> str:
@@ -187,24 +180,6 @@ class Not(ConditionBase):
 
     def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return evaluate(self.condition, facts, now, ctx).result is Result.FAIL
-
-
-Condition: TypeAlias = (
-    FileExists
-    | FileContent
-    | MetadataIs
-    | MetricIs
-    | JobStateIs
-    | CommandPasses
-    | LogPattern
-    | TimeReached
-    | Approval
-    | MaxAttempts
-    | Cooldown
-    | OwnCondition
-    | Composite
-    | Not
-)
 
 
 def limits_attempts(conditions: Iterable[Condition]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Final
 
-from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.condition import Condition
 
 _RUNTIME: Final = re.compile(r"\{runtime\.([^{}]+)\}")
 

@@ -6,22 +6,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from autoexp_tui.conditions.base import (
-    ConditionBase,
+from autoexp_tui.model.condition import (
+    Condition,
     EvalContext,
     NameJobs,
     say_pass,
     say_wait,
     seen_as,
 )
-from autoexp_tui.model.facts import Fact, FactKey, Facts, FiredKey
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.facts import Fact, FactKey, Facts, FiredKey, Moment
+from autoexp_tui.model.states import Verdict
 from autoexp_tui.model.wording import clock_time, duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TimeReached(ConditionBase):
+class TimeReached(Condition):
     """Seconds since WAITING was entered have passed, or a moment is reached."""
 
     kind: Literal["time"] = "time"
@@ -62,7 +61,7 @@ class TimeReached(ConditionBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cooldown(ConditionBase):
+class Cooldown(Condition):
     """So many seconds have passed since this action last fired for this job."""
 
     kind: Literal["cooldown"] = "cooldown"

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from autoexp_tui.model.resubmission import dependants
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import JobState, Result
 
 if TYPE_CHECKING:
-    from autoexp_tui.conditions.kinds import Condition
+    from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.state import ConditionStatus, JobRecord
 
     Unmet = tuple[int, Condition, ConditionStatus | None]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from autoexp_tui.conditions.base import (
-    ConditionBase,
+from autoexp_tui.conditions.comparing import Op, compare
+from autoexp_tui.model.condition import (
+    Condition,
     EvalContext,
     NameJobs,
     end_of,
@@ -19,7 +20,6 @@ from autoexp_tui.conditions.base import (
     say_wait,
     seen_as,
 )
-from autoexp_tui.conditions.comparing import Op, compare
 from autoexp_tui.model.facts import (
     FactKey,
     Facts,
@@ -27,15 +27,15 @@ from autoexp_tui.model.facts import (
     MetadataKey,
     MetricFact,
     MetricKey,
+    Moment,
 )
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.specs import Scalar
+from autoexp_tui.model.states import Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OfValue(ConditionBase):
+class _OfValue(Condition):
     """A condition on a value of a job."""
 
     job: str = ""

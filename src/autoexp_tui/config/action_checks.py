@@ -16,16 +16,11 @@ from typing import Final
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 
-from autoexp_tui.actions.kinds import (
-    Action,
-    NewJob,
-    Restart,
-    RunAutoexp,
-    RunCommand,
-)
-from autoexp_tui.actions.log_values import USE_ARGUMENT, joins_words, why_never
+from autoexp_tui.actions.kinds import NewJob, Restart, RunAutoexp, RunCommand
 from autoexp_tui.conditions.bindings import RefusedValue, bind, own_fields
+from autoexp_tui.conditions.log_values import USE_ARGUMENT, joins_words, why_never
 from autoexp_tui.config.hydra_errors import unreadable_override
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan

@@ -27,6 +27,7 @@ from autoexp_tui.config.spec_building import (
     parse_list,
 )
 from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.resource_totals import gpus_of
 
 _OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
@@ -40,13 +41,13 @@ _NESTED: Final = ("script", "config_path", "config_ref", "overrides")
 """What `action:` may hold of a RunAutoexp."""
 
 
-def parse_action(value: object, where: str) -> action_kinds.Action:
+def parse_action(value: object, where: str) -> Action:
     """The action that a mapping describes.
 
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: action_kinds.Action = parse_kind(value, where, ACTIONS, "Action")
+    made: Action = parse_kind(value, where, ACTIONS, "Action")
     return made
 
 

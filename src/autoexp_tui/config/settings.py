@@ -27,6 +27,7 @@ from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
 from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem, UsageError
 from autoexp_tui.model.resource_totals import gpus_of
 from autoexp_tui.planning import estimate
@@ -278,7 +279,7 @@ class HouseParser:
         """A condition; see `condition_specs.parse_condition`."""
         return condition_specs.parse_condition(value, where)
 
-    def action(self, value: Mapping[str, object], where: str) -> action_kinds.Action:
+    def action(self, value: Mapping[str, object], where: str) -> Action:
         """An action; see `action_specs.parse_action`."""
         return action_specs.parse_action(value, where)
 

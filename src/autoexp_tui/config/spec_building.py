@@ -18,7 +18,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.storage.json_codec import collect_model_names
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import (
     Pattern,
@@ -152,7 +151,7 @@ def _refuse_numbers(kind: Kind, fields: Fields, findings: Findings) -> None:
 @cache
 def _numbers(spec: Any) -> tuple[str, ...]:
     """The fields of a spec that hold a number, or none at all."""
-    hints = get_type_hints(spec, localns=collect_model_names())
+    hints = get_type_hints(spec)
     return tuple(name for name, hint in hints.items() if _is_number(hint))
 
 

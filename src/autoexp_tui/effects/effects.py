@@ -5,47 +5,20 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
-from autoexp_tui.actions.kinds import JoinMode
-from autoexp_tui.events.base import Topic, list_names
-from autoexp_tui.model.checkpoints import Checkpoint
+from autoexp_tui.model.action import JoinMode
+from autoexp_tui.model.effect import Effect, Recovery, TaskId
+from autoexp_tui.model.event import list_names
+from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.states import Cause
-
-TaskId: TypeAlias = tuple[str, int]
-"""(job name, attempt number from 1)."""
-
-Recovery: TypeAlias = Literal["redo", "probe", "once"]
-"""What a new engine does with an effect that has no settlement: do it again, ask the
-outside what became of it, or ask a person."""
+from autoexp_tui.model.states import Cause, Topic
 
 
-class EffectBase:
-    """What every effect tells of itself; most belong to one job."""
-
-    __slots__ = ()
-    recovery: ClassVar[Recovery] = "redo"
-    topic: ClassVar[Topic] = "reaction"
-    job: str
-
-    def job_names(self) -> Sequence[str]:
-        """The jobs that it is about."""
-        return (self.job,)
-
-    def name_object(self) -> str:
-        """What it acts on, in a few words, for warnings."""
-        return self.job
-
-    def describe(self) -> str:
-        """What it does, on one line, not cleaned."""
-        raise NotImplementedError(type(self).__name__)
-
-
-class _OfTasks(EffectBase):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OfTasks(Effect):
     """An effect on tasks of several jobs."""
 
-    __slots__ = ()
     tasks: tuple[TaskId, ...]
 
     def job_names(self) -> Sequence[str]:
@@ -69,7 +42,9 @@ class SubmitTasks(_OfTasks):
 
     kind: Literal["submit"] = "submit"
     token: str
-    tasks: tuple[TaskId, ...]
+
+    def opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
+        return self.token, self.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +54,13 @@ class CancelTasks(_OfTasks):
     topic: ClassVar[Topic] = "cancel"
 
     kind: Literal["cancel"] = "cancel"
-    tasks: tuple[TaskId, ...]
+
+    def ended_attempts(self) -> tuple[TaskId, ...]:
+        return self.tasks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComposeJob(EffectBase):
+class ComposeJob(Effect):
     """Plan one job again with further overrides, in the planning process."""
 
     topic: ClassVar[Topic] = "person"
@@ -107,7 +84,7 @@ class ComposeJob(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunNotifyCommand(EffectBase):
+class RunNotifyCommand(Effect):
     """Run the user's notification command with a message as its last argument."""
 
     recovery: ClassVar[Recovery] = "once"
@@ -127,7 +104,7 @@ class RunNotifyCommand(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendText(EffectBase):
+class AppendText(Effect):
     """Add a line of text to a file, as a rule of a job says."""
 
     recovery: ClassVar[Recovery] = "once"
@@ -147,7 +124,7 @@ class AppendText(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunActionCommand(EffectBase):
+class RunActionCommand(Effect):
     """Run a command of a rule of a job, without a shell."""
 
     recovery: ClassVar[Recovery] = "once"
@@ -169,7 +146,7 @@ class RunActionCommand(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoteDone(EffectBase):
+class NoteDone(Effect):
     """Leave word in a completed job's output directory, for sessions to come."""
 
     kind: Literal["note_done"] = "note_done"
@@ -180,7 +157,7 @@ class NoteDone(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureEvidence(EffectBase):
+class CaptureEvidence(Effect):
     """Keep what can be seen of a run that a rule ends."""
 
     kind: Literal["evidence"] = "evidence"
@@ -202,7 +179,7 @@ class CaptureEvidence(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookForCheckpoint(EffectBase):
+class LookForCheckpoint(Effect):
     """See what a job's next attempt would go on from, and whether to move it aside."""
 
     kind: Literal["look_for_checkpoint"] = "look_for_checkpoint"
@@ -224,7 +201,7 @@ class LookForCheckpoint(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LookAtFiles(EffectBase):
+class LookAtFiles(Effect):
     """See what lies there of what the followers of a job wait for."""
 
     kind: Literal["look_at_files"] = "look_at_files"
@@ -235,9 +212,12 @@ class LookAtFiles(EffectBase):
     def describe(self) -> str:
         return f"before attempt {self.attempt}: what followers wait for"
 
+    def looked_before(self) -> tuple[TaskId, ...]:
+        return ((self.job, self.attempt),)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MoveCheckpoint(EffectBase):
+class MoveCheckpoint(Effect):
     """Move a checkpoint aside, to a name beside it; done twice is done once."""
 
     kind: Literal["move_checkpoint"] = "move_checkpoint"
@@ -259,7 +239,7 @@ class MoveCheckpoint(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanJobs(EffectBase):
+class PlanJobs(Effect):
     """Plan a config, in the planning process, for its jobs to join the session."""
 
     kind: Literal["plan"] = "plan"
@@ -288,7 +268,7 @@ class PlanJobs(EffectBase):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddJob(EffectBase):
+class AddJob(Effect):
     """Let one job join the session, as it is."""
 
     kind: Literal["add"] = "add"
@@ -304,20 +284,3 @@ class AddJob(EffectBase):
 
     def describe(self) -> str:
         return f"{self.spec.name}: {shlex.join(self.spec.command)}"
-
-
-Effect: TypeAlias = (
-    SubmitTasks
-    | CancelTasks
-    | ComposeJob
-    | RunNotifyCommand
-    | AppendText
-    | RunActionCommand
-    | NoteDone
-    | LookForCheckpoint
-    | LookAtFiles
-    | MoveCheckpoint
-    | CaptureEvidence
-    | PlanJobs
-    | AddJob
-)

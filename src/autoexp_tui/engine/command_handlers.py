@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import assert_never
 
 from autoexp_tui.actions.ending import end_job
 from autoexp_tui.actions.orders import order_cancels, order_effect
@@ -21,8 +20,9 @@ from autoexp_tui.model.states import (
     ACTIVE,
     Cause,
     JobState,
+    Why,
+    why,
 )
-from autoexp_tui.model.verdicts import Why, why
 from autoexp_tui.scheduling.circuit_breaker import WARNING_ID
 
 _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
@@ -120,7 +120,7 @@ def _carry_out(context: DecisionContext, order: Order) -> None:
         case commands.StopEngine() as stop:
             _stop(context, stop, order)
         case _:
-            assert_never(order.command)
+            raise NotImplementedError(order.command.kind)
 
 
 def _resume(context: DecisionContext, order: Order) -> None:

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import assert_never
 
 from autoexp_tui.actions.restarts import avoiding
 from autoexp_tui.conditions.bindings import bind
@@ -30,9 +29,9 @@ from autoexp_tui.effects.effects import (
     RunActionCommand,
     RunNotifyCommand,
     SubmitTasks,
-    TaskId,
 )
 from autoexp_tui.engine import join
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
     Executor,
@@ -43,6 +42,7 @@ from autoexp_tui.engine.executor_port import (
     not_prepared,
     task_of,
 )
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import (
     Checkpoints,
     Errands,
@@ -54,13 +54,12 @@ from autoexp_tui.engine.ports import (
 )
 from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.engine.termination_context import parting_of
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.done import work_of
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, os_reason
 from autoexp_tui.model.facts import CommandKey, Fact, FileStat, Matches, OutsideKey
-from autoexp_tui.model.freshness import FileIdentity
-from autoexp_tui.model.observations import Observation
+from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
 from autoexp_tui.telemetry.metric_files import locate_files
@@ -262,7 +261,7 @@ class Dispatcher:
             case PlanJobs() | AddJob() as further:
                 self._send_further(state, pending, further)
             case _:
-                assert_never(pending.effect)
+                raise NotImplementedError(pending.effect.kind)
 
     def _run(
         self, pool: Pool, effect_id: str, what: str, call: Callable[[], Observation]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from autoexp_tui.actions import checkpoints
 from autoexp_tui.actions.ending import end_job
 from autoexp_tui.actions.evidence_wait import end_look
-from autoexp_tui.actions.log_values import unsafe_in_shell
 from autoexp_tui.actions.restarts import excluding
+from autoexp_tui.conditions.log_values import unsafe_in_shell
 from autoexp_tui.effects.effects import (
     AddJob,
     CaptureEvidence,
@@ -19,6 +19,7 @@ from autoexp_tui.effects.effects import (
     PlanJobs,
 )
 from autoexp_tui.engine import join
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import revive
 from autoexp_tui.engine.effect_settlement import Settling
 from autoexp_tui.engine.ports import Kept
@@ -26,12 +27,10 @@ from autoexp_tui.engine.recovery_messages import warn_of_errand
 from autoexp_tui.engine.termination_context import captured, kept_too_late
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import JobState, Why, why
 from autoexp_tui.scheduling import freshness
 
 JOIN_SECONDS = 2.0

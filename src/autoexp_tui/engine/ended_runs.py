@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from autoexp_tui.engine.run_telemetry import TREND_POINTS, Track
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.telemetry.curves import compute_trend
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from autoexp_tui.conditions.watch import Timers, Watch
 from autoexp_tui.model.decision_context import Roster
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.states import JobState, Verdict
 
 
 @dataclass(slots=True)

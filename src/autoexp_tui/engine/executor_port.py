@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.states import Cause

@@ -11,11 +11,12 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import AdaptivePoller
 from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers, Probe
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import FactSource
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.facts import (
     CommandKey,
     Fact,
@@ -26,7 +27,6 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.observations import Observation
 
 FileKey: TypeAlias = StatKey | GlobKey | TextKey | LogKey
 FileFact: TypeAlias = tuple[FileKey, Fact]

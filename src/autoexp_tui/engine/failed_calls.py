@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from autoexp_tui.effects.effects import SubmitTasks
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.effect_settlement import FAULT_SECONDS, Settling
 from autoexp_tui.engine.executor_port import Uncertain
 from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.submission_answers import SubmissionAnswers
 from autoexp_tui.events import events
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.decision_context import DecisionContext
 
 TELL_AGAIN_SECONDS = 3600.0

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import Recorded
-    from autoexp_tui.model.commands import Command, Order
-    from autoexp_tui.model.sender import Sender
+    from autoexp_tui.model.commands import Command, Order, Sender
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.snapshot import Role, Snapshot
 
 Listener: TypeAlias = "Callable[[Snapshot], None]"

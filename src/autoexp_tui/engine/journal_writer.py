@@ -12,8 +12,8 @@ from enum import Enum, auto
 from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import Journal
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
+from autoexp_tui.model.event import Recorded
 
 HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""

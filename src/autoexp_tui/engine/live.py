@@ -24,11 +24,11 @@ from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Why, why
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.loop import Engine
-    from autoexp_tui.model.done import DoneWork
+    from autoexp_tui.model.outputs import DoneWork
 
 StartEngine = Callable[[Plan, Listener], "Engine"]
 """Creates the session on disk and an engine that has begun; may raise AutoexpError."""
@@ -115,7 +115,8 @@ class LiveHandle(PublishingHandle):
 
     def _refuse(self, order: Order, reason: Why) -> None:
         """Tell of a refusal where there is no journal yet."""
-        from autoexp_tui.events.events import CommandRefused, Recorded
+        from autoexp_tui.events.events import CommandRefused
+        from autoexp_tui.model.event import Recorded
 
         snapshot = self.snapshot()
         refused = Recorded(

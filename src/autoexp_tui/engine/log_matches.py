@@ -15,7 +15,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, applies_to_stage
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 from autoexp_tui.telemetry.inactivity import QuietRule, compile_quiet_rule
 from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule
 from autoexp_tui.telemetry.metrics import OwnMetrics, compile_metric

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.engine import ended_runs
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.mount_workers import MountWorkers, Probe
+from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.reading_ports import (
     GPU,
     LOOK_WORK,
@@ -31,10 +33,8 @@ from autoexp_tui.engine.reading_ports import (
 )
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.errors import os_reason
 from autoexp_tui.model.facts import Silence
-from autoexp_tui.model.observations import LogRead, Observation
 from autoexp_tui.model.state import JobRecord, SessionState
 
 LOOK_BYTES: Final = 4 << 20

@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.reading_ports import Stream
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.observations import LogRead
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 
 WARN_SECONDS: Final = 60.0
 """After which a file that cannot be read is warned of."""

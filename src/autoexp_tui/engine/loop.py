@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import obey
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
 from autoexp_tui.engine.ephemeral_state import EphemeralState
@@ -20,6 +21,7 @@ from autoexp_tui.engine.health import Health
 from autoexp_tui.engine.journal_writer import Writer, Written
 from autoexp_tui.engine.mailbox import Inputs, Mailbox
 from autoexp_tui.engine.observation_handlers import Intake
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.recovery_messages import leave_in_doubt
@@ -28,15 +30,12 @@ from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, step_warned
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import apply
-from autoexp_tui.events.draft import Draft
-from autoexp_tui.events.events import Recorded
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.decision_context import DecisionContext, Policy
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.facts import Fact, OutsideKey
-from autoexp_tui.model.observations import Observation
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.scheduling.decide import settle

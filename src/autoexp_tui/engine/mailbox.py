@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.model.commands import Order
-from autoexp_tui.model.observations import Observation
 
 Inputs: TypeAlias = tuple[list[Order], list[Observation]]
 """Commands and observations, each oldest first."""

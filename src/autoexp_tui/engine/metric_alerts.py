@@ -18,8 +18,7 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import applies_to_stage
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.telemetry.anomalies import Finding
 from autoexp_tui.telemetry.inactivity import QuietPeriod
 from autoexp_tui.telemetry.metrics import Point

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, Generic, Protocol, TypeVar
 
+from autoexp_tui.engine import observations as seen
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import Pool
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.facts import Silence
-from autoexp_tui.model.observations import Observation
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)

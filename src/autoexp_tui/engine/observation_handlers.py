@@ -6,24 +6,23 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, assert_never
 
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import obey
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.effect_answers import EffectAnswers
 from autoexp_tui.engine.effect_settlement import Settling
 from autoexp_tui.engine.failed_calls import FailedCalls
 from autoexp_tui.engine.health import Health
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.submission_answers import SubmissionAnswers
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import Fact, OutsideKey
-from autoexp_tui.model.observations import Observation
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import BEGUN, JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import BEGUN, JobState, why
 
 
 class Intake:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
@@ -17,12 +18,11 @@ from autoexp_tui.engine.fact_poller import FactPoller
 from autoexp_tui.engine.log_poller import LogPoller, LogProbe
 from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observation_handlers import Intake
+from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import FactSource, LogSource
 from autoexp_tui.engine.session_ports import Inbox, Lease
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.model import observations as seen
-from autoexp_tui.model.observations import Observation
 from autoexp_tui.model.state import Attempt, SessionState
 from autoexp_tui.model.states import Outcome
 

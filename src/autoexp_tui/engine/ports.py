@@ -17,9 +17,8 @@ from typing import Protocol
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.engine.executor_port import Submission, Task
-from autoexp_tui.model.checkpoints import FoundCheckpoint
-from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.facts import CommandResult
+from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec, Plan
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from autoexp_tui.effects.effects import Effect
 from autoexp_tui.events import events
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import PendingEffect
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 
 
 def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:

@@ -24,10 +24,8 @@ from typing import Any
 
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import apply
-from autoexp_tui.events.base import IllegalTransition
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.event import IllegalTransition, Recorded, apply
 from autoexp_tui.model.snapshot import (
     Curve,
     EngineView,
@@ -39,8 +37,7 @@ from autoexp_tui.model.snapshot import (
 )
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import JobState, Why
 
 INTERVAL = 512
 """Records from one keyframe to the next, at first."""

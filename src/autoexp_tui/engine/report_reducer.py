@@ -19,8 +19,15 @@ from autoexp_tui.engine.executor_port import (
 )
 from autoexp_tui.events import events
 from autoexp_tui.model.state import Attempt, JobRecord
-from autoexp_tui.model.states import BEGUN, UNANSWERED, Cause, JobState, Outcome
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import (
+    BEGUN,
+    UNANSWERED,
+    Cause,
+    JobState,
+    Outcome,
+    Why,
+    why,
+)
 from autoexp_tui.text.log_lines import find_memory_line
 from autoexp_tui.text.sanitize import clean
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autoexp_tui.actions.reactions import end_attempt
-from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.health import Health
@@ -18,14 +17,14 @@ from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.facts import Fact, LogKey, OutsideKey
 from autoexp_tui.model.snapshot import InQueue
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Cause, Why, why
 from autoexp_tui.model.wording import CAUSES
+from autoexp_tui.scheduling.circuit_breaker import end_attempt
 from autoexp_tui.text.log_lines import find_error_line, find_nan_line
 from autoexp_tui.text.sanitize import clean
 

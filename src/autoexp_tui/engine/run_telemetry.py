@@ -11,12 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, SEARCH, LogChunk
-from autoexp_tui.model.facts import MetricFact
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.facts import MetricFact, Moment
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.states import Verdict
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 from autoexp_tui.telemetry.gpu_samples import GpuTrack

@@ -21,8 +21,8 @@ from autoexp_tui.model.errors import AutoexpError, SessionOwned
 from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import Recorded
     from autoexp_tui.model.commands import Command
+    from autoexp_tui.model.event import Recorded
 
 HEIR_SECONDS = 20.0
 """How long an engine that left is given to bring up an heir of its own."""

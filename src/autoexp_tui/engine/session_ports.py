@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from autoexp_tui.events.events import JournalRotated, Recorded
+from autoexp_tui.events.events import JournalRotated
 from autoexp_tui.model.commands import Order
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState

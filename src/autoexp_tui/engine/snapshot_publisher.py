@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autoexp_tui.engine.session_ports import LiveSink
-from autoexp_tui.events.events import Recorded
-from autoexp_tui.model.openness import is_open
+from autoexp_tui.model.event import Recorded
+from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState, Warned

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from autoexp_tui.actions.orders import order_effect
-from autoexp_tui.actions.reactions import end_attempt
-from autoexp_tui.effects.effects import CancelTasks, SubmitTasks, TaskId
+from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
+from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS
 from autoexp_tui.engine.effect_settlement import FAULT_SECONDS, Settling, in_words
@@ -22,10 +22,10 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.engine.health import Health
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model import observations as seen
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.states import Cause, Outcome
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.effect import TaskId
+from autoexp_tui.model.states import Cause, Outcome, Why, why
+from autoexp_tui.scheduling.circuit_breaker import end_attempt
 
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""

@@ -20,6 +20,7 @@ from autoexp_tui.engine.log_matches import (
     scan_chunk,
 )
 from autoexp_tui.engine.metric_alerts import StallDetector, clear_alerts, judge_loss
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.reading_ports import (
     GPU,
     LOG,
@@ -41,13 +42,11 @@ from autoexp_tui.engine.run_telemetry import (
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
-from autoexp_tui.model.facts import MetricFact, MetricKey
-from autoexp_tui.model.freshness import logs_are_old
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.observations import LogRead
+from autoexp_tui.model.facts import MetricFact, MetricKey, Moment
+from autoexp_tui.model.resubmission import logs_are_old
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.verdicts import Verdict, why
+from autoexp_tui.model.states import Verdict, why
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import InactivityWatch

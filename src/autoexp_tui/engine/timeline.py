@@ -10,9 +10,9 @@ from typing import Final
 
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.events import events
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 
 STEP_SECONDS: Final = 5.0
 """By which the wall clock differs from what passed when somebody has set it."""

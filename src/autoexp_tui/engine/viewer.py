@@ -15,10 +15,9 @@ from autoexp_tui.engine.handle import Identify, PublishingHandle, ReadEarlier
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
-from autoexp_tui.events.apply import apply
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.commands import Command, Order
 from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
 from autoexp_tui.model.state import SessionState
 

@@ -7,21 +7,14 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
-from autoexp_tui.events.base import (
-    Event,
-    Headline,
-    Topic,
-    append_reason,
-    explain,
-    update,
-)
+from autoexp_tui.model.commands import Sender
+from autoexp_tui.model.event import Event, Headline, append_reason, explain, update
 from autoexp_tui.model.facts import ApprovalKey, FactKey
-from autoexp_tui.model.sender import Sender
 from autoexp_tui.model.state import Ask, ConditionStatus, Latched
-from autoexp_tui.model.verdicts import Result, Why
+from autoexp_tui.model.states import Result, Topic, Why
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.state import SessionState
 
 _RESULTS: Final[Mapping[Result, str]] = MappingProxyType(

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from autoexp_tui.events.base import (
+from autoexp_tui.model.event import (
     Event,
     Headline,
-    Topic,
     append_reason,
     attempts_with_metrics,
     explain,
@@ -20,15 +19,14 @@ from autoexp_tui.events.base import (
     update,
 )
 from autoexp_tui.model.facts import FactKey, JobKey
-from autoexp_tui.model.freshness import SetAside
+from autoexp_tui.model.outputs import SetAside
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Retry
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Cause, JobState, Topic, Why
 from autoexp_tui.model.wording import STATES, cause_of_end
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.state import SessionState
 
 _NOT_LOOKED: Final[Mapping[str, Any]] = {

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from autoexp_tui.events.base import (
+from autoexp_tui.model.event import (
     Event,
     Headline,
-    Topic,
     append_reason,
     explain,
     join_parts,
@@ -17,12 +16,13 @@ from autoexp_tui.events.base import (
     update_attempt,
 )
 from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
+from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.state import Deferred, Mark, Matched, Warned
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import count, number
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.state import SessionState
 
 
@@ -87,7 +87,16 @@ class MetricsNoted(Event):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         """Keep them."""
-        update(state, self.job, noted=self)
+        noted = NotedMetrics(
+            attempt=self.attempt,
+            run=self.run,
+            step=self.step,
+            total=self.total,
+            values=self.values,
+            judged=self.judged,
+            result=self.result,
+        )
+        update(state, self.job, noted=noted)
 
     def headline(self, now: float) -> Headline:
         step = f"step {self.step}" + (f" of {self.total}" if self.total else "")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from autoexp_tui.events.base import (
+from autoexp_tui.events.jobs import OfJob
+from autoexp_tui.model.event import (
     Event,
     Headline,
-    Topic,
     append_reason,
     explain,
     join_parts,
@@ -16,16 +16,13 @@ from autoexp_tui.events.base import (
     update,
     update_attempt,
 )
-from autoexp_tui.events.jobs import OfJob
-from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
+from autoexp_tui.model.outputs import Checkpoint, SavedCheckpoint
 from autoexp_tui.model.state import Matched
-from autoexp_tui.model.states import Cause, JobState, Outcome
-from autoexp_tui.model.streaks import count_end
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Cause, JobState, Outcome, Topic, Why
 from autoexp_tui.model.wording import CAUSES, STATES
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.state import SessionState
 
 
@@ -184,7 +181,7 @@ class AttemptEnded(OfJob):
         found = state.matches.get(self.job)
         if found is not None and found.attempt <= self.attempt:
             del state.matches[self.job]
-        count_end(state, self.job, self.attempt, self.streak)
+        _count_end(state, self.job, self.attempt, self.streak)
 
     def headline(self, now: float) -> Headline:
         code = f"exit {self.exit_code}" if self.exit_code is not None else ""
@@ -268,3 +265,39 @@ class CheckpointQuarantined(Event):
         return Headline(
             "checkpoint moved", f"{self.checkpoint.path} -> {self.moved_to}"
         )
+
+
+# ---------------------------------------------------------- quick failures in a row
+# What counts as one is decided when an attempt ends and recorded with the end; here the
+# ends are only added up.
+SESSION: Final = "session"
+"""The key of the whole session."""
+
+
+def stage_key(stage: str) -> str:
+    """The key of a stage; none has the session's."""
+    return f"stage:{stage}"
+
+
+def node_key(node: str) -> str:
+    """The key of a node."""
+    return f"node:{node}"
+
+
+def _keys_of(state: SessionState, job: str, number: int) -> tuple[str, ...]:
+    """Everything that an attempt counts for; a node only when one is known."""
+    record = state.jobs[job]
+    nodes = (attempt.node for attempt in record.attempts if attempt.number == number)
+    on_node = (node_key(node) for node in nodes if node)
+    return (SESSION, stage_key(record.spec.stage), *on_node)
+
+
+def _count_end(state: SessionState, job: str, attempt: int, streak: str) -> None:
+    """Add an attempt's end to the counts; `streak` as in `AttemptEnded`."""
+    if not streak:
+        return
+    for key in _keys_of(state, job, attempt):
+        if streak == "quick":
+            state.streaks[key] = state.streaks.get(key, 0) + 1
+        else:
+            state.streaks.pop(key, None)

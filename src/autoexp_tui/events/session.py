@@ -6,25 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from autoexp_tui.events.base import (
+from autoexp_tui.model.event import (
     Event,
     Headline,
-    Topic,
     append_reason,
     explain,
     join_parts,
     list_names,
     update,
 )
-from autoexp_tui.events.rules import MetricsNoted
-from autoexp_tui.model.done import DoneWork
 from autoexp_tui.model.joining import joined
+from autoexp_tui.model.outputs import DoneWork, NotedMetrics
 from autoexp_tui.model.state import GAPS, JobRecord
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import duration, size
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.specs import JobSpec
     from autoexp_tui.model.state import SessionState
 
@@ -45,6 +43,9 @@ class SessionStarted(Event):
         state.session = self.session
         state.name = self.name
         state.started_at = record.t
+
+    def opened_session(self) -> str:
+        return self.session
 
     def headline(self, now: float) -> Headline:
         return Headline(
@@ -77,6 +78,9 @@ class EngineStarted(Event):
         if self.gap_seconds > 0:
             gap = (record.t - self.gap_seconds, record.t)
             state.gaps = (*state.gaps, gap)[-GAPS:]
+
+    def absence(self) -> float:
+        return self.gap_seconds
 
     def headline(self, now: float) -> Headline:
         gap = self.gap_seconds
@@ -179,13 +183,11 @@ class DoneFound(Event):
         return Headline("done before", list_names([work.job for work in self.works]))
 
 
-def _metrics_of(work: DoneWork) -> MetricsNoted | None:
+def _metrics_of(work: DoneWork) -> NotedMetrics | None:
     if work.step is None:
         return None
-    return MetricsNoted(
-        job=work.job,
+    return NotedMetrics(
         attempt=0,
-        run=0,
         step=work.step,
         total=work.total,
         values=work.values,

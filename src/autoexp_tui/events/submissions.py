@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from autoexp_tui.effects.effects import CancelTasks, Effect, LookAtFiles, SubmitTasks
-from autoexp_tui.events.base import (
+from autoexp_tui.model.effect import Effect, TaskId
+from autoexp_tui.model.event import (
     Event,
     Headline,
-    Topic,
     append_reason,
     attempts_with_metrics,
     explain,
@@ -19,13 +18,12 @@ from autoexp_tui.events.base import (
     update,
     update_attempt,
 )
-from autoexp_tui.model.freshness import begins_anew
+from autoexp_tui.model.resubmission import begins_anew
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect
-from autoexp_tui.model.states import UNANSWERED, Cause, JobState
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import UNANSWERED, Cause, JobState, Topic, Why
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.base import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.state import SessionState
 
 
@@ -57,35 +55,33 @@ class EffectOrdered(Event):
             ordered_utc=state.utc,
             why=self.why,
         )
-        match self.effect:
-            case SubmitTasks() as submit:
-                _open_attempts(state, record, submit)
-            case CancelTasks() as cancel:
-                self._mark_cancelled(state, cancel)
-            case LookAtFiles() as look:
-                update(state, look.job, look_ordered=look.attempt)
-
-    def _mark_cancelled(self, state: SessionState, cancel: CancelTasks) -> None:
+        token, tasks = self.effect.opened_attempts()
+        if tasks:
+            _open_attempts(state, record, token, tasks)
         marked: dict[str, Any] = {"cancel_cause": self.cause or Cause.USER}
         if self.finish:
             marked = {"finished": True}
-        for job, number in cancel.tasks:
+        for job, number in self.effect.ended_attempts():
             update_attempt(state, job, number, cancel_why=self.why, **marked)
+        for job, number in self.effect.looked_before():
+            update(state, job, look_ordered=number)
 
 
-def _open_attempts(state: SessionState, record: Recorded, submit: SubmitTasks) -> None:
-    state.tokens[submit.token] = submit.tasks
-    for job, number in submit.tasks:
+def _open_attempts(
+    state: SessionState, record: Recorded, token: str, tasks: tuple[TaskId, ...]
+) -> None:
+    state.tokens[token] = tasks
+    for job, number in tasks:
         old = state.jobs[job]
         if any(attempt.number == number for attempt in old.attempts):
-            update_attempt(state, job, number, token=submit.token)
+            update_attempt(state, job, number, token=token)
             move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
             continue
         anew = begins_anew(old)
         attempt = Attempt(
             number=number,
             anew=anew,
-            token=submit.token,
+            token=token,
             ordered_at=record.t,
             ordered_why=old.retry.why if old.retry else None,
             resume=old.retry.from_checkpoint if old.retry else old.resume,

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal
 
-from autoexp_tui.model.sender import Sender
+from autoexp_tui.model.kinds import Kind, KindTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Submit:
+class Command(Kind):
+    """What every command is."""
+
+    kinds: ClassVar[KindTable[Command]] = KindTable(
+        {
+            "model.commands": "submit:Submit kill:Kill resubmit:Resubmit answer:Answer "
+            "skip:Skip waive:Waive pause:Pause resume:Resume acknowledge:Acknowledge "
+            "stop:StopEngine",
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit(Command):
     """Let jobs run; the rest of the planned ones is held."""
 
     kind: Literal["submit"] = "submit"
@@ -22,7 +35,7 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kill:
+class Kill(Command):
     """End jobs that wait, queue or run."""
 
     kind: Literal["kill"] = "kill"
@@ -31,7 +44,7 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resubmit:
+class Resubmit(Command):
     """Bring back jobs that ended, and those that were skipped because of them."""
 
     kind: Literal["resubmit"] = "resubmit"
@@ -45,7 +58,7 @@ class Resubmit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Command):
     """Approve or refuse what an approval asked; bound to its digest."""
 
     kind: Literal["answer"] = "answer"
@@ -56,7 +69,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(Command):
     """Do not run jobs that have not started."""
 
     kind: Literal["skip"] = "skip"
@@ -65,7 +78,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Waive:
+class Waive(Command):
     """Let one start condition of a waiting job count as passed."""
 
     kind: Literal["waive"] = "waive"
@@ -76,21 +89,21 @@ class Waive:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
+class Pause(Command):
     """Submit nothing more until `Resume`; what runs goes on."""
 
     kind: Literal["pause"] = "pause"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resume:
+class Resume(Command):
     """Submit again."""
 
     kind: Literal["resume"] = "resume"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acknowledge:
+class Acknowledge(Command):
     """A warning was seen."""
 
     kind: Literal["acknowledge"] = "acknowledge"
@@ -100,7 +113,7 @@ class Acknowledge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopEngine:
+class StopEngine(Command):
     """End the engine at the next commit boundary, with or without its jobs."""
 
     kind: Literal["stop"] = "stop"
@@ -112,23 +125,53 @@ class StopEngine:
 LEAVING: Final = "front end"
 """Who orders a stop when an engine's own process ends."""
 
-Command: TypeAlias = (
-    Submit
-    | Kill
-    | Resubmit
-    | Answer
-    | Skip
-    | Waive
-    | Pause
-    | Resume
-    | Acknowledge
-    | StopEngine
-)
-
 
 def is_personal(command: Command) -> bool:
     """Whether a person has to decide it, and no job may."""
     return isinstance(command, Answer | Waive)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sender:
+    """One process on one host, and whether it is a job's.
+
+    What it says of itself can be forged by any code of the same user.
+    """
+
+    user: str = ""
+    host: str = ""
+    boot: str = ""
+    namespace: str = ""
+    """Of pids."""
+    pid: int = 0
+    started: str = ""
+    """Start time in the kernel's ticks."""
+    leader: int = 0
+    """The pid of its session's leader: a login shell outlives what it starts."""
+    leader_started: str = ""
+    tty: str = ""
+    ssh_client: str = ""
+    """Address that the person logged in from; empty: not by ssh."""
+    job: str = ""
+    """Of which job it is a process, in words; empty: of none that was found."""
+    doubt: Literal["", "unnamed", "ended"] = ""
+    """`unnamed`: the command names no sender. `ended`: neither it nor its session's
+    leader lived when the engine looked."""
+    checked: bool = False
+    """Whether the engine looked at the process itself, on its own host."""
+
+    def __str__(self) -> str:
+        where = ", ".join(
+            part
+            for part in (
+                self.tty,
+                f"from {self.ssh_client}" if self.ssh_client else "",
+                f"pid {self.pid}" if self.pid else "",
+            )
+            if part
+        )
+        who = f"{self.user} on {self.host}" if self.user else self.host
+        return f"{who} ({where})" if where else who
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from autoexp_tui.conditions.watch import Timers, Watch
-from autoexp_tui.events.draft import Draft
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -22,18 +21,17 @@ from autoexp_tui.model.facts import (
     MetadataKey,
     MetricFact,
     MetricKey,
+    Moment,
     OutsideKey,
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.freshness import begins_anew, files_aside, logs_are_old
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.indexes import Ready, Timers, Watch
+from autoexp_tui.model.resubmission import begins_anew, files_aside, logs_are_old
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import ACTIVE, JobState
-from autoexp_tui.model.verdicts import Verdict
-from autoexp_tui.scheduling.ready_jobs import Ready
+from autoexp_tui.model.states import ACTIVE, JobState, Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
 
 

@@ -11,37 +11,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from autoexp_tui.model.outputs import DoneWork
+
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import JobRecord, SessionState
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoneWork:
-    """What is known of a job that completed, for sessions to come."""
-
-    job: str
-    session: str
-    mark: str
-    """Names the session among all that ever were, also those with the same id."""
-    fingerprint: str
-    at: float
-    """When it completed, UTC."""
-    attempts: int = 0
-    upstream: Mapping[str, str] = field(default_factory=dict)
-    """Job that it depends on -> the mark of the session whose results it used."""
-    upstream_work: Mapping[str, str] = field(default_factory=dict)
-    """Job that it depends on -> the fingerprint of the attempt whose results it used;
-    not of a job in records of older versions."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    """What its log told: others may wait for it."""
-    step: int | None = None
-    """Its newest metrics; None: none were noted."""
-    seconds: float | None = None
-    """How long it ran, when it did all its steps in one attempt."""
-    total: int | None = None
-    values: Mapping[str, float | str] = field(default_factory=dict)
-    result: float | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,15 @@
-"""What can be known about the world: keys, facts, and verdicts with a why.
+"""What can be known about the world, and when: keys, facts, moments.
 
 A fact may be *unknown* (nobody has looked, or the look failed); it is never *absent*
 because of an error.
+
+A session has three time scales. `t` orders events and never goes back. It goes on by
+what the machine's clocks count while nobody sets them, and between two engines by what
+the wall clock says. Ages and spans that people read are differences of `t`. `utc` is
+what the wall clock showed. It may be set back or forward at any time, so only `Time.at`
+asks it, and people see it. `lived` counts the seconds for which an engine of the
+session lived, absences left out. Whatever lasts (a cooldown, a time-out, a grace, a
+stall) is stored and judged in it.
 """
 
 from __future__ import annotations
@@ -10,8 +18,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from autoexp_tui.model.freshness import FileIdentity, SetAside
+from autoexp_tui.model.outputs import FileIdentity, SetAside
 from autoexp_tui.model.states import Cause, JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One moment on all three scales, in seconds."""
+
+    t: float
+    utc: float
+    lived: float
+
+    def t_of(self, lived: float) -> float:
+        """The `t` of a moment of `lived`, for people: whole seconds, since clocks that
+        are not read at once differ by a little each time."""
+        return round(self.t + lived - self.lived)
+
+    def lived_of(self, utc: float) -> float:
+        """The moment of `lived` at which the wall clock shows `utc`."""
+        return self.lived + utc - self.utc
 
 
 # ------------------------------------------------------------------------- keys

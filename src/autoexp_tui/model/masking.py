@@ -11,10 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from autoexp_tui.model.specs import Plan
+from typing import Final, Protocol
 
 MASK: Final = "***"
 _ONE_WORD: Final = frozenset(
@@ -232,6 +229,15 @@ def is_no_text(value: str) -> bool:
     return _NO_TEXT.fullmatch(value) is not None
 
 
-def mask_of(plan: Plan | None) -> MaskRules:
+class Masked(Protocol):
+    """A plan, as far as it says what is masked."""
+
+    @property
+    def mask(self) -> MaskRules:
+        """Which keys are masked besides, and which are not."""
+        ...
+
+
+def mask_of(plan: Masked | None) -> MaskRules:
     """What a plan says of its secrets; the usual rules without one."""
     return NO_RULES if plan is None else plan.mask

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 
 _COUNT: Final = re.compile(r"(?:[A-Za-z_][\w.]*[:=/])*(?:\d+-)?(\d+)([kKmM]?)")
 _SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}

@@ -1,5 +1,11 @@
-"""Who comes back with a job: those that ended only because it did, and those whose
-work was done on its earlier results.
+"""Whether and how jobs come back: what their next attempt continues, who comes with
+them, and whether anything is left to do.
+
+An attempt continues the one before it when it does the same work and was not told to
+begin anew; else it begins anew, and what earlier attempts left does not count for who
+waits. Before such an attempt is submitted the engine looks at what its followers wait
+for, and what lies there is set aside: it counts again once it is another file.
+Identities are compared, never clocks.
 
 The engine revives by this, and a front end counts and names by it before it asks, so
 that what was shown is what is done. Pure; jobs are handed in.
@@ -8,18 +14,61 @@ that what was shown is what is done. Pure; jobs are handed in.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.states import REVIVABLE, Cause, JobState
+from autoexp_tui.model.states import REVIVABLE, Cause, JobState, Outcome
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.state import JobRecord
+    from autoexp_tui.model.outputs import SetAside
+    from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect
 
 _BECAUSE_OF_OTHERS: Final = frozenset({Cause.UPSTREAM, Cause.CANCEL_CONDITION})
 _ENDED_SO: Final = frozenset({JobState.SKIPPED, JobState.CANCELLED})
+_NOT_SENT = frozenset(
+    {JobState.PLANNED, JobState.HELD, JobState.WAITING, JobState.RETRYING}
+)
 
 
+# ------------------------------------------------------------------ the next attempt
+def begins_anew(job: JobRecord) -> bool:
+    """Whether the next attempt of a job does not continue what lies there."""
+    if job.state not in _NOT_SENT or job.use_files:
+        return False
+    before = _newest_that_ran(job)
+    if before is None:
+        return job.foreign_files
+    goes_on = job.retry.from_checkpoint if job.retry else job.resume
+    return not goes_on or before.fingerprint not in ("", job.spec.fingerprint)
+
+
+def _newest_that_ran(job: JobRecord) -> Attempt | None:
+    """What was never seen to begin wrote nothing, unless nobody could see it."""
+    for attempt in reversed(job.attempts):
+        if attempt.run >= 0 or attempt.outcome is Outcome.LOST:
+            return attempt
+    return None
+
+
+def awaits_look(job: JobRecord) -> bool:
+    """Whether the files of its followers have to be looked at before it starts."""
+    return begins_anew(job) and job.looked_before != len(job.attempts) + 1
+
+
+def files_aside(job: JobRecord) -> Mapping[str, SetAside] | None:
+    """Path -> what does not count of a job's files; None: nothing counts yet."""
+    if not begins_anew(job):
+        return job.aside
+    return None if awaits_look(job) else job.found
+
+
+def logs_are_old(job: JobRecord) -> bool:
+    """Whether its log is still that of an attempt which the next does not continue."""
+    newest = job.attempt
+    return begins_anew(job) or (newest is not None and newest.anew and newest.run < 0)
+
+
+# ------------------------------------------------------------------- who comes back
 def ended_by_others(job: JobRecord) -> bool:
     """Whether the job was skipped or cancelled on another one's account."""
     return job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
@@ -64,3 +113,24 @@ def ended_because_of(
                 found.add(other)
                 queue.append(other)
                 yield other
+
+
+# ------------------------------------------------------------------------ what is left
+def is_open(jobs: Collection[JobRecord], pending: Collection[PendingEffect]) -> bool:
+    """Whether a session has work left: a job that has not ended, or `is_acting`.
+
+    One without jobs is open: its first ones are to come.
+    """
+    return not jobs or not all(job.ended for job in jobs) or is_acting(jobs, pending)
+
+
+def is_acting(jobs: Iterable[JobRecord], pending: Collection[PendingEffect]) -> bool:
+    """Whether an effect is under way, or a rule's action is put off to a known moment.
+
+    An action for whose moment nobody can tell keeps no session open.
+    """
+    return bool(pending) or any(
+        deferred.until_lived is not None
+        for job in jobs
+        for deferred in job.deferred.values()
+    )

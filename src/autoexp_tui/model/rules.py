@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.actions.kinds import Action
+from autoexp_tui.model.action import Action
 
 PatternType: TypeAlias = Literal["substring", "regex", "inactivity", "progress"]
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from autoexp_tui.model.moment import Present
+from autoexp_tui.model.states import Verdict, Why
+from autoexp_tui.text.spelling import Present
 
 if TYPE_CHECKING:  # a first paint needs no events
-    from autoexp_tui.events.events import Recorded
+    from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.model.state import JobRecord, PendingEffect, Warned
-    from autoexp_tui.model.verdicts import Verdict, Why
 
 Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
 """`plan`: nothing was submitted, no session exists on disk yet."""
@@ -169,7 +169,7 @@ class Snapshot:
     seq: int
     t: float
     """Time of the commit on the session's own scale, as all times here are: see
-    `model.moment`."""
+    `model.facts`."""
     session: str
     name: str
     plan: Plan | None
@@ -195,7 +195,7 @@ class Snapshot:
     """Seconds by which the wall clock shows more than `t`."""
 
     absent: float = 0.0
-    """Seconds that `t` counts and `lived` does not: see `model.moment`."""
+    """Seconds that `t` counts and `lived` does not: see `model.facts`."""
 
     def t_of(self, lived: float) -> float:
         """The `t` of a moment to come, should an engine live until then."""

@@ -2,7 +2,7 @@
 
 Every value is resolved (a job's own config, its siblings); what is known only at run
 time stays as `{runtime.JOB.KEY}` text and is resolved when it is evaluated or fired.
-What jobs wait for is in `condition_kinds`, how they are watched in `rule_kinds`.
+What jobs wait for is in `conditions`, how they are watched in `model.rules`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import NO_RULES, MaskRules
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.scalars import Scalar
+
+Scalar: TypeAlias = str | int | float | bool | None
+"""A leaf of a config, which conditions compare and executors take as options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,17 +12,26 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from autoexp_tui.model.fast_replace import Renew, changed
-from autoexp_tui.model.moment import Present
-from autoexp_tui.model.states import NOT_STARTED, TERMINAL, Cause, JobState, Outcome
+from autoexp_tui.model.states import (
+    NOT_STARTED,
+    TERMINAL,
+    Cause,
+    JobState,
+    Outcome,
+    Result,
+    Why,
+)
+from autoexp_tui.text.spelling import Present
 
-if TYPE_CHECKING:  # a first paint needs neither effects nor events
-    from autoexp_tui.effects.effects import Effect
-    from autoexp_tui.events.events import MetricsNoted
-    from autoexp_tui.model.checkpoints import SavedCheckpoint
-    from autoexp_tui.model.done import DoneWork
-    from autoexp_tui.model.freshness import SetAside
+if TYPE_CHECKING:  # a first paint needs no effects
+    from autoexp_tui.model.effect import Effect
+    from autoexp_tui.model.outputs import (
+        DoneWork,
+        NotedMetrics,
+        SavedCheckpoint,
+        SetAside,
+    )
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.model.verdicts import Result, Why
 
 V = TypeVar("V")
 
@@ -108,7 +117,7 @@ class Attempt:
     """Of the work that it does."""
     values: Mapping[str, object] | None = None
     """The parameters that it runs with; None: the plan's."""
-    noted: MetricsNoted | None = None
+    noted: NotedMetrics | None = None
     """Its last recorded metrics, once another attempt was ordered."""
     executor_id: str = ""
     submitted_at: float | None = None
@@ -260,7 +269,7 @@ class JobRecord:
     ask: Ask | None = None
     retry: Retry | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    noted: MetricsNoted | None = None
+    noted: NotedMetrics | None = None
     """The newest recorded metrics."""
     fired: Mapping[str, float] = field(default_factory=dict)
     """Action -> when it last fired, in seconds that engines lived."""
@@ -335,7 +344,7 @@ class JobRecord:
             )
         )
 
-    def noted_of(self, attempt: Attempt) -> MetricsNoted | None:
+    def noted_of(self, attempt: Attempt) -> NotedMetrics | None:
         """The last recorded metrics of an attempt."""
         own = self.noted is not None and self.noted.attempt == attempt.number
         return self.noted if own else attempt.noted
@@ -379,7 +388,7 @@ class SessionState:
     seq: int = 0
     epoch: int = 0
     t: float = 0.0
-    """Of the newest record: see `model.moment`. Times here are on its scale, unless
+    """Of the newest record: see `model.facts`. Times here are on its scale, unless
     their names say otherwise."""
     utc: float = 0.0
     """What the wall clock showed at the newest record."""
@@ -414,9 +423,9 @@ class SessionState:
     commands: MutableMapping[str, int] = field(default_factory=dict)
     """Command id -> seq of its first event: what was carried out already."""
     streaks: MutableMapping[str, int] = field(default_factory=dict)
-    """Key of `model.streaks` -> quick failures in a row, up to now."""
+    """Key of `events.runs` -> quick failures in a row, up to now."""
     renew: Renew = field(default=changed, compare=False, repr=False)
-    """How a record is changed: by a copy, but in `apply.unseen`."""
+    """How a record is changed: by a copy, but in `event.unseen`."""
 
     @property
     def wall_ahead(self) -> float:

@@ -1,12 +1,14 @@
-"""What a job can be, why it ended, and which steps between states are legal.
+"""What a job can be, why it ended, which steps between states are legal, and reasons.
 
-One table (`TRANSITIONS`) holds every legal transition; `apply` refuses the rest.
+One table (`TRANSITIONS`) holds every legal transition; `apply` refuses the rest. A
+reason is stored as its code; `model.wording` makes the sentence when it is shown.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 
 class JobState(StrEnum):
@@ -139,3 +141,57 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 def may_become(old: JobState, new: JobState) -> bool:
     """Whether a job may go from `old` to `new`; staying is always legal."""
     return old is new or new in TRANSITIONS[old]
+
+
+Topic: TypeAlias = Literal[
+    "submit",
+    "cancel",
+    "state",
+    "condition",
+    "reaction",
+    "warning",
+    "approval",
+    "person",
+    "engine",
+    "error",
+    "",
+]
+"""What the Events screen filters by; empty: the event only notes numbers."""
+
+
+# ------------------------------------------------------------------------- reasons
+class Result(StrEnum):
+    """What a condition says."""
+
+    PASS = "pass"
+    WAIT = "wait"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """A reason as a code and its arguments; the sentence is made when shown."""
+
+    code: str
+    args: tuple[tuple[str, str | int | float], ...] = field(default=())
+
+    def arg(self, name: str, default: str | float = "") -> str | int | float:
+        """One argument by name."""
+        return dict(self.args).get(name, default)
+
+    def having(self, **args: str | float) -> Why:
+        """The same reason with further arguments."""
+        return Why(self.code, (*self.args, *args.items()))
+
+
+def why(code: str, /, **args: str | float) -> Why:
+    """A `Why` from keyword arguments, in the order given."""
+    return Why(code, tuple(args.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """PASS, WAIT or FAIL, with its reason."""
+
+    result: Result
+    why: Why

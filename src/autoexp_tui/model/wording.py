@@ -34,7 +34,7 @@ from autoexp_tui.text.spelling import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.verdicts import Why
+    from autoexp_tui.model.states import Why
 
 __all__ = [
     "CAUSES",

@@ -18,7 +18,6 @@ from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
     Composite,
-    ConditionBase,
     Cooldown,
     FileContent,
     FileExists,
@@ -31,12 +30,13 @@ from autoexp_tui.conditions.kinds import (
     OwnCondition,
     TimeReached,
 )
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_override, mask_tree, mask_values
 from autoexp_tui.model.specs import Edge, Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.sweep.names import inside
 
-CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(
+CLASS_NAMES: Final[Mapping[type[Condition], str]] = MappingProxyType(
     {
         FileExists: "FileExistsCondition",
         FileContent: "FileContentCondition",
@@ -55,7 +55,7 @@ CLASS_NAMES: Final[Mapping[type[ConditionBase], str]] = MappingProxyType(
     }
 )
 """Each condition's `class_name` in configs; empty: it is the user's own."""
-_CONFIG_FIELDS: Final[Mapping[tuple[type[ConditionBase], str], str]] = MappingProxyType(
+_CONFIG_FIELDS: Final[Mapping[tuple[type[Condition], str], str]] = MappingProxyType(
     {(JobStateIs, "jobs"): "job_name"}
 )
 """Fields that configs call otherwise."""
@@ -95,7 +95,7 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
     }
 
 
-def _conditions(conditions: Sequence[ConditionBase], plan: Plan) -> list[object]:
+def _conditions(conditions: Sequence[Condition], plan: Plan) -> list[object]:
     return [mask_tree(condition_to_json(one), plan.mask) for one in conditions]
 
 
@@ -123,7 +123,7 @@ def finding_to_json(one: PlanFinding | Problem) -> dict[str, object]:
     return {name: json_safe(getattr(one, name)) for name in names}
 
 
-def condition_to_json(spec: ConditionBase) -> dict[str, object]:
+def condition_to_json(spec: Condition) -> dict[str, object]:
     """A condition as configs write it, every field named; `kind` is its class_name.
 
     `writer`, which only planning sets, is there when it knows one.
@@ -156,7 +156,7 @@ def json_safe(value: object) -> object:
             return value if math.isfinite(value) else str(value)
         case Mapping():
             return {_text(key): json_safe(item) for key, item in value.items()}
-        case ConditionBase():
+        case Condition():
             return condition_to_json(value)
         case Sequence() if not isinstance(value, bytes | bytearray):
             return [json_safe(item) for item in value]

@@ -16,8 +16,8 @@ from itertools import islice
 from sys import maxsize
 from typing import Final, TypeAlias
 
-from autoexp_tui.conditions.base import describe, subject_of
-from autoexp_tui.conditions.kinds import Approval, Composite, Condition
+from autoexp_tui.conditions.kinds import Approval, Composite
+from autoexp_tui.model.condition import Condition, describe, subject_of
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.dag import (
     UNSTAGED,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
 
-from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.job_state import FAULTS, find_parameter, list_problems
 from autoexp_tui.planning.ports import SpecParser, SpecRefused

@@ -13,8 +13,7 @@ from typing import Final
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.resource_totals import cpus_of, nodes_of
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan, Scalar
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import HOUR, join_some, plural
 

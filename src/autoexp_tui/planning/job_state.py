@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Resources

@@ -18,7 +18,6 @@ from autoexp_tui.actions.kinds import NewJob, Restart, RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,
-    Condition,
     JobStateIs,
     LogPattern,
     MetadataIs,
@@ -27,6 +26,7 @@ from autoexp_tui.conditions.kinds import (
     TimeReached,
     limits_attempts,
 )
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_words
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent

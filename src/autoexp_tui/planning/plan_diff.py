@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.conditions.kinds import Condition
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import mask_override, mask_value
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe

@@ -27,7 +27,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.freshness import FileIdentity
+from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.globbing import expand
 from autoexp_tui.probes.stat_cache import Glance, OpenFile, glance

@@ -3,7 +3,7 @@
 What is wrong with all jobs alike (a full disk, a broken environment, a bad node) fails
 each of them within seconds, and every restart too. Counted are ends that nobody
 ordered; one attempt that completes, or that ran for long before it failed, breaks the
-row. The counts are part of the state (`model.streaks`).
+row. The counts are part of the state (`events.runs`).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
+from autoexp_tui.actions.reactions import react_to_end
 from autoexp_tui.events import events
+from autoexp_tui.events.runs import SESSION, node_key, stage_key
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import BEGUN, Cause, Outcome
-from autoexp_tui.model.streaks import SESSION, node_key, stage_key
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import BEGUN, Cause, Outcome, Why, why
 
 WARNING_ID: Final = "storm"
 """Of the warning that stands while a storm pauses the session."""
@@ -34,6 +34,13 @@ _CRASHES: Final = frozenset(
         Cause.NODE_FAIL,
     }
 )
+
+
+def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
+    """Record the end of a job's attempt, with what follows for it and for all."""
+    ended = counted(context, ended)
+    react_to_end(context, ended)
+    watch_storm(context, ended)
 
 
 def counted(

@@ -15,15 +15,15 @@ from autoexp_tui.actions.orders import order_cancel
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.actions.transitions import react_to_moves
 from autoexp_tui.conditions.condition_check import Look
-from autoexp_tui.conditions.kinds import Approval, Composite, Condition, Not
+from autoexp_tui.conditions.kinds import Approval, Composite, Not
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
-from autoexp_tui.model.states import ACTIVE, Cause, JobState
-from autoexp_tui.model.verdicts import Result, Verdict, Why, why
+from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, Why, why
 from autoexp_tui.scheduling.freshness import is_to_wait
 from autoexp_tui.scheduling.submission_queue import release
 

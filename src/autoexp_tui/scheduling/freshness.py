@@ -8,9 +8,10 @@ from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.effects.effects import LookAtFiles
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.freshness import FileIdentity, SetAside, awaits_look
+from autoexp_tui.model.outputs import FileIdentity, SetAside
+from autoexp_tui.model.resubmission import awaits_look
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import spell_float
 from autoexp_tui.text.sanitize import clean
 

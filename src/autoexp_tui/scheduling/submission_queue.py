@@ -14,8 +14,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, Outcome
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Cause, Outcome, Why, why
 
 
 def release(context: DecisionContext) -> None:

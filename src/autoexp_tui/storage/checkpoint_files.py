@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.model.checkpoints import (
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.outputs import (
     Checkpoint,
     CheckpointPlace,
     FoundCheckpoint,
     SeenCheckpoint,
 )
-from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.globbing import expand
 from autoexp_tui.storage.atomic import explained, explaining, sync_directory
 from autoexp_tui.storage.atomic import write_atomic as write_file

@@ -18,8 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from autoexp_tui.model.done import DoneReport, DoneWork, done_before
+from autoexp_tui.model.done import DoneReport, done_before
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.storage.json_codec import Unencodable, decode, encode

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Protocol
 
 from autoexp_tui.engine.ports import Pool
-from autoexp_tui.events.events import JournalRotated, Recorded
+from autoexp_tui.events.events import JournalRotated
 from autoexp_tui.model.errors import JournalDamaged, SessionOwned
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.pools import ThreadPool

@@ -16,10 +16,9 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.model.commands import Order, is_personal
+from autoexp_tui.model.commands import Order, Sender, is_personal
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import safe_filename
-from autoexp_tui.model.sender import Sender
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode_order, encode
 from autoexp_tui.storage.session_dir import SessionDir

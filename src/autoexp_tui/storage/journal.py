@@ -17,10 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
-from autoexp_tui.events.apply import apply, unseen
-from autoexp_tui.events.base import IllegalTransition
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.event import IllegalTransition, Recorded, apply, unseen
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import explaining

@@ -17,7 +17,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import BinaryIO
 
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.storage.atomic import explaining
 from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
 from autoexp_tui.storage.record_codec import decode_record

@@ -25,8 +25,9 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from autoexp_tui.events.events import EngineStarted, Event, JournalRotated, Recorded
+from autoexp_tui.events.events import EngineStarted, JournalRotated
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.storage.atomic import explained, explaining
 from autoexp_tui.storage.json_codec import NEWER, Undecodable
 from autoexp_tui.storage.record_codec import MORE, parse_record

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from autoexp_tui import __version__
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.timeline import Timeline
-from autoexp_tui.events.apply import apply, unseen
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import EngineStarted, EngineStopped, MessageLogged
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.wording import plural
 from autoexp_tui.storage.file_journal import FileJournal

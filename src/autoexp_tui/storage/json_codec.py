@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from autoexp_tui.model.errors import JournalDamaged, Problem, ValidationFailed
 from autoexp_tui.model.masking import mask_tree
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
 
 T = TypeVar("T")
-Schema: TypeAlias = Any
-"""A node of a pydantic core schema: nested dicts, lists and plain values."""
 
 PLAN_VERSION: Final = 1
 """Of the plans that this program writes; it reads those before it."""
@@ -165,28 +163,13 @@ def build_validator(model: Any, *, finite: bool = True) -> SchemaValidator:
     from pydantic import ConfigDict, TypeAdapter
     from pydantic_core import CoreConfig, SchemaValidator
 
+    from autoexp_tui.model import snapshot
+
     config = ConfigDict(extra="forbid", allow_inf_nan=not finite, defer_build=True)
     # A bare dataclass takes no config of ours; inside `| None` it takes the union's.
     adapter: TypeAdapter[Any] = TypeAdapter(model | None, config=config)
-    adapter.rebuild(_types_namespace=collect_model_names())
-    return SchemaValidator(tag_unions(adapter.core_schema), CoreConfig())
-
-
-@cache
-def collect_model_names() -> dict[str, Any]:
-    """What modules of a first paint name for the type checker alone."""
-    from autoexp_tui.actions import kinds as action_kinds
-    from autoexp_tui.conditions import kinds as condition_kinds
-    from autoexp_tui.effects import effects
-    from autoexp_tui.events import events
-    from autoexp_tui.model import rules as rule_kinds
-    from autoexp_tui.model import snapshot, specs, verdicts
-
-    asked = (condition_kinds, action_kinds, rule_kinds, specs)
-    names: dict[str, Any] = {}
-    for module in (*asked, effects, events, verdicts, snapshot):
-        names |= vars(module)
-    return names
+    adapter.rebuild(_types_namespace=vars(snapshot))
+    return SchemaValidator(adapter.core_schema, CoreConfig())
 
 
 def describe_error(error: Exception) -> str:
@@ -199,43 +182,6 @@ def describe_error(error: Exception) -> str:
     path = ".".join(str(part) for part in first["loc"])
     message = str(first["msg"])
     return f"{path}: {message}" if path else message
-
-
-def tag_unions(schema: Schema) -> Schema:
-    """`schema` with every union of dataclasses told apart by their `kind` at once.
-
-    Trying the members one after the other gives the same values, at ten times the
-    cost for a large plan; a union that has no `kind` stays as it is.
-    """
-    definitions = {part["ref"]: part for part in schema.get("definitions", ())}
-
-    def tag_node(node: Schema) -> Schema:
-        if isinstance(node, list | tuple):
-            return type(node)(tag_node(part) for part in node)
-        if not isinstance(node, dict):
-            return node
-        new = {key: tag_node(value) for key, value in node.items()}
-        if new.get("type") != "union":
-            return new
-        kinds = [_find_kind(choice, definitions) for choice in new["choices"]]
-        if None in kinds or len(set(kinds)) < len(kinds):
-            return new
-        choices = dict(zip(kinds, new["choices"], strict=True))
-        return {"type": "tagged-union", "choices": choices, "discriminator": "kind"}
-
-    return tag_node(schema)
-
-
-def _find_kind(choice: Schema, definitions: Mapping[str, Schema]) -> str | None:
-    """The one value that a dataclass's `kind` may have; None when there is no such."""
-    if not isinstance(choice, dict):
-        return None
-    target = definitions.get(choice.get("schema_ref", ""), choice)
-    if target.get("type") != "dataclass":
-        return None
-    parts = {part["name"]: part for part in target["schema"]["fields"]}
-    values = parts.get("kind", {}).get("schema", {}).get("schema", {}).get("expected")
-    return str(values[0]) if values and len(values) == 1 else None
 
 
 # ----------------------------------------------------------------- plans and jobs

@@ -15,14 +15,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.events.events import (
-    EVENTS,
-    EffectOrdered,
-    Event,
-    JobReplanned,
-    Recorded,
-)
+from autoexp_tui.events.events import EffectOrdered, JobReplanned
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.masking import MaskRules, mask_tree
 from autoexp_tui.storage.json_codec import (
     NEWER,
@@ -142,9 +137,9 @@ def _upcast(name: str, v: int, tree: Fields) -> Fields:
 
 
 def _build_event(name: object, tree: Fields) -> Event:
-    if not isinstance(name, str) or name not in EVENTS:
+    if not isinstance(name, str) or name not in Event.kinds:
         raise Undecodable(f"unknown type of event {name!r}", newer=True)
-    kind: Any = EVENTS[name]
+    kind: Any = Event.kinds[name]
     try:
         event: Event = build_validator(kind).validate_python(tree)
     except ValueError as error:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.model.sender import Sender
+from autoexp_tui.model.commands import Sender
 from autoexp_tui.storage.process_identity import Alive, Identity, read_stat, start_time
 from autoexp_tui.storage.processes import COOKIE
 from autoexp_tui.storage.session_registry import with_remembered

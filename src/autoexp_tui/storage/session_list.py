@@ -17,7 +17,7 @@ from typing import Any
 
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.openness import is_open
+from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.pools import ask_all

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.commands import Order
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.inbox import leave

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import Hole
+from autoexp_tui.model.specs import Hole, Scalar
 from autoexp_tui.sweep.expand import Expansion
 from autoexp_tui.sweep.points import NOT_OVERRIDES, DeferredFilter, plain_key, stage_of
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -24,6 +23,7 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
 )
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import submission_token
 
 LONG = 300.0

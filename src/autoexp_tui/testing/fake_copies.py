@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     BeginRecord,
     ExitRecord,
@@ -13,6 +12,7 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
 )
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.fake_script import RunScript
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from autoexp_tui.effects.effects import TaskId
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 
 

@@ -15,7 +15,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -34,6 +33,7 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.fake_copies import Begun, Copy, FakeRun, absent, report_of

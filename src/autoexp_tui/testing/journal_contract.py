@@ -11,17 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from autoexp_tui.engine.session_ports import Journal, Lease
-from autoexp_tui.events.draft import Draft
 from autoexp_tui.events.events import (
     EngineStarted,
-    Event,
     MessageLogged,
     PlanAdded,
-    Recorded,
     SessionStarted,
 )
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
-from autoexp_tui.model.moment import Moment
+from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 

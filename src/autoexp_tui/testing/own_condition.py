@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from autoexp_tui.conditions.custom_conditions import says
 from autoexp_tui.model.facts import FactKey, Facts, FileText, TextKey
-from autoexp_tui.model.verdicts import Verdict
+from autoexp_tui.model.states import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,25 @@ UNKNOWN: Final = "?"
 """For a number or a time that says nothing."""
 
 
+class Present(float):
+    """The present `t` of a session, which knows what the wall clock shows."""
+
+    __slots__ = ("wall_ahead",)
+    wall_ahead: float
+    """Seconds by which the wall clock shows more than `t`."""
+
+    def __new__(cls, t: float, wall_ahead: float = 0.0) -> Present:
+        """`t` as a number; `wall_ahead` is what makes a time of day of it."""
+        made = super().__new__(cls, t)
+        made.wall_ahead = wall_ahead
+        return made
+
+
+def wall_time(t: float, now: float | None) -> float:
+    """UTC of a moment `t`, by the wall clock as it goes at `now`."""
+    return t + now.wall_ahead if isinstance(now, Present) else t
+
+
 def duration(seconds: float) -> str:
     """A span of time in its two leading units: `40 s`, `52 min`, `3 h 12`, `2 d 4 h`.
 

@@ -19,8 +19,7 @@ from autoexp_tui.events.events import CommandRefused
 from autoexp_tui.model.commands import Resubmit
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Edge
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Why, why
+from autoexp_tui.model.states import Cause, JobState, Why, why
 from tests.cockpit.seat import cockpit
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import with_events, with_job

@@ -17,9 +17,9 @@ from autoexp_tui.cockpit.state.event_history import (
 )
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Event
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.effect import Effect
+from autoexp_tui.model.event import Event
+from autoexp_tui.model.states import JobState, why
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_events
 
@@ -110,7 +110,7 @@ def test_other_events_are_named_in_words() -> None:
         effects.RunNotifyCommand(command=("mail", "me"), message="done"),
     ],
 )
-def test_every_kind_of_effect_is_told(effect: effects.Effect) -> None:
+def test_every_kind_of_effect_is_told(effect: Effect) -> None:
     found = told(events.EffectOrdered(effect_id="e1", effect=effect))
     assert effect.kind in plain(render_entry(found[0], T0, 100))
     assert effect.kind in lines(found[0])

@@ -12,8 +12,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, why
 from tests.support.campaigns import HOUR, T0, all_done, campaign, planned
 from tests.support.scripted_handle import with_events, with_job, with_warnings
 

@@ -17,7 +17,7 @@ from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
 from autoexp_tui.cockpit.state.forecast import estimate_ends
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.snapshot import EngineView, Snapshot
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 from tests.support.campaigns import T0, all_done, campaign, planned
 
 

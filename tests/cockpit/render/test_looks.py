@@ -9,8 +9,7 @@ from autoexp_tui.conditions.kinds import Approval, FileExists
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import JobState, Result, why
 
 
 def record(state: JobState, *results: Result | None, **changes: object) -> JobRecord:

@@ -8,7 +8,7 @@ from autoexp_tui.cockpit.render.job_details import build_pages
 from autoexp_tui.cockpit.state.event_history import mask_headline
 from autoexp_tui.events import events
 from autoexp_tui.model.masking import MaskRules
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.planning.job_details import JobPapers
 from tests.model.builders import job, plan

@@ -6,9 +6,8 @@ from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
 from autoexp_tui.cockpit.state.event_history import build_entry
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Event, Recorded
-from autoexp_tui.model.states import JobState, Outcome
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.states import JobState, Outcome, why
 from tests.support.campaigns import campaign
 
 SESSION = build_session(campaign(31))

@@ -30,8 +30,12 @@ from autoexp_tui.cockpit.state.session import (
     choose_scope,
 )
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint, SeenCheckpoint
-from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.outputs import (
+    Checkpoint,
+    DoneWork,
+    SavedCheckpoint,
+    SeenCheckpoint,
+)
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.specs import ExecutorSpec, Resources
@@ -542,7 +546,7 @@ def test_leaving_a_plan_a_view_or_a_finished_session_asks_nothing() -> None:
 
 
 def test_a_paused_session_cannot_be_paused_again() -> None:
-    from autoexp_tui.model.verdicts import why
+    from autoexp_tui.model.states import why
 
     paused = leave(build_session(replace(SESSION.snapshot, paused=why("paused"))))
     assert paused is not None

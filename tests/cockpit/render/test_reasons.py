@@ -17,8 +17,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Retry
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import Cause, JobState, Result, why
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_job
 

@@ -26,7 +26,7 @@ from autoexp_tui.cockpit.render.timeline import (
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.text import ascii_twin
-from autoexp_tui.events.apply import fold
+from autoexp_tui.model.event import fold
 from autoexp_tui.model.state import Attempt, JobRecord, SessionState
 from autoexp_tui.model.states import JobState, Outcome
 from tests.support.campaigns import HOUR, T0, campaign

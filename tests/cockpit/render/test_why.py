@@ -17,11 +17,10 @@ from autoexp_tui.cockpit.state.causes import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import JobStateIs
-from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.model.state import ConditionStatus
-from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import Cause, JobState, Result, why
 from autoexp_tui.model.wording import clock_time
 from tests.support.campaigns import HOUR, T0, campaign, plan_of, planned
 from tests.support.scripted_handle import HOSTILE, with_job

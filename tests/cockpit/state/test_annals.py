@@ -23,8 +23,7 @@ from autoexp_tui.cockpit.state.event_history import (
 )
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.events.apply import fold
-from autoexp_tui.events.events import Recorded
+from autoexp_tui.model.event import Recorded, fold
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState
 from tests.support.campaigns import campaign

@@ -17,8 +17,7 @@ from autoexp_tui.cockpit.state.causes import (
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.cockpit.state.status import NEEDS, Look
 from autoexp_tui.model.state import Warned
-from autoexp_tui.model.states import Cause
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import Cause, why
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import HOSTILE, with_warnings
 

@@ -15,7 +15,7 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.session import SessionView, build_session
-from autoexp_tui.model.done import DoneWork
+from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.state import Attempt, JobRecord
 from autoexp_tui.model.states import JobState

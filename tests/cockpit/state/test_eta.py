@@ -16,8 +16,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, Retry
-from autoexp_tui.model.states import JobState, Outcome
-from autoexp_tui.model.verdicts import why
+from autoexp_tui.model.states import JobState, Outcome, why
 from tests.support.campaigns import HOUR, T0, campaign
 
 TOTAL = 1000

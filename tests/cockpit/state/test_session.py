@@ -12,8 +12,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import Live, Role, Snapshot
 from autoexp_tui.model.state import Warned
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result, Verdict, why
+from autoexp_tui.model.states import JobState, Result, Verdict, why
 from tests.support.campaigns import T0, all_done, campaign
 from tests.support.scripted_handle import moved, with_job, with_warnings
 

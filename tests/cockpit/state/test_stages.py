@@ -23,8 +23,7 @@ from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.stages import build_families, build_stages
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.state import ConditionStatus
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import JobState, Result, why
 from tests.support.campaigns import T0, all_done, campaign, planned
 from tests.support.scripted_handle import HOSTILE
 

@@ -19,8 +19,7 @@ from autoexp_tui.cockpit.state.session import JobView, SessionView, build_sessio
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.state.waiting import WAITING, WaitGroup, Waits, find_wait_begin
 from autoexp_tui.model.state import ConditionStatus
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Result, why
+from autoexp_tui.model.states import JobState, Result, why
 from tests.support.campaigns import T0, all_done, campaign
 from tests.support.scripted_handle import HOSTILE, moved, with_job
 

@@ -35,8 +35,7 @@ from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.model.resubmission import may_come_back
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import REVIVABLE, JobState
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import REVIVABLE, JobState, Result
 from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.sanitize import clean

@@ -13,7 +13,6 @@ from difflib import get_close_matches
 
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import MaskRules, mask_of
-from autoexp_tui.model.moment import Present
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
@@ -24,6 +23,7 @@ from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat, is_of_now
 from autoexp_tui.storage.process_identity import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import Present
 
 PROBE_SECONDS = 3.0
 """An engine looks for viewers every two seconds."""

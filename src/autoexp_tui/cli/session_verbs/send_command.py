@@ -17,11 +17,12 @@ from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.open import open_either
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.cli.session_verbs.request import Request
-from autoexp_tui.effects.effects import CancelTasks, ComposeJob, Effect
+from autoexp_tui.effects.effects import CancelTasks, ComposeJob
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.engine.viewer import ViewerHandle
 from autoexp_tui.events.events import CommandRefused, EffectOrdered
 from autoexp_tui.model.commands import Command
+from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.wording import sentence

@@ -18,8 +18,7 @@ from autoexp_tui.cli.session_verbs.show_job import (
 )
 from autoexp_tui.cli.since import describe_since
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.model.moment import wall_time
-from autoexp_tui.model.openness import is_open
+from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.model.wording import (
@@ -32,6 +31,7 @@ from autoexp_tui.model.wording import (
 from autoexp_tui.storage.process_identity import Alive
 from autoexp_tui.storage.session_list import SessionRow, list_sessions
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import wall_time
 
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""

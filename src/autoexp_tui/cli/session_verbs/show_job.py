@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 
 from autoexp_tui.cli.job_reasons import describe_job
 from autoexp_tui.cli.session_verbs.probe import Sight
-from autoexp_tui.conditions.base import describe
-from autoexp_tui.conditions.kinds import Condition
-from autoexp_tui.events.events import MetricsNoted
+from autoexp_tui.model.condition import Condition, describe
 from autoexp_tui.model.masking import mask_text, mask_value, mask_values
-from autoexp_tui.model.moment import wall_time
+from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.resubmission import dependants
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Why
 from autoexp_tui.model.wording import (
     CAUSES,
     cause_of_end,
@@ -29,6 +27,7 @@ from autoexp_tui.model.wording import (
     sentence,
 )
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import wall_time
 
 Record = dict[str, Any]
 _UNSET = object()
@@ -105,7 +104,7 @@ def _find_metrics(job: JobRecord, live: Live | None) -> Metrics | None:
     return _read_noted(job.noted)
 
 
-def _read_noted(noted: MetricsNoted | None) -> Metrics | None:
+def _read_noted(noted: NotedMetrics | None) -> Metrics | None:
     return Metrics(noted.step, noted.total, noted.values) if noted else None
 
 

@@ -24,15 +24,14 @@ from autoexp_tui.cockpit.spans import (
 from autoexp_tui.cockpit.state.causes import CauseGroup, count_needs, describe_needs
 from autoexp_tui.cockpit.state.forecast import Ends
 from autoexp_tui.cockpit.state.status import FACES, Look, tally
-from autoexp_tui.model.moment import wall_time
 from autoexp_tui.model.wording import clock_time, count, duration, plural, short
-from autoexp_tui.text.spelling import format_elapsed, format_estimate
+from autoexp_tui.text.spelling import format_elapsed, format_estimate, wall_time
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.commands import Command, Commands, Pane
     from autoexp_tui.cockpit.state.session import SessionView
     from autoexp_tui.model.snapshot import EngineView, Landmark, Playback
-    from autoexp_tui.model.verdicts import Why
+    from autoexp_tui.model.states import Why
 
 
 LATE_AFTER = 60.0

@@ -9,7 +9,7 @@ from autoexp_tui.cockpit.render.lists import render_cause
 from autoexp_tui.cockpit.spans import Line, Span, outside
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import clock_time, duration, plural, sentence
 
 if TYPE_CHECKING:

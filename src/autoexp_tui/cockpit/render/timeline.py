@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.spans import BARS, Line, Role, Span
 from autoexp_tui.cockpit.state.status import FACES, Look
-from autoexp_tui.model.moment import wall_time
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.model.wording import duration
+from autoexp_tui.text.spelling import wall_time
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView

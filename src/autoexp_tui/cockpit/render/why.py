@@ -56,7 +56,7 @@ from autoexp_tui.cockpit.state.session import measure_run
 from autoexp_tui.cockpit.state.status import ENDED_BADLY, FACES, Look, badge
 from autoexp_tui.model.masking import mask_of, mask_text, mask_words
 from autoexp_tui.model.resubmission import may_come_back
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import CAUSES, clock_time, count, duration, plural, size
 from autoexp_tui.text.spelling import (
     format_estimate,
@@ -68,7 +68,7 @@ from autoexp_tui.text.spelling import (
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.causes import PlanWords
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.conditions.kinds import Condition
+    from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.masking import MaskRules
     from autoexp_tui.model.snapshot import GpuLoad, GpuView
     from autoexp_tui.model.specs import JobSpec

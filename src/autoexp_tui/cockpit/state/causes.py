@@ -41,7 +41,7 @@ from autoexp_tui.model.wording import plural, short
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.effects.effects import TaskId
+    from autoexp_tui.model.effect import TaskId
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import Warned
 

@@ -15,15 +15,16 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.events.base import Headline
-from autoexp_tui.model.checkpoints import Checkpoint, SavedCheckpoint
+from autoexp_tui.model.effect import Effect
+from autoexp_tui.model.event import Headline
 from autoexp_tui.model.masking import mask_text
-from autoexp_tui.model.moment import wall_time
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.outputs import Checkpoint, SavedCheckpoint
+from autoexp_tui.model.states import Why
 from autoexp_tui.model.wording import clock_time, sentence
+from autoexp_tui.text.spelling import wall_time
 
 if TYPE_CHECKING:
-    from autoexp_tui.events.events import Event, Recorded
+    from autoexp_tui.model.event import Event, Recorded
     from autoexp_tui.model.snapshot import Snapshot
 
 
@@ -84,7 +85,7 @@ def find_jobs(event: Event) -> Sequence[str]:
     return (str(one),) if one else getattr(event, "jobs", ())
 
 
-def _kind(effect: effects.Effect) -> str:
+def _kind(effect: Effect) -> str:
     """Its kind in words."""
     return effect.kind.replace("_", " ")
 

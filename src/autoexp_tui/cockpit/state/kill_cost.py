@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.cockpit.state.session import measure_run
-from autoexp_tui.model.checkpoints import CheckpointPlace, SeenCheckpoint
-from autoexp_tui.model.moment import wall_time
+from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.states import ACTIVE, TERMINAL, Cause, JobState
+from autoexp_tui.text.spelling import wall_time
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView

@@ -14,8 +14,7 @@ from autoexp_tui.cockpit.spans import outside, shorten_middle
 from autoexp_tui.cockpit.state.forecast import _stood, estimate_end
 from autoexp_tui.cockpit.state.status import Look, never_came
 from autoexp_tui.conditions.unmet import unmet
-from autoexp_tui.model.states import Cause
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import Cause, Why
 from autoexp_tui.model.wording import (
     cause_of_end,
     clock_time,
@@ -28,8 +27,7 @@ from autoexp_tui.text.spelling import format_estimate
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.conditions.base import ConditionBase
-    from autoexp_tui.conditions.kinds import Condition
+    from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.state import ConditionStatus
 
 
@@ -93,7 +91,7 @@ def _local(pair: _Pair, job: JobView, session: SessionView) -> _Pair:
 def _one_of_many(job: JobView, name: object) -> bool:
     """Whether the job waits for several of which `name` is only the first."""
     return any(
-        spec.kind == "job_state" and len(spec.jobs) > 1 and name in spec.jobs
+        len(jobs := getattr(spec, "jobs", ())) > 1 and name in jobs
         for spec in job.record.spec.start_conditions
     )
 
@@ -312,7 +310,7 @@ _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
 )
 
 
-def describe_condition(spec: ConditionBase, session: SessionView) -> str:
+def describe_condition(spec: Condition, session: SessionView) -> str:
     """What a condition is about, in a few words: `iter_8000/done.txt`."""
 
     def name_jobs(names: Sequence[str]) -> str:
@@ -323,6 +321,6 @@ def describe_condition(spec: ConditionBase, session: SessionView) -> str:
     return outside(spec.description) or outside(spec.subject(name_jobs))
 
 
-def list_sources(spec: ConditionBase) -> Iterator[str]:
+def list_sources(spec: Condition) -> Iterator[str]:
     """Where a condition looks, in full: paths, jobs, commands; clean."""
     yield from (outside(source, 4000) for source in spec.sources())

@@ -21,9 +21,9 @@ from autoexp_tui.cockpit.state.status import (
     look_of,
     unexplained,
 )
-from autoexp_tui.model.moment import Present
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import plural
+from autoexp_tui.text.spelling import Present
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live, Snapshot

@@ -25,11 +25,11 @@ from autoexp_tui.cockpit.state.parameters import Parameter, describe_family
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import JobView, SessionView
 from autoexp_tui.cockpit.state.status import FACES, Look, tally
-from autoexp_tui.model.verdicts import Result
+from autoexp_tui.model.states import Result
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.forecast import Ends
-    from autoexp_tui.conditions.kinds import Condition
+    from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.specs import JobSpec
 
 

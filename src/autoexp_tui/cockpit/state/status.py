@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Role, Span
 from autoexp_tui.conditions.unmet import asks, is_doomed
-from autoexp_tui.model.states import JobState
-from autoexp_tui.model.verdicts import Why
+from autoexp_tui.model.states import JobState, Why
 
 if TYPE_CHECKING:
     from autoexp_tui.model.state import JobRecord

@@ -34,8 +34,7 @@ from autoexp_tui.executors.slurm.text import (
     parse_config,
 )
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.scalars import Scalar
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan, Scalar
 
 ASK_SECONDS: Final = 30.0
 """How long sbatch and scontrol may take."""

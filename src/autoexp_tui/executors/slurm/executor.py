@@ -15,7 +15,6 @@ from math import inf
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
@@ -75,6 +74,7 @@ from autoexp_tui.executors.slurm.watch import (
     Rows,
     find_row,
 )
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.storage.atomic import make_private
 from autoexp_tui.storage.attempt_records import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 from autoexp_tui.text.sanitize import clean
 
 _PREFIXES: Final = re.compile(

@@ -18,7 +18,7 @@ from typing import Final
 from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, SHORT
 from autoexp_tui.executors.slurm.text import format_array_option
 from autoexp_tui.model.errors import Problem, UsageError
-from autoexp_tui.model.scalars import Scalar
+from autoexp_tui.model.specs import Scalar
 
 OURS: Final = """\
 #!/bin/bash

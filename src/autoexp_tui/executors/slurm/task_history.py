@@ -11,11 +11,11 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 
-from autoexp_tui.effects.effects import TaskId
 from autoexp_tui.engine.executor_port import Task, TaskReport
 from autoexp_tui.executors.slurm.messages import reason_code
 from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, Standing
 from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Rows
+from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 
 LATE_SECONDS: Final = 300.0

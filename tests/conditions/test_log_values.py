@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from autoexp_tui.actions.log_values import (
+from autoexp_tui.conditions.log_values import (
     Refused,
     command_value,
     is_plain,

@@ -15,10 +15,9 @@ from autoexp_tui.engine.executor_port import (
 )
 from autoexp_tui.engine.ports import Kept
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
-from autoexp_tui.model.checkpoints import FoundCheckpoint
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import Fact, OutsideKey, Silence
-from autoexp_tui.model.freshness import FileIdentity
+from autoexp_tui.model.outputs import FileIdentity, FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec, Plan
 
 

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from autoexp_tui.events.apply import apply
-from autoexp_tui.events.events import Event, Recorded, SessionStarted
+from autoexp_tui.model.event import Event, Recorded, apply
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.fast_replace import changed
 from autoexp_tui.model.ids import event_id
-from autoexp_tui.model.moment import Moment
 from autoexp_tui.model.state import JobRecord, Layer
 
 if TYPE_CHECKING:
@@ -76,9 +75,7 @@ class Draft:
         Raises:
             IllegalTransition: a bug of the caller.
         """
-        session = self.state.session
-        if isinstance(event, SessionStarted):
-            session = event.session
+        session = event.opened_session() or self.state.session
         seq = self.state.seq + 1
         record = Recorded(
             seq=seq,

@@ -15,17 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, TypeVar
+from typing import ClassVar, Final, Self, TypeAlias, TypeVar
 
-from autoexp_tui.model.facts import Fact, FactKey, Facts, JobFact, JobKey
-from autoexp_tui.model.moment import Moment
-from autoexp_tui.model.states import TERMINAL, JobState
-from autoexp_tui.model.verdicts import Result, Verdict, Why
+from autoexp_tui.model.facts import (
+    Fact,
+    FactKey,
+    Facts,
+    JobFact,
+    JobKey,
+    Moment,
+)
+from autoexp_tui.model.kinds import Kind, KindTable
+from autoexp_tui.model.states import TERMINAL, JobState, Result, Verdict, Why
 from autoexp_tui.model.wording import short
 from autoexp_tui.text.sanitize import clean
-
-if TYPE_CHECKING:
-    from autoexp_tui.conditions.files import FileCondition
 
 T = TypeVar("T")
 NameJobs: TypeAlias = Callable[[Sequence[str]], str]
@@ -65,8 +68,22 @@ class EvalContext:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConditionBase:
+class Condition(Kind):
     """The fields that every condition has, and what it is asked."""
+
+    kinds: ClassVar[KindTable[Condition]] = KindTable(
+        {
+            "conditions.files": "file_exists:FileExists file_content:FileContent "
+            "log_pattern:LogPattern",
+            "conditions.values": "metadata:MetadataIs metric:MetricIs",
+            "conditions.jobs": "job_state:JobStateIs max_attempts:MaxAttempts",
+            "conditions.command": "command:CommandPasses",
+            "conditions.timing": "time:TimeReached cooldown:Cooldown",
+            "conditions.approval": "approval:Approval",
+            "conditions.custom_conditions": "own:OwnCondition",
+            "conditions.kinds": "composite:Composite not:Not",
+        }
+    )
 
     timeout_seconds: float | None = None
     """FAIL after this long in WAITING, not counting time without an engine."""
@@ -94,7 +111,7 @@ class ConditionBase:
         """The same with the job that writes its file or log, by the path's owner."""
         return self
 
-    def awaited_files(self) -> Iterator[FileCondition]:
+    def awaited_files(self) -> Iterator[Condition]:
         """Its parts that wait for files which must be of their writer's attempt."""
         yield from ()
 
@@ -134,24 +151,22 @@ class ConditionBase:
 
 
 # ------------------------------------------------------------------------- questions
-def needs(spec: ConditionBase, job: str, action: str = "") -> frozenset[FactKey]:
+def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
     """Every fact that judging `spec` for `job` (and one of its actions) may read."""
     return frozenset(spec.keys(job, action))
 
 
-def describe(spec: ConditionBase) -> str:
+def describe(spec: Condition) -> str:
     """What a condition waits for, in a few words; its own description if it has one."""
     return spec.description or spec.name_object()
 
 
-def subject_of(spec: ConditionBase, name_jobs: NameJobs) -> str:
+def subject_of(spec: Condition, name_jobs: NameJobs) -> str:
     """What a condition is about; its own description if it has one."""
     return spec.description or spec.subject(name_jobs)
 
 
-def evaluate(
-    spec: ConditionBase, facts: Facts, now: Moment, ctx: EvalContext
-) -> Verdict:
+def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     """What `spec` says, given `facts`, at `now`. Never raises.
 
     WAIT becomes FAIL `start_timeout` once `timeout_seconds` of waiting have passed
@@ -190,7 +205,7 @@ def _last_look(why: Why) -> str | None:
 
 
 def wake_at(
-    spec: ConditionBase, facts: Facts, now: Moment, ctx: EvalContext
+    spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> float | None:
     """When (lived) the verdict may next change although no fact does; None: never.
 
@@ -202,7 +217,7 @@ def wake_at(
 
 
 def all_moments(
-    spec: ConditionBase, facts: Facts, now: Moment, ctx: EvalContext
+    spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Iterator[float]:
     """When (lived) it may say something else, its time-out included."""
     deadline = spec.deadline(ctx)

@@ -1,0 +1,59 @@
+"""What every effect is: an order to the outside, journaled before it is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from autoexp_tui.model.kinds import Kind, KindTable
+from autoexp_tui.model.states import Topic
+
+TaskId: TypeAlias = tuple[str, int]
+"""(job name, attempt number from 1)."""
+
+Recovery: TypeAlias = Literal["redo", "probe", "once"]
+"""What a new engine does with an effect that has no settlement: do it again, ask the
+outside what became of it, or ask a person."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect(Kind):
+    """What every effect tells of itself; most belong to one job."""
+
+    kinds: ClassVar[KindTable[Effect]] = KindTable(
+        {
+            "effects.effects": "submit:SubmitTasks cancel:CancelTasks "
+            "compose:ComposeJob notify:RunNotifyCommand append:AppendText "
+            "command:RunActionCommand note_done:NoteDone evidence:CaptureEvidence "
+            "look_for_checkpoint:LookForCheckpoint look_at_files:LookAtFiles "
+            "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob",
+        }
+    )
+    recovery: ClassVar[Recovery] = "redo"
+    topic: ClassVar[Topic] = "reaction"
+
+    def job_names(self) -> Sequence[str]:
+        """The jobs that it is about."""
+        job: str = getattr(self, "job", "")
+        return (job,) if job else ()
+
+    def name_object(self) -> str:
+        """What it acts on, in a few words, for warnings."""
+        return str(getattr(self, "job", ""))
+
+    def describe(self) -> str:
+        """What it does, on one line, not cleaned."""
+        raise NotImplementedError(type(self).__name__)
+
+    def opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
+        """The token and the tasks of the attempts that begin with the order."""
+        return "", ()
+
+    def ended_attempts(self) -> tuple[TaskId, ...]:
+        """The tasks that it ends."""
+        return ()
+
+    def looked_before(self) -> tuple[TaskId, ...]:
+        """The attempts, to come, before which files are looked at by it."""
+        return ()
