@@ -22,7 +22,7 @@ from autoexp_tui.conditions.kinds import (
     MaxAttempts,
     MetadataIs,
 )
-from autoexp_tui.effects.effects import AppendText, RunActionCommand
+from autoexp_tui.effects.errands import AppendText, RunActionCommand
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.action import Action

@@ -26,13 +26,8 @@ from autoexp_tui.actions.triggered_action import Armed
 from autoexp_tui.conditions import bindings
 from autoexp_tui.conditions.bindings import Lacking, bind, bind_text, own_fields
 from autoexp_tui.conditions.log_values import is_plain
-from autoexp_tui.effects.effects import (
-    AddJob,
-    AppendText,
-    PlanJobs,
-    RunActionCommand,
-    RunNotifyCommand,
-)
+from autoexp_tui.effects.effects import AddJob, PlanJobs
+from autoexp_tui.effects.errands import AppendText, RunActionCommand, RunNotifyCommand
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.action import Action

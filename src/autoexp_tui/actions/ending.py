@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.actions.triggered_action import outlives_its_job
-from autoexp_tui.effects.effects import NoteDone
+from autoexp_tui.effects.errands import NoteDone
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.state import JobRecord

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from autoexp_tui.model.action import JoinMode
@@ -15,10 +15,10 @@ from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import Cause, Topic
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _OfTasks(Effect):
     """An effect on tasks of several jobs."""
 
+    __slots__ = ()
     tasks: tuple[TaskId, ...]
 
     def job_names(self) -> Sequence[str]:
@@ -42,6 +42,7 @@ class SubmitTasks(_OfTasks):
 
     kind: Literal["submit"] = "submit"
     token: str
+    tasks: tuple[TaskId, ...]
 
     def opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
         return self.token, self.tasks
@@ -54,6 +55,7 @@ class CancelTasks(_OfTasks):
     topic: ClassVar[Topic] = "cancel"
 
     kind: Literal["cancel"] = "cancel"
+    tasks: tuple[TaskId, ...]
 
     def ended_attempts(self) -> tuple[TaskId, ...]:
         return self.tasks
@@ -81,79 +83,6 @@ class ComposeJob(Effect):
 
     def describe(self) -> str:
         return " ".join(self.overrides)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunNotifyCommand(Effect):
-    """Run the user's notification command with a message as its last argument."""
-
-    recovery: ClassVar[Recovery] = "once"
-
-    kind: Literal["notify"] = "notify"
-    command: tuple[str, ...]
-    message: str
-
-    def job_names(self) -> Sequence[str]:
-        return ()
-
-    def name_object(self) -> str:
-        return self.message
-
-    def describe(self) -> str:
-        return f"{' '.join(self.command)}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AppendText(Effect):
-    """Add a line of text to a file, as a rule of a job says."""
-
-    recovery: ClassVar[Recovery] = "once"
-
-    kind: Literal["append"] = "append"
-    job: str
-    path: str
-    text: str
-    below: str = ""
-    """The directory that it must lie in, links resolved; empty: any."""
-
-    def name_object(self) -> str:
-        return self.path
-
-    def describe(self) -> str:
-        return f"{self.path}: {self.text}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunActionCommand(Effect):
-    """Run a command of a rule of a job, without a shell."""
-
-    recovery: ClassVar[Recovery] = "once"
-
-    kind: Literal["command"] = "command"
-    job: str
-    command: tuple[str, ...]
-    timeout: float
-    """Seconds."""
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = ""
-    """Empty: where the engine runs."""
-
-    def name_object(self) -> str:
-        return " ".join(self.command)
-
-    def describe(self) -> str:
-        return f"$ {shlex.join(self.command)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NoteDone(Effect):
-    """Leave word in a completed job's output directory, for sessions to come."""
-
-    kind: Literal["note_done"] = "note_done"
-    job: str
-
-    def describe(self) -> str:
-        return "left word of success in its output directory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

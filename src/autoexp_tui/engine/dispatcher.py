@@ -17,19 +17,16 @@ from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.files import FileCondition, awaited_of
 from autoexp_tui.effects.effects import (
     AddJob,
-    AppendText,
     CancelTasks,
     CaptureEvidence,
     ComposeJob,
     LookAtFiles,
     LookForCheckpoint,
     MoveCheckpoint,
-    NoteDone,
     PlanJobs,
-    RunActionCommand,
-    RunNotifyCommand,
     SubmitTasks,
 )
+from autoexp_tui.effects.outside import Errands, OutsideEffect
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import (
@@ -45,7 +42,6 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import (
     Checkpoints,
-    Errands,
     EvidenceSource,
     Kept,
     Planner,
@@ -55,10 +51,9 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.engine.termination_context import parting_of
 from autoexp_tui.model.decision_context import rules_of
-from autoexp_tui.model.done import work_of
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.errors import AutoexpError, os_reason
-from autoexp_tui.model.facts import CommandKey, Fact, FileStat, Matches, OutsideKey
+from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
@@ -69,8 +64,6 @@ PROBE_SECONDS = 2.0
 MOST_SENDING = 4
 """Submissions at a time whose directories lie on one file system: when it hangs, they
 are all that hangs."""
-NOTIFY_TIMEOUT = 30.0
-"""Seconds that the user's notification command may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,20 +235,14 @@ class Dispatcher:
                 self._send_cancel(state, pending.effect_id, cancel)
             case ComposeJob() as compose:
                 self._send_compose(state, pending.effect_id, compose)
-            case RunNotifyCommand() as notify:
-                self._send_notify(pending.effect_id, notify)
-            case NoteDone() as note:
-                self._send_note(state, pending.effect_id, note)
             case LookForCheckpoint() as look:
                 self._send_look(pending.effect_id, look)
             case LookAtFiles() as files:
                 self._send_look_at_files(state, pending.effect_id, files)
             case MoveCheckpoint() as move:
                 self._send_move(pending.effect_id, move)
-            case AppendText() as append:
-                self._send_append(pending.effect_id, append)
-            case RunActionCommand() as command:
-                self._send_command(pending.effect_id, command)
+            case OutsideEffect() as effect:
+                self._send_effect(state, pending.effect_id, effect)
             case CaptureEvidence() as capture:
                 self._send_capture(state, pending, capture)
             case PlanJobs() | AddJob() as further:
@@ -378,14 +365,21 @@ class Dispatcher:
 
         self._run(self.outside.planner_pool, effect_id, "compose", call)
 
-    def _send_notify(self, effect_id: str, notify: RunNotifyCommand) -> None:
-        key = CommandKey((*notify.command, notify.message), NOTIFY_TIMEOUT)
+    def _send_effect(
+        self, state: SessionState, effect_id: str, effect: OutsideEffect
+    ) -> None:
+        pools = {
+            "executor": self.outside.executor_pool,
+            "command": self.outside.command_pool,
+            "planner": self.outside.planner_pool,
+            "errand": self.outside.errand_pool,
+        }
+        call = effect.send(self.outside, state)
 
-        def call() -> Observation:
-            fact: Fact = self.outside.facts.observe(key)
-            return seen.Notified(effect_id=effect_id, fact=fact)
+        def answer() -> Observation:
+            return seen.EffectAnswered(effect_id=effect_id, answer=call())
 
-        self._run(self.outside.command_pool, effect_id, "notify", call)
+        self._run(pools[effect.pool], effect_id, effect.kind, answer)
 
     def _send_further(
         self, state: SessionState, pending: PendingEffect, effect: PlanJobs | AddJob
@@ -410,45 +404,6 @@ class Dispatcher:
             return seen.FurtherPlanned(effect_id=effect_id, plan=plan, sha=sha)
 
         self._run(self.outside.planner_pool, effect_id, "plan", call)
-
-    def _send_append(self, effect_id: str, append: AppendText) -> None:
-        def call() -> Observation:
-            try:
-                self.outside.errands.append(append.path, append.text, append.below)
-            except OSError as error:
-                return seen.ErrandRun(
-                    effect_id=effect_id, ok=False, detail=os_reason(error)
-                )
-            return seen.ErrandRun(effect_id=effect_id, ok=True, detail=append.path)
-
-        self._run(self.outside.errand_pool, effect_id, "append", call)
-
-    def _send_command(self, effect_id: str, command: RunActionCommand) -> None:
-        def call() -> Observation:
-            result = self.outside.errands.run(
-                command.command, command.timeout, command.env, command.cwd
-            )
-            ended = "" if result.exit_code is None else f"exit {result.exit_code}"
-            return seen.ErrandRun(
-                effect_id=effect_id,
-                ok=result.exit_code == 0,
-                detail="\n".join(part for part in (ended, result.detail) if part),
-            )
-
-        self._run(self.outside.errand_pool, effect_id, "command", call)
-
-    def _send_note(self, state: SessionState, effect_id: str, note: NoteDone) -> None:
-        job = state.jobs[note.job]
-        spec, work = job.spec, work_of(state, job)
-
-        def call() -> Observation:
-            try:
-                self.outside.preparation.note_done(spec, work)
-            except AutoexpError as error:
-                return seen.DoneNoted(effect_id=effect_id, problem=error.line)
-            return seen.DoneNoted(effect_id=effect_id)
-
-        self._run(self.outside.executor_pool, effect_id, "note_done", call)
 
     def _send_capture(
         self, state: SessionState, pending: PendingEffect, capture: CaptureEvidence

@@ -18,12 +18,12 @@ from autoexp_tui.effects.effects import (
     MoveCheckpoint,
     PlanJobs,
 )
+from autoexp_tui.effects.outside import OutsideEffect, warn_of_failure
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import revive
-from autoexp_tui.engine.effect_settlement import Settling
+from autoexp_tui.engine.effect_settlement import Settlement, Settling
 from autoexp_tui.engine.ports import Kept
-from autoexp_tui.engine.recovery_messages import warn_of_errand
 from autoexp_tui.engine.termination_context import captured, kept_too_late
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -112,32 +112,12 @@ class EffectAnswers:
         else:
             context.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
 
-    def notified(self, context: DecisionContext, got: seen.Notified) -> None:
-        """A person was told, or could not be."""
-        if got.effect_id not in context.state.pending:
-            return
-        ok = not got.fact.error and getattr(got.fact.value, "exit_code", None) == 0
-        detail = got.fact.error or getattr(got.fact.value, "detail", "")
-        self.settling.settle(
-            context, got.effect_id, "ok" if ok else "failed", str(detail)
-        )
-
-    def errand_run(self, context: DecisionContext, got: seen.ErrandRun) -> None:
-        """A command of a rule ended, or a line was added to a file."""
+    def answered(self, context: DecisionContext, got: seen.EffectAnswered) -> None:
+        """An effect that is one call has its answer."""
         pending = context.state.pending.get(got.effect_id)
-        if pending is None:
-            return
-        self.settling.settle(
-            context, got.effect_id, "ok" if got.ok else "failed", got.detail
-        )
-        if not got.ok:
-            warn_of_errand(context, pending, got.detail)
-
-    def done_noted(self, context: DecisionContext, got: seen.DoneNoted) -> None:
-        """It was kept that a job's work is done, or could not be."""
-        if got.effect_id in context.state.pending:
-            outcome = "failed" if got.problem else "ok"
-            self.settling.settle(context, got.effect_id, outcome, got.problem)
+        if pending is not None and isinstance(pending.effect, OutsideEffect):
+            settlement = Settlement(self.settling, pending)
+            pending.effect.settle(context, settlement, got.answer)
 
     def captured(self, context: DecisionContext, got: seen.Captured) -> None:
         """A run that is to end was looked at: now it ends."""
@@ -220,7 +200,7 @@ class EffectAnswers:
             return
         if plan is None or problem:
             self.settling.settle(context, got.effect_id, "failed", problem)
-            warn_of_errand(context, pending, problem)
+            warn_of_failure(context, pending, problem)
             return
         if join.is_outdated(context.state, pending, plan):
             self.settling.rest(got.effect_id, 0.0)

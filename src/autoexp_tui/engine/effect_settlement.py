@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.state import PendingEffect
 
 FAULT_SECONDS = 5.0
 """Before an effect whose sending raised is sent again."""
@@ -37,6 +38,22 @@ class Settling:
         until = self.monotonic() + seconds
         self.dispatcher.landed(effect_id, rest_until=until)
         return until
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Of one effect."""
+
+    settling: Settling
+    pending: PendingEffect
+
+    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
+        """The effect is over; `outcome`: `ok`, or else it failed."""
+        self.settling.settle(context, self.pending.effect_id, outcome, detail)
+
+    def rest(self, seconds: float) -> float:
+        """The effect is not over: leave it alone so long; returns until when."""
+        return self.settling.rest(self.pending.effect_id, seconds)
 
 
 def in_words(sent: str, said: str) -> str:

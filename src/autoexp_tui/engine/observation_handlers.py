@@ -60,12 +60,8 @@ class Intake:
                 self.submissions.cancelled(context, observation)
             case seen.Composed():
                 self.effects.composed(context, observation)
-            case seen.Notified():
-                self.effects.notified(context, observation)
-            case seen.ErrandRun():
-                self.effects.errand_run(context, observation)
-            case seen.DoneNoted():
-                self.effects.done_noted(context, observation)
+            case seen.EffectAnswered():
+                self.effects.answered(context, observation)
             case seen.Captured():
                 self.effects.captured(context, observation)
             case seen.FilesLookedAt():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from autoexp_tui.effects.effects import ComposeJob
+from autoexp_tui.effects.outside import Answer
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
     CancelAnswer,
@@ -58,29 +59,11 @@ class Composed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notified:
-    """The user's notification command ended."""
+class EffectAnswered:
+    """What came of an effect that is one call."""
 
     effect_id: str
-    fact: Fact
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ErrandRun:
-    """What a rule ordered outside was done, or could not be."""
-
-    effect_id: str
-    ok: bool
-    detail: str = ""
-    """What was said, or what is wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoneNoted:
-    """Word of a completed job was left, or could not be."""
-
-    effect_id: str
-    problem: str = ""
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,9 +201,7 @@ Observation: TypeAlias = (
     | Probed
     | Cancelled
     | Composed
-    | Notified
-    | ErrandRun
-    | DoneNoted
+    | EffectAnswered
     | CheckpointLooked
     | FilesLookedAt
     | CheckpointMoved

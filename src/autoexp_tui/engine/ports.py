@@ -11,13 +11,12 @@ commit) and `Clock`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.engine.executor_port import Submission, Task
-from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec, Plan
 
@@ -111,31 +110,6 @@ class Planner(Protocol):
 
         Raises:
             AutoexpError: the overrides do not compose.
-        """
-        ...
-
-
-class Errands(Protocol):
-    """What rules do outside, each time once; blocks."""
-
-    def run(
-        self,
-        command: Sequence[str],
-        timeout: float,
-        env: Mapping[str, str],
-        cwd: str,
-    ) -> CommandResult:
-        """Run a command without a shell, `timeout` seconds at most.
-
-        `env` is added to the engine's own; `cwd` empty: where the engine runs.
-        """
-        ...
-
-    def append(self, path: str, text: str, below: str = "") -> None:
-        """Add `text` as whole lines to a file, which is made if need be.
-
-        Raises:
-            OSError: it cannot be written, or lies elsewhere than `below`.
         """
         ...
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.draft import Draft
-from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.states import why
 
@@ -21,29 +19,6 @@ def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
                 kind=pending.effect.kind,
                 what=pending.effect.name_object(),
             ),
-            job=job_of(pending.effect),
+            job=pending.effect.find_job(),
         )
     )
-
-
-def warn_of_errand(
-    context: DecisionContext, pending: PendingEffect, problem: str
-) -> None:
-    """Say that what a rule ordered outside did not come about."""
-    context.draft.emit(
-        events.WarningRaised(
-            warning_id=f"x{pending.effect_id}",
-            why=why(
-                "action_failed",
-                kind=pending.effect.kind,
-                what=pending.effect.name_object(),
-                problem=problem,
-            ),
-            job=job_of(pending.effect),
-        )
-    )
-
-
-def job_of(effect: Effect) -> str:
-    """The one job on whose account an effect was ordered; empty: none, or several."""
-    return str(getattr(effect, "job", ""))

@@ -24,23 +24,27 @@ class Effect(Kind):
     kinds: ClassVar[KindTable[Effect]] = KindTable(
         {
             "effects.effects": "submit:SubmitTasks cancel:CancelTasks "
-            "compose:ComposeJob notify:RunNotifyCommand append:AppendText "
-            "command:RunActionCommand note_done:NoteDone evidence:CaptureEvidence "
+            "compose:ComposeJob evidence:CaptureEvidence "
             "look_for_checkpoint:LookForCheckpoint look_at_files:LookAtFiles "
             "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob",
+            "effects.errands": "notify:RunNotifyCommand append:AppendText "
+            "command:RunActionCommand note_done:NoteDone",
         }
     )
     recovery: ClassVar[Recovery] = "redo"
     topic: ClassVar[Topic] = "reaction"
 
+    def find_job(self) -> str:
+        """The one job on whose account it is ordered; empty: none, or several."""
+        return str(getattr(self, "job", ""))
+
     def job_names(self) -> Sequence[str]:
         """The jobs that it is about."""
-        job: str = getattr(self, "job", "")
-        return (job,) if job else ()
+        return (self.find_job(),) if self.find_job() else ()
 
     def name_object(self) -> str:
         """What it acts on, in a few words, for warnings."""
-        return str(getattr(self, "job", ""))
+        return self.find_job()
 
     def describe(self) -> str:
         """What it does, on one line, not cleaned."""

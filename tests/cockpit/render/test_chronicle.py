@@ -16,6 +16,7 @@ from autoexp_tui.cockpit.state.event_history import (
     format_entry,
 )
 from autoexp_tui.effects import effects
+from autoexp_tui.effects.errands import NoteDone, RunNotifyCommand
 from autoexp_tui.events import events
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.event import Event
@@ -107,7 +108,7 @@ def test_other_events_are_named_in_words() -> None:
         SUBMIT,
         effects.CancelTasks(tasks=(("a", 1),)),
         effects.ComposeJob(job="a", overrides=("x=1",)),
-        effects.RunNotifyCommand(command=("mail", "me"), message="done"),
+        RunNotifyCommand(command=("mail", "me"), message="done"),
     ],
 )
 def test_every_kind_of_effect_is_told(effect: Effect) -> None:
@@ -117,7 +118,7 @@ def test_every_kind_of_effect_is_told(effect: Effect) -> None:
 
 
 def test_the_kind_of_an_effect_is_told_in_words() -> None:
-    noted = effects.NoteDone(job="a")
+    noted = NoteDone(job="a")
     found = told(events.EffectOrdered(effect_id="e1", effect=noted))
     assert "note done " in plain(render_entry(found[0], T0, 100))
     assert "note done " in lines(found[0])

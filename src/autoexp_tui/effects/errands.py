@@ -1,0 +1,155 @@
+"""Errands: commands, lines in files, and word of success, each one call outside."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Literal
+
+from autoexp_tui.effects.outside import (
+    Answer,
+    Outside,
+    OutsideEffect,
+    PoolName,
+    Settlement,
+    warn_of_failure,
+)
+from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.done import work_of
+from autoexp_tui.model.effect import Recovery
+from autoexp_tui.model.errors import AutoexpError, os_reason
+from autoexp_tui.model.facts import CommandKey, CommandResult
+from autoexp_tui.model.state import SessionState
+
+NOTIFY_TIMEOUT: Final = 30.0
+"""Seconds that the user's notification command may take."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunNotifyCommand(OutsideEffect):
+    """Run the user's notification command with a message as its last argument."""
+
+    recovery: ClassVar[Recovery] = "once"
+    pool: ClassVar[PoolName] = "command"
+
+    kind: Literal["notify"] = "notify"
+    command: tuple[str, ...]
+    message: str
+
+    def job_names(self) -> Sequence[str]:
+        return ()
+
+    def name_object(self) -> str:
+        return self.message
+
+    def describe(self) -> str:
+        return f"{' '.join(self.command)}: {self.message}"
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        def call() -> Answer:
+            key = CommandKey((*self.command, self.message), NOTIFY_TIMEOUT)
+            fact = outside.facts.observe(key)
+            result = fact.value if isinstance(fact.value, CommandResult) else None
+            ok = not fact.error and result is not None and result.exit_code == 0
+            return Answer(ok=ok, detail=fact.error or (result.detail if result else ""))
+
+        return call
+
+
+class _Errand(OutsideEffect):
+    """What a rule of a job has done outside, once; a person is told when it fails."""
+
+    __slots__ = ()
+    recovery: ClassVar[Recovery] = "once"
+    pool: ClassVar[PoolName] = "errand"
+
+    job: str
+
+    def settle(
+        self, context: DecisionContext, settlement: Settlement, answer: Answer
+    ) -> None:
+        super().settle(context, settlement, answer)
+        if not answer.ok:
+            warn_of_failure(context, settlement.pending, answer.detail)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendText(_Errand):
+    """Add a line of text to a file, as a rule of a job says."""
+
+    kind: Literal["append"] = "append"
+    job: str
+    path: str
+    text: str
+    below: str = ""
+    """The directory that it must lie in, links resolved; empty: any."""
+
+    def name_object(self) -> str:
+        return self.path
+
+    def describe(self) -> str:
+        return f"{self.path}: {self.text}"
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        def call() -> Answer:
+            try:
+                outside.errands.append(self.path, self.text, self.below)
+            except OSError as error:
+                return Answer(ok=False, detail=os_reason(error))
+            return Answer(detail=self.path)
+
+        return call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunActionCommand(_Errand):
+    """Run a command of a rule of a job, without a shell."""
+
+    kind: Literal["command"] = "command"
+    job: str
+    command: tuple[str, ...]
+    timeout: float
+    """Seconds."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    """Empty: where the engine runs."""
+
+    def name_object(self) -> str:
+        return " ".join(self.command)
+
+    def describe(self) -> str:
+        return f"$ {shlex.join(self.command)}"
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        def call() -> Answer:
+            result = outside.errands.run(self.command, self.timeout, self.env, self.cwd)
+            ended = "" if result.exit_code is None else f"exit {result.exit_code}"
+            detail = "\n".join(part for part in (ended, result.detail) if part)
+            return Answer(ok=result.exit_code == 0, detail=detail)
+
+        return call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteDone(OutsideEffect):
+    """Leave word in a completed job's output directory, for sessions to come."""
+
+    kind: Literal["note_done"] = "note_done"
+    job: str
+
+    def describe(self) -> str:
+        return "left word of success in its output directory"
+
+    def send(self, outside: Outside, state: SessionState) -> Callable[[], Answer]:
+        job = state.jobs[self.job]
+        spec, work = job.spec, work_of(state, job)
+
+        def call() -> Answer:
+            try:
+                outside.preparation.note_done(spec, work)
+            except AutoexpError as error:
+                return Answer(ok=False, detail=error.line)
+            return Answer()
+
+        return call
