@@ -40,7 +40,9 @@ def places(tmp_path: Path) -> KeyPlaces:
     (tmp_path / "optim").mkdir()
     (tmp_path / "optim" / "adam.yaml").write_text("name: adam\nbeta: 0.9\n")
     (tmp_path / "exp.yaml").write_text(EXP)
-    return KeyPlaces([tmp_path], "exp")
+    return KeyPlaces(
+        [(tmp_path / "exp.yaml", ()), (tmp_path / "optim/adam.yaml", ("optim",))]
+    )
 
 
 def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None:
@@ -102,13 +104,14 @@ def test_what_stands_in_no_file_has_no_place(where: str, places: KeyPlaces) -> N
 @pytest.mark.parametrize("text", ["a: [", "a: &x [*x]\n", "\x00", "- 1\n"])
 def test_a_config_that_does_not_read_has_no_places(text: str, tmp_path: Path) -> None:
     (tmp_path / "exp.yaml").write_text(text)
-    assert line(KeyPlaces([tmp_path], "exp"), "b.c") is None
+    assert line(KeyPlaces([(tmp_path / "exp.yaml", ())]), "b.c") is None
 
 
 def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
     levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
     (tmp_path / "exp.yaml").write_text(f"sweep:\n  a0: &a0 [1]\n{levels}\n")
-    assert line(KeyPlaces([tmp_path], "exp"), "backend.lr", "job 0") is None
+    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
+    assert line(places, "backend.lr", "job 0") is None
 
 
 def test_a_key_written_with_its_marks_is_found_without_them(places: KeyPlaces) -> None:
@@ -118,7 +121,8 @@ def test_a_key_written_with_its_marks_is_found_without_them(places: KeyPlaces) -
 
 def test_a_swept_choice_of_a_group_is_found_in_the_sweep(tmp_path: Path) -> None:
     (tmp_path / "exp.yaml").write_text("sweep:\n  params:\n    slurm: [locla]\n")
-    found = line(KeyPlaces([tmp_path], "exp"), "override slurm=locla", "job 0")
+    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
+    found = line(places, "override slurm=locla", "job 0")
     assert found == ("exp.yaml", 3)
 
 
@@ -135,4 +139,4 @@ def test_a_config_nested_beyond_all_reason_has_no_places(
     levels: int, tmp_path: Path
 ) -> None:
     (tmp_path / "exp.yaml").write_text(f"a: {'[' * levels}{']' * levels}\n")
-    assert line(KeyPlaces([tmp_path], "exp"), "a") is None
+    assert line(KeyPlaces([(tmp_path / "exp.yaml", ())]), "a") is None

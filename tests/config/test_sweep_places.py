@@ -9,8 +9,7 @@ from unittest.mock import Mock
 import pytest
 import yaml
 
-from autoexp_tui.config.key_places import KeyPlaces
-from autoexp_tui.config.sweep_places import walk
+from autoexp_tui.config.key_places import KeyPlaces, walk
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepPoint
@@ -127,7 +126,7 @@ def test_the_line_of_every_parameter_holds_the_value_of_the_job(
 ) -> None:
     text = written(sweep)
     (tmp_path / "exp.yaml").write_text(text)
-    places = KeyPlaces([tmp_path], "exp")
+    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
     lines = text.splitlines()
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     for point in points:
@@ -150,7 +149,8 @@ def test_a_derived_job_leads_to_its_own_condition(tmp_path: Path) -> None:
     (tmp_path / "exp.yaml").write_text(text)
     point = expand_sweep(yaml.safe_load(text)["sweep"])[2]
 
-    assert told(KeyPlaces([tmp_path], "exp"), "start_conditions.0", point) == 9
+    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
+    assert told(places, "start_conditions.0", point) == 9
 
 
 def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> None:
@@ -161,7 +161,8 @@ def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> 
     point = expand_sweep(yaml.safe_load(text))[1]
 
     problem = Problem("wrong", "lr", "job 1")
-    found = KeyPlaces([tmp_path], "exp").find(problem, entries_of(point))
+    files = [(tmp_path / "exp.yaml", ()), (tmp_path / "sweep/sizes.yaml", ("sweep",))]
+    found = KeyPlaces(files).find(problem, entries_of(point))
 
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
@@ -171,7 +172,7 @@ def placed(text: str, problem: Problem, place: Path) -> Problem:
     (place / "exp.yaml").write_text(text)
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     origins = {str(point.index): [entries_of(point)] for point in points}
-    return KeyPlaces([place], "exp").add_places([problem], origins)[0]
+    return KeyPlaces([(place / "exp.yaml", ())]).add_places([problem], origins)[0]
 
 
 def line(problem: Problem) -> int:
@@ -194,7 +195,7 @@ def test_a_finding_of_two_jobs_of_one_name_tells_both_lines(tmp_path: Path) -> N
     origins = {"x": [entries_of(point) for point in points]}
 
     problem = Problem("2 jobs have the name x", "project.name", "x")
-    (found,) = KeyPlaces([tmp_path], "exp").add_places([problem], origins)
+    (found,) = KeyPlaces([(tmp_path / "exp.yaml", ())]).add_places([problem], origins)
 
     assert (line(found), found.hint) == (3, "the same at line 4")
 
@@ -230,7 +231,7 @@ def test_a_value_that_the_command_line_set_has_the_line_of_its_key(
     (tmp_path / "exp.yaml").write_text("sweep:\n params:\n  lr:\n  - 1\n  - 2\n")
     point = expand_sweep({"params": {"lr": [1, 2, 3]}})[2]
 
-    assert told(KeyPlaces([tmp_path], "exp"), "lr", point) == 3
+    assert told(KeyPlaces([(tmp_path / "exp.yaml", ())]), "lr", point) == 3
 
 
 def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
@@ -239,9 +240,9 @@ def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
     text = "sweep:\n configs:\n" + "".join(f" - k{n}: 1\n" for n in range(1000))
     points = expand_sweep(yaml.safe_load(text)["sweep"])
     (tmp_path / "exp.yaml").write_text(text)
-    places = KeyPlaces([tmp_path], "exp")
+    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
     walked = Mock(wraps=walk)
-    monkeypatch.setattr("autoexp_tui.config.sweep_places.walk", walked)
+    monkeypatch.setattr("autoexp_tui.config.key_places.walk", walked)
 
     lines = [told(places, f"k{at}", point) for at, point in enumerate(points)]
 

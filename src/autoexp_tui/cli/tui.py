@@ -307,7 +307,7 @@ class Cockpit:
         if self._is_planning and isinstance(error, AutoexpError):
             from autoexp_tui.cli.faults import locate_faults
 
-            faults = locate_faults(error, self._options)
+            faults = locate_faults(error)
             self._call_running(lambda app: app.planning.show_faults(faults))
         else:
             self._failure = error

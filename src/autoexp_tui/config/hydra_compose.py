@@ -14,7 +14,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
+from hydra.types import RunMode
 from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
@@ -75,7 +76,13 @@ DIRECTORIES: Final = (
 _SWEEP: Final = "sweep"
 _OUR_GROUPS: Final = frozenset({"backend", "slurm", "monitoring", "environment"})
 """Shipped, so that a choice needs no entry in the config's own defaults."""
-_HYDRAS: Final = (HydraException, OmegaConfBaseException, ValueError, RecursionError)
+_HYDRAS: Final = (
+    HydraException,
+    OmegaConfBaseException,
+    ValueError,
+    RecursionError,
+    AssertionError,
+)
 """What composing raises over configs and overrides."""
 _COLLECTED: Final = 64
 """Composed configs, after which those that nobody holds are let go."""
@@ -132,7 +139,6 @@ class HydraComposer:
         self._overrides = tuple(map(_route_search_path, rest))
         self._base: DictConfig | None = None
         self._sweep: Mapping[str, object] | None = None
-        self._repository: Any = None
         self._search_dirs = tuple(search_dirs)
         self._is_stopped = False
         self._templates: dict[Structure, Template | None] = {}
@@ -240,14 +246,51 @@ class HydraComposer:
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of the group `key` (with `/`); None when it is none."""
-        self._take_over()
         name = key.lstrip("+~").partition("@")[0]
         if not name or name.startswith("/") or ".." in name:
             return None
-        repository = self._get_repository()
-        if not repository.group_exists(name):
+        if not self._list_options(name, None):
             return None
-        return tuple(repository.get_group_options(name))
+        return self._list_options(name, ObjectType.CONFIG)
+
+    def _list_options(self, group: str, wanted: ObjectType | None) -> tuple[str, ...]:
+        """What a group has, in the order of their names."""
+        self._take_over()
+        loader = GlobalHydra.instance().config_loader()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # said once, when the base is composed
+                overrides = list(self._overrides)
+                return tuple(
+                    loader.get_group_options(group, wanted, self.config_ref, overrides)
+                )
+        except _HYDRAS as error:
+            raise self._explain_refusal(error, known=False) from None
+
+    def list_files(self) -> Iterator[tuple[Path, tuple[str, ...]]]:
+        """The files that the config is made of, and the keys that each one's go below.
+
+        A file stands before those that it covers.
+        Where the defaults lists do not resolve, the primary config alone.
+        """
+        self._take_over()
+        loader = GlobalHydra.instance().config_loader()
+        AutoexpSource.opened.clear()
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                found = loader.compute_defaults_list(
+                    self.config_ref, list(self._merge_overrides(())), RunMode.RUN
+                )
+        except (*_HYDRAS, CannotCompose):
+            primary = find_config(self.config_ref, self.roots)
+            yield from [(primary, ())] if primary else ()
+            return
+        names = ((one.config_path or "", one.package or "") for one in found.defaults)
+        for name, package in reversed(dict.fromkeys(names)):
+            if name in AutoexpSource.opened:
+                keys = tuple(package.split(".")) if package else ()
+                yield Path(AutoexpSource.opened[name]), keys
 
     def settings(self) -> frozenset[str]:
         """The keys of the closed subtrees."""
@@ -394,24 +437,6 @@ class HydraComposer:
         return self._parsed[text]
 
     # --------------------------------------------------------------- findings
-    def _get_repository(self) -> Any:
-        """Hydra's view of all config trees, search path entries included."""
-        if self._repository is None:
-            # The loader has no public question for "is this a group".
-            loader: Any = GlobalHydra.instance().config_loader()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # said once, when the base is composed
-                self._repository = self._open_repository(loader)
-        return self._repository
-
-    def _open_repository(self, loader: Any) -> Any:
-        try:
-            return loader._parse_overrides_and_create_caching_repo(
-                self.config_ref, list(self._overrides)
-            )[1]
-        except _HYDRAS as error:
-            raise self._explain_refusal(error, known=False) from None
-
     def _explain_refusal(
         self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True
     ) -> CannotCompose:
@@ -454,9 +479,7 @@ class HydraComposer:
         return (*leaves, *dict.fromkeys(parent for parent in parents if parent))
 
     def _list_groups(self) -> tuple[str, ...]:
-        found: list[str] = self._get_repository().get_group_options(
-            "", ObjectType.GROUP
-        )
+        found = self._list_options("", ObjectType.GROUP)
         return tuple(name for name in found if name != "hydra")
 
     def _keep_warnings(self, said: Iterable[warnings.WarningMessage]) -> None:

@@ -38,6 +38,9 @@ class AutoexpSource(ConfigSource):
     sweepless: ClassVar[str] = ""
     """A config that is given without its `sweep`: that may be large."""
 
+    opened: ClassVar[dict[str, str]] = {}
+    """The configs that were read, Hydra's own apart, and in which file each of them stands."""
+
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider=provider, path=path)
         self.path = _directory(self.path)
@@ -54,6 +57,9 @@ class AutoexpSource(ConfigSource):
             CannotCompose: it cannot be read, or is no YAML.
         """
         loaded = self.files.load(self._file(config_path))
+        name = self._normalize_file_name(config_path)
+        if self.provider != "hydra":
+            self.opened[name.removesuffix(".yaml")] = os.path.join(self.path, name)
         drop = self._normalize_file_name(config_path) == f"{self.sweepless}.yaml"
         return ConfigResult(
             config=pickle.loads(_without_sweep(loaded.blob) if drop else loaded.blob),

@@ -130,7 +130,8 @@ class PlanningAnswer:
             where = " ".join(part for part in (first.job, first.where) if part)
             raise UsageError(first.message, where, first.hint)
         if self.failed == "config":
-            raise UsageError(_list_problems("the config does not compose", self.errors))
+            text = _list_problems("the config does not compose", self.errors)
+            raise UsageError(text, problems=self.errors)
         if self.failed == "environment":
             raise EnvironmentFailed(first.message, first.where, first.hint)
         head = f"the plan has {count} error{'s' if count > 1 else ''}"

@@ -14,7 +14,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.config.action_checks import ActionChecks
-from autoexp_tui.config.default_files import check_hydra_settings
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.output_checks import OutputFindings, check_output_places
@@ -55,6 +54,7 @@ from autoexp_tui.planning.build import (
     selected,
 )
 from autoexp_tui.planning.job_config import resolve_where_possible
+from autoexp_tui.planning.override_checks import check_hydra_key
 from autoexp_tui.planning.ports import (
     CannotCompose,
     ConfigView,
@@ -62,7 +62,7 @@ from autoexp_tui.planning.ports import (
 )
 from autoexp_tui.planning.replan_job import job_with
 from autoexp_tui.planning.validate import told_once
-from autoexp_tui.probes.config_files import config_dir, config_roots, state_dir
+from autoexp_tui.probes.config_files import config_dir, state_dir
 from autoexp_tui.probes.yaml_files import make_refusal, parse_yaml, read_text
 from autoexp_tui.storage.json_codec import encode_job, encode_plan
 from autoexp_tui.storage.provenance import (
@@ -185,20 +185,31 @@ class _Planning:
     ) -> tuple[Problem, ...]:
         """The findings, each with the file and the line where its key stands."""
         found = tuple(problems)
-        if not found or self.request.sweep_file or self.places is None:
+        if not found or self.request.sweep_file:
             return found
-        placed = self.places.add_places(found, origins)
+        placed = self._places.add_places(found, origins)
         return tuple(replace(one, others=()) for one in placed)
 
     @cached_property
-    def places(self) -> KeyPlaces | None:
-        """None: nobody knows where configs are."""
-        request = self.request
+    def _places(self) -> KeyPlaces:
         try:
-            roots = config_roots(config_dir(request.config_dir or None, self.cwd))
-        except AutoexpError:
-            return None
-        return KeyPlaces(roots, request.config_ref, request.overrides)
+            return KeyPlaces(self.composer.list_files())
+        except AutoexpError:  # of the directory of configs
+            return KeyPlaces(())
+
+    def check_hydra_settings(self) -> Iterator[tuple[Problem, bool]]:
+        """Findings of Hydra's own settings; whether each is an error.
+
+        Hydra's sweepers and launchers are replaced by `sweep` and `slurm`: a config
+        that sets them would run one job where many were meant, so they are refused. Of
+        the rest only `hydra.searchpath` has an effect.
+        """
+        wheres = {key: key for key in self._places.list_hydra_keys()}
+        for text in self.request.overrides:
+            key = text.partition("=")[0].lstrip("+~")
+            wheres[key] = f"override {key}"
+        findings = (check_hydra_key(key, where) for key, where in wheres.items())
+        return (found for found in findings if found is not None)
 
 
 # -------------------------------------------------------------------------- the plan
@@ -237,11 +248,9 @@ def _collect_findings(
         checks.check_plan(outcome.plan)
         warnings += told_once([*checks.warnings, *outputs.warnings])
         errors = list(told_once([*checks.errors, *outputs.errors]))
-    if planning.places is not None:
-        files, overrides = planning.places.files, planning.request.overrides
-        hydra = list(check_hydra_settings(files, overrides))
-        errors = [*(one for one, is_error in hydra if is_error), *errors]
-        warnings += [one for one, is_error in hydra if not is_error]
+    hydra = [*planning.check_hydra_settings()]
+    errors = [*(one for one, is_error in hydra if is_error), *errors]
+    warnings += [one for one, is_error in hydra if not is_error]
     placed = list_findings(planning.add_places(warnings, outcome.origins))
     return (
         planning.add_places(errors, outcome.origins),

@@ -15,6 +15,7 @@ escapes is a bug and gets a traceback in the session's log.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from textwrap import indent
 from typing import ClassVar, Final
@@ -50,6 +51,9 @@ class AutoexpError(Exception):
 class UsageError(AutoexpError):
     """A command line or a primary config that cannot be read."""
 
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with a config, each by itself."""
+
     exit_code: ClassVar[int] = 2
 
 
@@ -72,6 +76,15 @@ class Problem:
         line = f"{head}: {self.message}" if head else self.message
         below = ": ".join(part for part in (self.place, self.hint) if part)
         return f"{line}\n{indent(below, '    ')}" if below else line
+
+
+_PLACED: Final = re.compile(r"^(.+?\.ya?ml):(\d+)")
+
+
+def find_written_place(text: str) -> tuple[str, int] | None:
+    """The file and the line that a text begins with."""
+    found = _PLACED.match(text)
+    return (found[1], int(found[2])) if found else None
 
 
 MOST_TOLD: Final = 200
