@@ -39,7 +39,7 @@ class AutoexpSource(ConfigSource):
     """A config that is given without its `sweep`: that may be large."""
 
     opened: ClassVar[dict[str, str]] = {}
-    """The configs that were read, Hydra's own apart, and in which file each of them stands."""
+    """Configs that were read, Hydra's own apart, and where each of them stands."""
 
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider=provider, path=path)
