@@ -9,14 +9,14 @@ from autoexp_tui.cockpit.dialogs.reader import PagesScreen
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.job_details import Entry, JobPapers
+from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.cockpit.seat import PATIENCE, Seat, cockpit
 from tests.support.campaigns import planned
 
 
-def papers(plan: Plan, job: JobSpec) -> JobPapers:
+def papers(plan: Plan, job: JobSpec) -> JobDetails:
     """A config whose seed differs from job to job."""
-    return JobPapers(
+    return JobDetails(
         entries=(
             Entry("optim.lr", "1e-3", "swept"),
             Entry("train.iters", "800", "computed", "${oc.eval:8*100}"),
@@ -26,7 +26,7 @@ def papers(plan: Plan, job: JobSpec) -> JobPapers:
     )
 
 
-def damaged(plan: Plan, job: JobSpec) -> JobPapers:
+def damaged(plan: Plan, job: JobSpec) -> JobDetails:
     raise EnvironmentFailed("a config is damaged", hint="Plan again.")
 
 
@@ -55,7 +55,7 @@ async def test_i_shows_the_job_s_overrides() -> None:
 async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None:
     read = threading.Event()
 
-    def slow(plan: Plan, job: JobSpec) -> JobPapers:
+    def slow(plan: Plan, job: JobSpec) -> JobDetails:
         read.wait(PATIENCE)
         return papers(plan, job)
 
@@ -71,7 +71,7 @@ async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None
 async def test_a_config_that_was_left_before_it_was_read_changes_nothing() -> None:
     read = threading.Event()
 
-    def slow(plan: Plan, job: JobSpec) -> JobPapers:
+    def slow(plan: Plan, job: JobSpec) -> JobDetails:
         read.wait(PATIENCE)
         return papers(plan, job)
 
@@ -91,9 +91,9 @@ async def test_n_turns_to_the_config_and_who_set_each_key() -> None:
 
 
 async def test_a_key_of_the_config_takes_one_line_on_a_small_terminal() -> None:
-    def wide(plan: Plan, job: JobSpec) -> JobPapers:
+    def wide(plan: Plan, job: JobSpec) -> JobDetails:
         key, value = "slurm.client.grace_seconds", "/scratch/some/where/long/enough"
-        return JobPapers(entries=(Entry(key, value, "file"), Entry("a", "1", "file")))
+        return JobDetails(entries=(Entry(key, value, "file"), Entry("a", "1", "file")))
 
     async with cockpit(planned(10), papers=wide, size=(80, 24)) as seat:
         await opened(seat, "i")
@@ -121,8 +121,8 @@ async def test_d_shows_by_page_what_differs_between_two_jobs() -> None:
 
 
 async def test_two_jobs_of_one_config_say_that_nothing_differs() -> None:
-    def alike(plan: Plan, job: JobSpec) -> JobPapers:
-        return JobPapers(entries=(Entry("seed", "7", "file"),), script=("true",))
+    def alike(plan: Plan, job: JobSpec) -> JobDetails:
+        return JobDetails(entries=(Entry("seed", "7", "file"),), script=("true",))
 
     async with cockpit(planned(10), papers=alike) as seat:
         await opened(seat, "space", "j", "d")
@@ -148,8 +148,8 @@ async def test_without_a_reader_the_plan_is_told_alone() -> None:
 async def test_hostile_text_of_a_config_reaches_no_terminal() -> None:
     hostile = "\x1b]52;c;AAAA\x07[red]x[/]\u202e"
 
-    def bad(plan: Plan, job: JobSpec) -> JobPapers:
-        return JobPapers(entries=(Entry(hostile, hostile, "file"),), script=(hostile,))
+    def bad(plan: Plan, job: JobSpec) -> JobDetails:
+        return JobDetails(entries=(Entry(hostile, hostile, "file"),), script=(hostile,))
 
     async with cockpit(planned(10), papers=bad) as seat:
         await opened(seat, "i")

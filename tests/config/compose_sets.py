@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.job_view import JobView
-from autoexp_tui.planning.overrides import CannotSpell, spell_override
+from autoexp_tui.planning.overrides import CannotSpell, format_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
 from tests.planning.large_tree import GROUPS, OPTIONS, write_tree
 
@@ -72,7 +72,7 @@ class Sets:
         heads = [*self._choices(), *self._settings()]
         for _ in range(JOBS_OF_ONE):
             try:
-                texts = tuple(spell_override(key, value()) for key, value in heads)
+                texts = tuple(format_override(key, value()) for key, value in heads)
             except CannotSpell:
                 continue
             self._made += 1

@@ -15,7 +15,7 @@ from autoexp_tui.config.eval_rewrite import (
     unquote,
 )
 from autoexp_tui.config.resolvers import Environment, register_resolvers
-from autoexp_tui.planning.overrides import quote, spell_override
+from autoexp_tui.planning.overrides import format_override, quote
 
 PLAIN = st.text(
     alphabet=st.sampled_from("ab01\\'\" (){}[],:=+%*.<>"), min_size=1, max_size=12
@@ -170,7 +170,7 @@ def test_an_override_reaches_hydra_in_typed_form(override: str, value: object) -
 def test_a_text_in_an_expression_can_stand_in_an_override(
     written: str, value: object
 ) -> None:
-    given = rewrite_override(spell_override("k", written))
+    given = rewrite_override(format_override("k", written))
     read = OverridesParser.create().parse_override(given).value()
     register_resolvers(Environment({}), 0.0)
 

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.overrides import spell_override
+from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes.config_files import shipped
 from tests.config.config_trees import BASE, LARGE, SMALL, write_tree
@@ -667,6 +667,6 @@ def test_a_broken_file_is_named_with_its_line(tree: Path) -> None:
 def test_a_text_of_either_quote_in_an_expression_reaches_a_job(tree: Path) -> None:
     written = """${oc.eval:'${backend.lr} == "it\\'s"'} ${oc.eval:"'a'"}"""
 
-    config = composed(tree, spell_override("++told", written))
+    config = composed(tree, format_override("++told", written))
 
     assert config["told"] == "False a"

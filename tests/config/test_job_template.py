@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.config.job_template import parse_value, split_overrides
-from autoexp_tui.planning.overrides import CannotSpell, spell_override, spell_value
+from autoexp_tui.planning.overrides import CannotSpell, format_override, format_value
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
 from tests.config import compose_sets
 from tests.planning.large_tree import GROUPS, OPTIONS, write_tree
@@ -58,12 +58,12 @@ PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "
     "value", [1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", "", *PATHS]
 )
 def test_other_scalars_are_the_same_structure(value: object) -> None:
-    assert structure(spell_override("a.b", value)) == structure("a.b=3")
+    assert structure(format_override("a.b", value)) == structure("a.b=3")
 
 
 @pytest.mark.parametrize("value", [[], [1], ["a,b", None, [True, "]"]], ["${c}"]])
 def test_other_lists_are_the_same_structure(value: list[object]) -> None:
-    assert structure(spell_override("a.b", value)) == structure("a.b=[3,4]")
+    assert structure(format_override("a.b", value)) == structure("a.b=[3,4]")
 
 
 @pytest.mark.parametrize("one", ["a.b=null", "a.b=[1]", "a.b=1"])
@@ -129,7 +129,7 @@ def test_keys_that_meet_are_left_in_their_order(other: str) -> None:
 )
 def test_a_scalar_is_read_as_it_was_spelled(value: object) -> None:
     try:
-        found = parse_value(spell_value(value))
+        found = parse_value(format_value(value))
     except CannotSpell:
         return
     unsure = type(found) is object
@@ -187,7 +187,7 @@ CHOICES = st.tuples(st.sampled_from(sorted(GROUPS)), st.sampled_from(OPTIONS))
 
 
 def spelled(sets: Sequence[tuple[str, Any]]) -> list[str]:
-    return [spell_override(key, value) for key, value in sets]
+    return [format_override(key, value) for key, value in sets]
 
 
 @settings(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.planning.overrides import spell_override
+from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
 from tests.config.config_trees import write_tree
 
@@ -103,7 +103,9 @@ def test_a_job_that_breaks_the_ring_of_another_is_whole(tmp_path: Path) -> None:
         ("${other}", "y"),
         ("z", "${load}"),
     ):
-        assert_alike(made, spell_override("load", load), spell_override("other", other))
+        assert_alike(
+            made, format_override("load", load), format_override("other", other)
+        )
 
 
 def test_what_is_put_into_the_job_that_was_asked_is_not_told_to_others(

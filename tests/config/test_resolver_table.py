@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.resolver_table import HELPERS, PREFIX
 from autoexp_tui.config.resolvers import PURE
-from autoexp_tui.planning.overrides import spell_override
+from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from tests.config.config_trees import write_tree
 
@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_named(
 
 def override(written: str) -> str:
     """What sets `x` to a call of a helper."""
-    return spell_override("++x", f"${{{written}}}")
+    return format_override("++x", f"${{{written}}}")
 
 
 def test_a_misspelled_helper_is_answered_with_the_one_that_was_meant(

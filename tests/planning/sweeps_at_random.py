@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.build import plan_outcome
+from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.planning.reference_syntax import NotAReference, address_of
-from autoexp_tui.planning.references import references_in
+from autoexp_tui.planning.reference_syntax import NotAReference, parse_address
+from autoexp_tui.planning.references import list_references
 from autoexp_tui.probes.yaml_files import parse_yaml
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families, SiblingNotFound
-from autoexp_tui.sweep.findings import SweepRefused
+from autoexp_tui.sweep.points import SweepRefused
 
 CPU_SECONDS = 5.0
 """More is a hang."""
@@ -323,11 +323,11 @@ def pure_road(text: str) -> Sequence[Problem]:
         return refused.problems
     families = Families(found.points, found.removed)
     for at, point in enumerate(found.points[:_MOST_POINTS_LOOKED_AT]):
-        for reference in references_in(point.parameters):
+        for reference in list_references(point.parameters):
             for part in reference.parts:
                 if isinstance(part, str):
                     with suppress(SiblingNotFound, NotAReference):
-                        pattern = address_of(part).rest.partition(".")[0]
+                        pattern = parse_address(part).rest.partition(".")[0]
                         families.find(pattern, at)
     return ()
 
@@ -343,7 +343,7 @@ def whole_road(text: str, place: Path) -> Sequence[Problem]:
     )
     composer = HydraComposer("exp", place, cwd=str(place))
     try:
-        found = plan_outcome(composer=composer, parser=HouseParser(str(place)))
+        found = build_plan_outcome(composer=composer, parser=HouseParser(str(place)))
     except CannotCompose as refused:
         return refused.problems
     finally:

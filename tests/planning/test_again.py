@@ -11,7 +11,7 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.build import build_execution_plan
 from autoexp_tui.planning.ports import CannotCompose, SpecRefused
-from autoexp_tui.planning.replan_job import job_view, job_with
+from autoexp_tui.planning.replan_job import build_job_again, job_view
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -37,7 +37,7 @@ class Bench:
         )
 
     def again(self, job: JobSpec, *further: str) -> JobSpec:
-        return job_with(
+        return build_job_again(
             job, further, plan=self.plan, composer=self.composer, parser=self.parser
         )
 
@@ -130,7 +130,7 @@ def test_the_config_is_recorded_where_it_differs_from_the_plan_s() -> None:
     bench, kept = Bench(), list[Any]()
     job = bench.plan.jobs[1]
     for further in ((), ("backend.lr=1",)):
-        job_with(
+        build_job_again(
             job,
             further,
             plan=bench.plan,

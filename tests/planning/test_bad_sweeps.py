@@ -13,7 +13,7 @@ import yaml
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.build import plan_outcome
+from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.planning.ports import CannotCompose
 
 TABLE = Path(__file__).with_name("bad_sweeps.yaml")
@@ -40,7 +40,7 @@ def errors_of(sweep: str, place: Path) -> tuple[Problem, ...]:
     (place / "exp.yaml").write_text(HEAD + indent(sweep, "  "))
     composer = HydraComposer("exp", place, environ={}, cwd="/cwd")
     try:
-        return plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
+        return build_plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
     except CannotCompose as refused:
         return refused.problems
     finally:
@@ -74,7 +74,9 @@ def test_what_is_refused_in_all_jobs_is_composed_for_the_first_twenty(
     text = HEAD + indent(sweep.replace("VALUES", values), "  ")
     (tmp_path / "exp.yaml").write_text(text)
     composer = HydraComposer("exp", tmp_path, environ={}, cwd="/cwd")
-    error, others = plan_outcome(composer=composer, parser=HouseParser("/cwd")).errors
+    error, others = build_plan_outcome(
+        composer=composer, parser=HouseParser("/cwd")
+    ).errors
     composed = composer.composed
     composer.close()
     assert error.message.startswith(said)

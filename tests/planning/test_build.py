@@ -23,7 +23,7 @@ from autoexp_tui.planning.build import (
     PlanOutcome,
     PlanSource,
     build_execution_plan,
-    plan_outcome,
+    build_plan_outcome,
 )
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
@@ -46,7 +46,7 @@ def _resolvers() -> None:
 
 def outcome(sweep: Sweep | None, **changes: Any) -> PlanOutcome:
     composer = FakeComposer({**CONFIG, **changes}, sweep, GROUPS)
-    return plan_outcome(composer=composer, parser=FakeParser())
+    return build_plan_outcome(composer=composer, parser=FakeParser())
 
 
 def planned(sweep: Sweep | None, **changes: Any) -> Plan:
@@ -703,7 +703,7 @@ def test_a_filter_that_is_decided_early_makes_no_warning_twice() -> None:
 
 def test_a_job_whose_filter_needs_no_other_job_is_composed_once() -> None:
     composer = FakeComposer(CONFIG, stages(STABLE, filter="${backend.lr} > 0"))
-    plan_outcome(composer=composer, parser=FakeParser())
+    build_plan_outcome(composer=composer, parser=FakeParser())
     assert len(composer.asked) == 2
 
 
@@ -1185,7 +1185,7 @@ def test_each_config_is_told_to_whom_records_them() -> None:
     def record(index: int, view: Any, config: Mapping[str, Any]) -> None:
         told.append((index, view.raw("backend.load"), config["project"]["name"]))
 
-    plan_outcome(
+    build_plan_outcome(
         composer=FakeComposer(CONFIG, stages(STABLE, {"stage": "b"})),
         parser=FakeParser(),
         record=record,
@@ -1196,7 +1196,7 @@ def test_each_config_is_told_to_whom_records_them() -> None:
 # ------------------------------------------------------------------ how much work
 def test_each_job_is_composed_once() -> None:
     composer = FakeComposer(CONFIG, stages(STABLE, COOLDOWN))
-    plan_outcome(composer=composer, parser=FakeParser())
+    build_plan_outcome(composer=composer, parser=FakeParser())
     assert len(composer.asked) == 4
 
 
@@ -1240,14 +1240,16 @@ def test_a_job_that_is_read_early_is_not_composed_again() -> None:
 
 def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:
     parser = FakeParser()
-    plan_outcome(composer=FakeComposer(CONFIG, stages(STABLE, COOLDOWN)), parser=parser)
+    build_plan_outcome(
+        composer=FakeComposer(CONFIG, stages(STABLE, COOLDOWN)), parser=parser
+    )
     assert parser.checked == 1
 
 
 def test_of_thousands_of_jobs_with_faults_only_some_are_composed_to_find_more() -> None:
     sweep = {"params": {"backend.lrr": list(range(300))}}
     composer = FakeComposer(CONFIG, sweep, GROUPS)
-    found = plan_outcome(composer=composer, parser=FakeParser())
+    found = build_plan_outcome(composer=composer, parser=FakeParser())
     assert len(found.errors) == 1
     assert 0 < len(composer.asked) < 50
 

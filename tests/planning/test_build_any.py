@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.build import plan_outcome
+from autoexp_tui.planning.build import build_plan_outcome
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG = {
@@ -85,6 +85,8 @@ SWEEPS = st.fixed_dictionaries(
 @given(SWEEPS)
 def test_every_sweep_makes_a_plan_or_findings(sweep: dict[str, Any]) -> None:
     use_resolvers()
-    found = plan_outcome(composer=FakeComposer(CONFIG, sweep), parser=FakeParser())
+    found = build_plan_outcome(
+        composer=FakeComposer(CONFIG, sweep), parser=FakeParser()
+    )
     assert (found.plan is None) == bool(found.errors)
     assert all(error.message for error in found.errors)

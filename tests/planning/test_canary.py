@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from autoexp_tui.planning.canary import first_family
+from autoexp_tui.planning.canary import find_first_family
 from tests.planning.plans import job, plan, ten_jobs
 
 
 def test_the_first_family_goes_with_all_its_stages() -> None:
     made = ten_jobs()
     first = made.jobs[0].family
-    assert first_family(made) == tuple(
+    assert find_first_family(made) == tuple(
         one.name for one in made.jobs if one.family == first
     )
 
@@ -21,15 +21,15 @@ def test_what_it_waits_for_goes_too() -> None:
         job("base", 2, depends_on=("data",)),
         job("data", 3),
     ]
-    assert first_family(plan(jobs)) == ("a", "base", "data")
+    assert find_first_family(plan(jobs)) == ("a", "base", "data")
 
 
 def test_a_job_without_a_family_goes_alone() -> None:
-    assert first_family(plan([job("a"), job("b", 1)])) == ("a",)
+    assert find_first_family(plan([job("a"), job("b", 1)])) == ("a",)
 
 
 def test_a_plan_without_jobs_has_none() -> None:
-    assert first_family(plan([])) == ()
+    assert find_first_family(plan([])) == ()
 
 
 def test_a_family_that_is_done_tries_nothing_and_the_next_one_goes() -> None:
@@ -38,4 +38,4 @@ def test_a_family_that_is_done_tries_nothing_and_the_next_one_goes() -> None:
         job("b", 1, family="f1", depends_on=("a",)),
         job("c", 2, family="f2"),
     ]
-    assert first_family(plan(jobs), done=("a",)) == ("a", "b")
+    assert find_first_family(plan(jobs), done=("a",)) == ("a", "b")

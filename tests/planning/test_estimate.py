@@ -9,12 +9,12 @@ import pytest
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Resources, Scalar
 from autoexp_tui.planning.estimate import (
     Bounds,
-    bounds_of,
     describe_estimate,
     estimate,
     estimate_to_json,
-    gpu_words,
-    spell_hours,
+    format_gpu_hours,
+    format_hours,
+    read_bounds,
 )
 from autoexp_tui.planning.validate import validate_execution_plan
 from tests.model.builders import job, plan
@@ -68,7 +68,7 @@ def test_jobs_without_a_time_limit_are_named_and_make_it_a_lower_bound() -> None
 def test_gpu_hours_are_told_with_what_bounds_them(
     jobs: list[JobSpec], words: str
 ) -> None:
-    assert gpu_words(estimate(jobs)) == words
+    assert format_gpu_hours(estimate(jobs)) == words
 
 
 def test_jobs_without_gpus_and_limits_are_counted_alone() -> None:
@@ -80,7 +80,7 @@ def test_jobs_without_gpus_and_limits_are_counted_alone() -> None:
     ("number", "text"), [(0.25, "0.25"), (12.4, "12"), (1234.0, "1,234"), (3.0, "3")]
 )
 def test_hours_have_no_digit_more_than_counts(number: float, text: str) -> None:
-    assert spell_hours(number) == text
+    assert format_hours(number) == text
 
 
 def test_above_a_bound_the_words_name_the_key() -> None:
@@ -94,10 +94,10 @@ def test_above_a_bound_the_words_name_the_key() -> None:
 
 
 def test_bounds_are_those_of_the_config_or_the_usual_ones() -> None:
-    assert bounds_of(plan()) == Bounds(1000.0, 1000)
+    assert read_bounds(plan()) == Bounds(1000.0, 1000)
     settings: dict[str, Scalar] = {"confirm_gpu_hours": None, "confirm_jobs": 7}
     own = plan(executor=ExecutorSpec(settings=settings))
-    assert bounds_of(own) == Bounds(None, 7)
+    assert read_bounds(own) == Bounds(None, 7)
 
 
 def test_a_plan_above_a_bound_is_warned_about() -> None:

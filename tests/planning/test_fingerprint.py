@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.fingerprint import CanonicalWriter, canonical, fingerprint
+from autoexp_tui.planning.fingerprint import (
+    CanonicalWriter,
+    format_canonical,
+    hash_job,
+)
 from autoexp_tui.text.structural_cache import Patched
 
 CONFIG: dict[str, Any] = {
@@ -22,7 +26,7 @@ CONFIG: dict[str, Any] = {
 
 
 def of(config: dict[str, Any], *command: str, paths: tuple[str, ...] = ()) -> str:
-    return fingerprint(config, command or ("train",), paths)
+    return hash_job(config, command or ("train",), paths)
 
 
 def test_a_fingerprint_is_a_sha256_in_hex() -> None:
@@ -105,7 +109,7 @@ TREES = st.recursive(
 
 @given(TREES)
 def test_canonical_text_is_json_with_sorted_keys(tree: Any) -> None:
-    assert canonical(tree) == json.dumps(
+    assert format_canonical(tree) == json.dumps(
         _with_text_keys(tree), sort_keys=True, separators=(",", ":")
     )
 
@@ -120,8 +124,10 @@ def _with_text_keys(tree: Any) -> Any:
 def test_what_a_writer_has_written_before_changes_nothing(one: Any, other: Any) -> None:
     writer = CanonicalWriter()
     writer.text({"a": one, "b": other})
-    assert writer.text([other, one], ["/out"]) == canonical([other, one], ["/out"])
-    assert writer.text({"b": one}) == canonical({"b": one})
+    assert writer.text([other, one], ["/out"]) == format_canonical(
+        [other, one], ["/out"]
+    )
+    assert writer.text({"b": one}) == format_canonical({"b": one})
 
 
 CONFIGS = st.fixed_dictionaries(
@@ -144,10 +150,10 @@ def test_a_config_that_is_another_but_for_some_keys_counts_by_what_it_holds(
     writer = CanonicalWriter()
     for origin, changes in pairs:
         config = Patched(origin, changes)
-        alone = fingerprint({**origin, **changes}, ["x"], ["/out"])
-        assert fingerprint(config, ["x"], ["/out"], writer) == alone
+        alone = hash_job({**origin, **changes}, ["x"], ["/out"])
+        assert hash_job(config, ["x"], ["/out"], writer) == alone
 
 
 def test_a_path_without_a_slash_does_not_count_either() -> None:
-    relative = fingerprint({"a": "out/x"}, ("train", "out"), ("out", "/logs"))
-    assert relative == fingerprint({"a": "new/x"}, ("train", "new"), ("new", "/logs"))
+    relative = hash_job({"a": "out/x"}, ("train", "out"), ("out", "/logs"))
+    assert relative == hash_job({"a": "new/x"}, ("train", "new"), ("new", "/logs"))

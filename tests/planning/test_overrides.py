@@ -16,9 +16,9 @@ from autoexp_tui.planning.override_checks import find_numbers
 from autoexp_tui.planning.overrides import (
     CannotSpell,
     OverrideWriter,
-    literal,
-    spell_override,
-    spell_value,
+    escape_dollars,
+    format_override,
+    format_value,
 )
 from tests.sweep.fakes import FakeComposer, FakeView
 
@@ -26,7 +26,7 @@ PARSER = OverridesParser.create()
 
 
 def read_back(value: object) -> object:
-    return PARSER.parse_override(f"k={spell_value(value)}").value()
+    return PARSER.parse_override(f"k={format_value(value)}").value()
 
 
 TEXTS = st.one_of(
@@ -95,7 +95,7 @@ def test_nan_is_written_too() -> None:
     ],
 )
 def test_values_are_spelled_as_a_person_would(value: object, text: str) -> None:
-    assert spell_value(value) == text
+    assert format_value(value) == text
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_values_are_spelled_as_a_person_would(value: object, text: str) -> None:
 )
 def test_what_the_grammar_lacks_is_refused(value: object) -> None:
     with pytest.raises(CannotSpell):
-        spell_value(value)
+        format_value(value)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_what_the_grammar_lacks_is_refused(value: object) -> None:
     ],
 )
 def test_an_override_is_key_and_value(key: str, value: object, text: str) -> None:
-    assert spell_override(key, value) == text
+    assert format_override(key, value) == text
 
 
 # --------------------------------------------------------------------- literals
@@ -126,12 +126,12 @@ def test_an_override_is_key_and_value(key: str, value: object, text: str) -> Non
 @example(r"\${a}")
 @example(r"a\\${b}")
 def test_a_literal_reads_as_itself_in_a_config(text: str) -> None:
-    config = OmegaConf.create({"k": literal(text)})
+    config = OmegaConf.create({"k": escape_dollars(text)})
     assert config.k == text
 
 
 def test_literals_reach_into_containers() -> None:
-    assert literal({"a": ["${x}", 1]}) == {"a": [r"\${x}", 1]}
+    assert escape_dollars({"a": ["${x}", 1]}) == {"a": [r"\${x}", 1]}
 
 
 # ------------------------------------------------------------------------- keys

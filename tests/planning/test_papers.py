@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from autoexp_tui.planning.job_details import Entry, entries_of
+from autoexp_tui.planning.job_details import Entry, list_config_entries
 from tests.planning.plans import job
 
 RESOLVED: Mapping[str, object] = {
@@ -20,7 +20,7 @@ RESOLVED: Mapping[str, object] = {
 def entry(key: str, **fields: object) -> Entry:
     """The entry of one key, of a job that sweeps the rate."""
     given: dict[str, object] = {"written": RESOLVED, "overrides": (), **fields}
-    made = entries_of(
+    made = list_config_entries(
         RESOLVED,
         given["written"],  # type: ignore[arg-type]
         job("a", parameters={"++optim.lr": 1e-3}),
@@ -60,7 +60,7 @@ def test_the_stage_is_planning_s_own() -> None:
 
 def test_lists_stand_in_one_line_and_mappings_in_them_key_by_key() -> None:
     tree = {"plain": ["1", "2"], "rules": [{"name": "x"}, {"name": "y"}], "none": {}}
-    made = entries_of(tree, tree, job("a"), ())
+    made = list_config_entries(tree, tree, job("a"), ())
     assert [(one.key, one.value) for one in made] == [
         ("plain", "[1, 2]"),
         ("rules.0.name", "x"),

@@ -13,7 +13,7 @@ from autoexp_tui.planning.reference_syntax import (
     Interpolation,
     NotAReference,
     Reference,
-    address_of,
+    parse_address,
     parse_template,
     split_pattern,
 )
@@ -148,7 +148,7 @@ def test_doubled_braces_are_literal(text: str) -> None:
     ],
 )
 def test_the_head_says_whose_value_is_wanted(inside: str, kind: str, rest: str) -> None:
-    address = address_of(inside)
+    address = parse_address(inside)
     assert (address.kind, address.rest) == (kind, rest)
 
 

@@ -10,14 +10,14 @@ import pytest
 from omegaconf import OmegaConf
 
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, UnknownKey, Values, accessed
+from autoexp_tui.planning.references import Identity, UnknownKey, Values, read_accessor
 from autoexp_tui.planning.substitution import (
     After,
     Before,
     Unfinished,
-    finished,
-    placeholder,
-    unfinished_in,
+    build_placeholder,
+    finish_value,
+    list_unfinished,
 )
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families, SiblingNotFound
@@ -63,7 +63,7 @@ class FakeWorld:
 
     def read(self, at: int, accessor: str) -> object:
         keys = self.metadata_keys
-        return accessed(self.identity(at), lambda: self.view(at), keys, accessor)
+        return read_accessor(self.identity(at), lambda: self.view(at), keys, accessor)
 
 
 @pytest.fixture
@@ -243,18 +243,18 @@ def test_what_reads_the_job_itself_waits_for_its_config(world: FakeWorld) -> Non
     found = before(world, "{output_dir}/{sibling.stable.index}/{backend.lr}")
     assert isinstance(found, Unfinished)
     assert found.accessors == ["output_dir", "backend.lr"]
-    assert placeholder(found) == "${output_dir}/0/${backend.lr}"
+    assert build_placeholder(found) == "${output_dir}/0/${backend.lr}"
 
 
 def test_an_unfinished_text_is_finished_with_values_spelled(world: FakeWorld) -> None:
     found = before(world, {"a": ["it_{aux.n}_${x}", "{aux.n}"]})
-    assert len(list(unfinished_in(found))) == 2
-    assert finished(found, lambda _: 5e-4) == {"a": ["it_5e-4_${x}", 5e-4]}
+    assert len(list(list_unfinished(found))) == 2
+    assert finish_value(found, lambda _: 5e-4) == {"a": ["it_5e-4_${x}", 5e-4]}
 
 
 def test_an_unfinished_text_takes_no_expression(world: FakeWorld) -> None:
     found = before(world, ["{aux.n}", "x{aux.n}"])
-    assert finished(found, lambda _: "${lr}") == [r"\${lr}", r"x\${lr}"]
+    assert finish_value(found, lambda _: "${lr}") == [r"\${lr}", r"x\${lr}"]
 
 
 # --------------------------------------------------------------------- metadata

@@ -12,7 +12,7 @@ from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.planning.validate import (
-    told_once,
+    fold_problems,
     validate_execution_plan,
     validate_unfinished,
 )
@@ -145,20 +145,20 @@ def test_waiting_in_a_ring_is_an_error_that_names_it() -> None:
 
 
 def test_what_many_jobs_share_is_told_once() -> None:
-    found = told_once(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
+    found = fold_problems(Problem("is bad", "x", name) for name in ("a", "b", "c", "b"))
     message = "is bad (and for 2 more jobs)"
     assert found == (Problem(message, "x", "a", others=("b", "c")),)
 
 
 def test_what_differs_is_told_apart() -> None:
-    found = told_once(
+    found = fold_problems(
         [Problem("1", job="a"), Problem("2", job="a"), Problem("1", job="b")]
     )
     assert [problem.message for problem in found] == ["1 (and for 1 more job)", "2"]
 
 
 def test_what_the_config_has_without_any_job_is_told_for_the_config() -> None:
-    found = told_once([Problem("1"), Problem("1", job="a"), Problem("1", job="b")])
+    found = fold_problems([Problem("1"), Problem("1", job="a"), Problem("1", job="b")])
     assert found == (Problem("1"),)
 
 

@@ -10,7 +10,7 @@ import pytest
 from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.build import PlanOutcome, plan_outcome
+from autoexp_tui.planning.build import PlanOutcome, build_plan_outcome
 from autoexp_tui.planning.job_config import RuleSets, SessionWide
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
@@ -32,7 +32,7 @@ GROUPS = {"monitoring": {"strict": {"monitoring": {"extracts": ["loss"]}}}}
 def outcome(*points: Mapping[str, Any]) -> PlanOutcome:
     use_resolvers()
     composer = FakeComposer(CONFIG, {"configs": list(points)}, GROUPS)
-    return plan_outcome(composer=composer, parser=FakeParser())
+    return build_plan_outcome(composer=composer, parser=FakeParser())
 
 
 def planned(*points: Mapping[str, Any]) -> Plan:

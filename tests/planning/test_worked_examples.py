@@ -19,9 +19,9 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.build import (
     PlanOutcome,
     build_execution_plan,
-    plan_outcome,
+    build_plan_outcome,
 )
-from autoexp_tui.planning.replan_job import job_with
+from autoexp_tui.planning.replan_job import build_job_again
 
 EXAMPLES = Path(__file__).parent / "examples"
 BACKENDS = {"torchrun": {"class_name": "Null"}, "fsdp": {"class_name": "Null", "f": 1}}
@@ -48,7 +48,7 @@ class Bench:
     def outcome(self, example: str, sweep: str = "") -> PlanOutcome:
         """What comes of planning it."""
         composer = self.composer(example, sweep)
-        return plan_outcome(composer=composer, parser=HouseParser("/cwd"))
+        return build_plan_outcome(composer=composer, parser=HouseParser("/cwd"))
 
     def plan(self, example: str, sweep: str = "") -> Plan:
         """The plan; there must be one."""
@@ -99,7 +99,8 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     assert cooldown.depends_on == ("lr2.5e-4_bsz128_stable",)
     assert {job.family for job in plan.jobs} == {"f0", "f1", "f2", "f3"}
     assert (
-        job_with(cooldown, (), plan=plan, composer=composer, parser=parser) == cooldown
+        build_job_again(cooldown, (), plan=plan, composer=composer, parser=parser)
+        == cooldown
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.cockpit.render.plan_findings import Fault
 from autoexp_tui.model.specs import Hole, JobSpec, Plan
-from autoexp_tui.planning.job_details import Entry, JobPapers
+from autoexp_tui.planning.job_details import Entry, JobDetails
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.test_stage_graph import branching
 from tests.planning.plans import job, plan
@@ -21,9 +21,9 @@ BY_SIZE = pytest.mark.parametrize(
 HOSTILE = "\x1b]52;c;AA\x07[/red]\u202e日本"
 
 
-def papers(_: Plan, spec: JobSpec) -> JobPapers:
+def papers(_: Plan, spec: JobSpec) -> JobDetails:
     """A config of every origin; the seed differs from job to job."""
-    return JobPapers(
+    return JobDetails(
         entries=(
             Entry("optim.lr", "1e-3", "swept"),
             Entry("optim.name", "adamw", "override"),

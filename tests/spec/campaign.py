@@ -25,7 +25,7 @@ from autoexp_tui.model.decision_context import Policy
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.planning.build import PlanOutcome, plan_outcome
+from autoexp_tui.planning.build import PlanOutcome, build_plan_outcome
 from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
@@ -48,7 +48,7 @@ def outcome_of(
     """What comes of planning a config asked for in `root`."""
     composer = HydraComposer(name, configs, tuple(overrides), cwd=str(root))
     try:
-        return plan_outcome(composer=composer, parser=HouseParser(str(root)))
+        return build_plan_outcome(composer=composer, parser=HouseParser(str(root)))
     finally:
         composer.close()
 

@@ -14,7 +14,7 @@ from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.plain_tree import Path, unpatched, with_values
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.planning.build import plan_outcome
+from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.storage.kept_configs import ConfigKeeper, Shared, configs_in
 
 ORIGIN: dict[str, Any] = {
@@ -119,7 +119,7 @@ def test_keys_of_a_plans_configs_that_are_no_texts_come_back_as_they_were(
 ) -> None:
     (tmp_path / "exp.yaml").write_text(NUMBERED)
     keeper, kept = ConfigKeeper(), dict[int, str]()
-    outcome = plan_outcome(
+    outcome = build_plan_outcome(
         composer=HydraComposer("exp", tmp_path, environ={}, cwd="/cwd"),
         parser=HouseParser("/cwd"),
         record=lambda index, view, resolved: kept.update(

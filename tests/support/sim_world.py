@@ -55,7 +55,7 @@ from autoexp_tui.model.outputs import (
 )
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.planning.further import as_further
+from autoexp_tui.planning.further import join_plan
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_evidence import FakeEvidence
 from autoexp_tui.testing.fake_executor import FakeExecutor
@@ -319,7 +319,7 @@ class Recompose:
                 Edge(before=b, after=name, mode="waits") for b in job.depends_on
             ),
         )
-        return as_further(made, family=asked.family, families=asked.families)
+        return join_plan(made, family=asked.family, families=asked.families)
 
 
 @dataclass(slots=True)

@@ -16,8 +16,8 @@ from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import (
     Families,
     SiblingNotFound,
-    called,
     find_sibling,
+    label_point,
 )
 from autoexp_tui.sweep.points import SweepPoint
 from autoexp_tui.sweep.reference_patterns import Pattern, is_spelled, parse_pattern
@@ -171,13 +171,13 @@ def test_looking_up_by_axes_finds_what_going_through_all_points_finds(
 def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each time that two points were compared."""
     found: list[int] = []
-    compare = sibling_module.are_siblings
+    compare = sibling_module.is_sibling
 
     def counted(*given: Any) -> bool:
         found.append(1)
         return compare(*given)
 
-    monkeypatch.setattr(family_module, "are_siblings", counted)
+    monkeypatch.setattr(family_module, "is_sibling", counted)
     return found
 
 
@@ -530,7 +530,7 @@ def test_a_value_of_a_pair_names_the_pair() -> None:
 
 def test_a_parameter_that_a_later_group_sets_again_is_told_once() -> None:
     sweep = {"groups": [{"params": {"lr": [1]}}, {"params": {"++lr": [3]}}]}
-    assert called(expand(sweep).points[0]) == "job 0 (lr=3)"
+    assert label_point(expand(sweep).points[0]) == "job 0 (lr=3)"
 
 
 # ------------------------------------------------------------- notes of the stage

@@ -6,17 +6,17 @@ import pytest
 
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
+    build_filter,
     check_filter,
-    deferred_holds,
     is_deferred,
+    is_kept_by,
     list_places,
-    point_filter,
 )
 
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
     known = list_places((point, *others))
-    return point_filter(text, known).holds(point)
+    return build_filter(text, known).holds(point)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_filter_cannot_read_other_jobs(reference: str) -> None:
 
 # --------------------------------------------------------------------- deferred
 def kept(text: str, values: dict[str, object], **point: object) -> bool:
-    return deferred_holds(text, point, list_places((point,)), values.__getitem__)
+    return is_kept_by(text, point, list_places((point,)), values.__getitem__)
 
 
 def test_only_a_filter_with_an_interpolation_is_deferred() -> None:

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from autoexp_tui.model.specs import Hole
 from autoexp_tui.sweep.expand import expand
-from autoexp_tui.sweep.filtered_points import MOST_HOLES, holes_of
 from autoexp_tui.sweep.points import DeferredFilter
+from autoexp_tui.sweep.provenance import MOST_HOLES, list_holes
 
 
 def holes(
     sweep: Mapping[str, object], dropped: Mapping[int, DeferredFilter] | None = None
 ) -> tuple[tuple[Hole, ...], int]:
-    return holes_of(expand(sweep), dropped or {})
+    return list_holes(expand(sweep), dropped or {})
 
 
 def test_a_hole_keeps_its_values_its_stage_and_its_filter() -> None:

@@ -14,10 +14,10 @@ import pytest
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.resolvers import evaluate
-from autoexp_tui.planning.overrides import spell_override
+from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.expression import ExpressionError, compile_expression
-from autoexp_tui.sweep.filters import check_filter, point_filter
+from autoexp_tui.sweep.filters import build_filter, check_filter
 from tests.config.config_trees import write_tree
 
 CPU_SECONDS = 0.010
@@ -64,7 +64,7 @@ ATTRIBUTES = [
 def in_a_filter(text: str) -> None:
     """Refuse it as the planner does, before there are points or over one."""
     check_filter(text)
-    point_filter(text, ()).holds({})
+    build_filter(text, ()).holds({})
 
 
 def in_an_expression(text: str) -> None:
@@ -113,7 +113,7 @@ def tree(tmp_path: Path) -> Path:
 def test_it_is_refused_on_the_command_line_too(
     tree: Path, text: str, message: str
 ) -> None:
-    override = spell_override("x", f"${{oc.eval:{text}}}")
+    override = format_override("x", f"${{oc.eval:{text}}}")
     composer = HydraComposer("exp", tree, (override,))
     try:
         with pytest.raises(CannotCompose) as caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.sweep.names import fault_of_name, inside, spell
+from autoexp_tui.sweep.names import find_fault_of_name, format_in_name, join_path
 
 
 @pytest.mark.parametrize(
@@ -23,12 +23,12 @@ from autoexp_tui.sweep.names import fault_of_name, inside, spell
     ],
 )
 def test_values_are_spelled_short(value: object, text: str) -> None:
-    assert spell(value) == text
+    assert format_in_name(value) == text
 
 
 @pytest.mark.parametrize("name", ["lr1e-4_stable", "a/b", "ünï", "a b", "..a", "[x]"])
 def test_a_name_that_stays_below_is_fine(name: str) -> None:
-    assert fault_of_name(name) == ""
+    assert find_fault_of_name(name) == ""
 
 
 @pytest.mark.parametrize(
@@ -53,8 +53,8 @@ def test_a_name_that_stays_below_is_fine(name: str) -> None:
     ],
 )
 def test_a_name_that_leads_elsewhere_is_not(name: str, fault: str) -> None:
-    assert fault in fault_of_name(name)
+    assert fault in find_fault_of_name(name)
 
 
 def test_a_name_lies_inside_a_directory() -> None:
-    assert [inside(d, "x") for d in ("/a", "/a/", "")] == ["/a/x", "/a/x", "x"]
+    assert [join_path(d, "x") for d in ("/a", "/a/", "")] == ["/a/x", "/a/x", "x"]

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.sweep.expand import expand, expand_sweep
-from autoexp_tui.sweep.findings import SweepRefused
-from autoexp_tui.sweep.points import points_to_json
+from autoexp_tui.sweep.points import SweepRefused, points_to_json
 
 Sweep = Mapping[str, Any]
 

@@ -32,7 +32,7 @@ from autoexp_tui.backends.argument_schema import (
     format_choices,
 )
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
-from autoexp_tui.planning.overrides import literal
+from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.plan_diff import ABSENT, diff_values
 from autoexp_tui.probes import yaml_text
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -263,7 +263,7 @@ def _format_default(dest: str, schema: Schema) -> str:
         return "null # the program's own default is three question marks"
     if dest not in schema.defaults:
         return "null # the program's own default is no plain value"
-    return yaml_text.flow(literal(value))
+    return yaml_text.flow(escape_dollars(value))
 
 
 def _format_usage(action: Action) -> str:

@@ -27,7 +27,7 @@ from autoexp_tui.backends.python import PythonBackend
 from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused
-from autoexp_tui.sweep.schema import shown
+from autoexp_tui.sweep.schema import shorten_text
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 BACKENDS: Final[Mapping[str, Callable[[Arguments], Backend]]] = {
@@ -147,5 +147,5 @@ def _find_nulls(words: Sequence[str]) -> list[Problem]:
     if "\0" not in "".join(words):
         return []
     word = next(word for word in words if "\0" in word)
-    message = f"the command has a null character in {shown(repr(word))}"
+    message = f"the command has a null character in {shorten_text(repr(word))}"
     return [Problem(message, where=WHERE, hint="take it out: no system starts that")]

@@ -33,7 +33,7 @@ def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[st
     chosen: tuple[str, ...] = ()
     if first_family:
         done = frozenset() if options.force else find_done_jobs(plan)
-        chosen = canary.first_family(plan, done)
+        chosen = canary.find_first_family(plan, done)
     confirm(plan, options, frozenset(chosen) if first_family else None)
     return chosen
 
@@ -82,9 +82,9 @@ def _find_above(
     plan: Plan, options: Options, going: Container[str] | None = None
 ) -> Sequence[str]:
     """What is above its bound, done jobs left out; nothing with `--yes`."""
-    from autoexp_tui.planning.estimate import bounds_of, estimate
+    from autoexp_tui.planning.estimate import estimate, read_bounds
 
-    bounds = bounds_of(plan)
+    bounds = read_bounds(plan)
     jobs = [job for job in plan.jobs if going is None or job.name in going]
     if options.yes or not bounds.exceeded(estimate(jobs)):
         return ()

@@ -18,7 +18,7 @@ from pathlib import Path
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import build_parser, option
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
-from autoexp_tui.planning.overrides import literal
+from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.text.did_you_mean import slip_of
 from autoexp_tui.text.sanitize import clean
 
@@ -185,7 +185,7 @@ def _is_value(word: str) -> bool:
 
 def _escape_interpolation(word: str) -> str:
     """A word that the config must not read as an interpolation."""
-    return str(literal(word))
+    return str(escape_dollars(word))
 
 
 # ------------------------------------------------------------------------ the config

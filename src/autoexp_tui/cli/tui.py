@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.model.outputs import CheckpointPlace
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.planning.job_details import JobPapers
+    from autoexp_tui.planning.job_details import JobDetails
     from autoexp_tui.storage.job_details import PaperReader
     from autoexp_tui.storage.session_dir import SessionDir
 
@@ -194,7 +194,7 @@ class _JobDetails:
     def __init__(self) -> None:
         self._reader: PaperReader | None = None
 
-    def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
+    def __call__(self, plan: Plan, job: JobSpec) -> JobDetails:
         return self.prepare()(plan, job)
 
     def prepare(self) -> PaperReader:

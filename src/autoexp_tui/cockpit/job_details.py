@@ -19,7 +19,7 @@ from autoexp_tui.cockpit.render.job_details import (
 )
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.planning.job_details import JobPapers
+from autoexp_tui.planning.job_details import JobDetails
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.app import CockpitApp
@@ -64,7 +64,7 @@ class PaperDesk:
             if isinstance(problem, AutoexpError | OSError):
                 told = outside(problem, 2000)
                 self._app.say(told, "failed", keep=True)
-                lacking = [JobPapers(missing=told, script=(told,)) for _ in specs]
+                lacking = [JobDetails(missing=told, script=(told,)) for _ in specs]
                 screen.turn_into(_pages(plan, specs, lacking))
             elif problem is not None:
                 raise problem
@@ -75,13 +75,13 @@ class PaperDesk:
 
 
 def _pages(
-    plan: Plan, specs: Sequence[JobSpec], found: Sequence[JobPapers]
+    plan: Plan, specs: Sequence[JobSpec], found: Sequence[JobDetails]
 ) -> tuple[Page, ...]:
     if len(specs) == 2:
         return build_diff_pages((specs[0], found[0]), (specs[1], found[1]), plan.mask)
     return build_pages(plan, specs[0], found[0])
 
 
-def _of_plan(spec: JobSpec) -> JobPapers:
+def _of_plan(spec: JobSpec) -> JobDetails:
     """What the plan alone tells."""
-    return JobPapers(script=spec.command, missing=_NOTHING_KEPT)
+    return JobDetails(script=spec.command, missing=_NOTHING_KEPT)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.model.outputs import CheckpointPlace
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.planning.job_details import JobPapers
+    from autoexp_tui.planning.job_details import JobDetails
 
 
 class LeaveWay(StrEnum):
@@ -64,7 +64,7 @@ class CockpitOptions:
     """Plans again from what was saved; at once back. None: there is no config."""
     changes: Callable[[Plan], PlanChanges | None] | None = None
     """What changed since the last plan of its config; slow. None: nobody looks."""
-    papers: Callable[[Plan, JobSpec], JobPapers] | None = None
+    papers: Callable[[Plan, JobSpec], JobDetails] | None = None
     """Reads how a job was made; slow. None: nothing but the plan is at hand."""
     checkpoints: Callable[[Sequence[CheckpointPlace]], Looks] | None = None
     """Looks for the checkpoints of jobs that run; slow. None: nobody looks."""

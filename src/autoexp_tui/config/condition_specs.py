@@ -29,7 +29,7 @@ from autoexp_tui.config.spec_building import (
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.override_checks import is_number
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"})
@@ -187,7 +187,7 @@ def check_command(fields: Fields, findings: Findings) -> None:
     elif command == []:
         findings.add("is empty", "command")
     elif isinstance(command, list):
-        fields["command"] = [spell(w) if is_number(w) else w for w in command]
+        fields["command"] = [format_in_name(w) if is_number(w) else w for w in command]
         if command[0] == "":
             findings.add("is empty: the first word is the program", "command.0")
 

@@ -14,9 +14,9 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.as_json import finding_to_json, plan_to_json
 from autoexp_tui.planning.estimate import (
     Estimate,
-    bounds_of,
     estimate,
     estimate_to_json,
+    read_bounds,
 )
 from autoexp_tui.storage.done_file import check_done
 
@@ -27,7 +27,7 @@ def report_of(plan: Plan, errors: Iterable[Problem] = ()) -> dict[str, object]:
     return {
         **plan_to_json(plan),
         "errors": [finding_to_json(error) for error in errors],
-        "estimate": estimate_to_json(estimate_of(plan, done), bounds_of(plan)),
+        "estimate": estimate_to_json(estimate_of(plan, done), read_bounds(plan)),
         "done_before": list(done.done),
         "changed_since": list(done.changed),
         "builds_on_changed": list(done.upstream),

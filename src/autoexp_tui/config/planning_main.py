@@ -49,9 +49,9 @@ from autoexp_tui.planning.as_json import hole_to_json
 from autoexp_tui.planning.build import (
     PlanOutcome,
     PlanSource,
-    mask_for,
-    plan_outcome,
-    selected,
+    build_mask,
+    build_plan_outcome,
+    select_or_none,
 )
 from autoexp_tui.planning.job_config import resolve_where_possible
 from autoexp_tui.planning.override_checks import check_hydra_key
@@ -60,8 +60,8 @@ from autoexp_tui.planning.ports import (
     ConfigView,
     SpecRefused,
 )
-from autoexp_tui.planning.replan_job import job_with
-from autoexp_tui.planning.validate import told_once
+from autoexp_tui.planning.replan_job import build_job_again
+from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import config_dir, state_dir
 from autoexp_tui.probes.yaml_files import make_refusal, parse_yaml, read_text
 from autoexp_tui.storage.json_codec import encode_job, encode_plan
@@ -76,7 +76,7 @@ from autoexp_tui.storage.session_dir import (
     write_manifest,
 )
 from autoexp_tui.sweep.expand import expand_sweep
-from autoexp_tui.sweep.findings import SweepRefused
+from autoexp_tui.sweep.points import SweepRefused
 from autoexp_tui.sweep.provenance import Origins
 
 _UNKNOWN: Final[Origins] = {}
@@ -175,7 +175,7 @@ class _Planning:
             known=request.known,
             search_dirs=request.search_dirs,
         )
-        return plan_outcome(
+        return build_plan_outcome(
             source, composer=composer, parser=self.make_parser(), record=record
         )
 
@@ -246,8 +246,8 @@ def _collect_findings(
     if outcome.plan is not None:
         checks = ActionChecks(planning.composer.roots, planning.cwd)
         checks.check_plan(outcome.plan)
-        warnings += told_once([*checks.warnings, *outputs.warnings])
-        errors = list(told_once([*checks.errors, *outputs.errors]))
+        warnings += fold_problems([*checks.warnings, *outputs.warnings])
+        errors = list(fold_problems([*checks.errors, *outputs.errors]))
     hydra = [*planning.check_hydra_settings()]
     errors = [*(one for one, is_error in hydra if is_error), *errors]
     warnings += [one for one, is_error in hydra if not is_error]
@@ -308,9 +308,9 @@ def _answer_points(planning: _Planning) -> PlanningAnswer:
         sweep: Mapping[str, object] | None = _read_sweep(str(planning.cwd / alone))
     else:
         sweep = planning.composer.sweep()
-        mask = selected(planning.composer.base(), "project.mask")
+        mask = select_or_none(planning.composer.base(), "project.mask")
     found = expand_sweep(sweep)
-    rules = mask_for(mask, [point.parameters for point in found])
+    rules = build_mask(mask, [point.parameters for point in found])
     points = tuple(
         {"index": point.index, "parameters": mask_values(point.parameters, rules)}
         for point in found
@@ -360,7 +360,7 @@ def _answer_job(planning: _Planning) -> PlanningAnswer:
     request = planning.request
     plan = read_manifest(Path(request.manifest), run=True)
     job = _find_job(plan, request.job)
-    made = job_with(
+    made = build_job_again(
         job,
         _drop_planned(request.further, job.overrides),
         plan=plan,

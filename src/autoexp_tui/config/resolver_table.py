@@ -15,8 +15,13 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Final
 
-from autoexp_tui.sweep.names import spell
-from autoexp_tui.sweep.safe_arithmetic import ARITHMETIC, FUNCTIONS, MAX_TEXT, bounded
+from autoexp_tui.sweep.names import format_in_name
+from autoexp_tui.sweep.safe_arithmetic import (
+    ARITHMETIC,
+    FUNCTIONS,
+    MAX_TEXT,
+    check_bounds_of,
+)
 
 PREFIX: Final = "ax."
 _SPEC: Final = re.compile(r"[<>^]?[+]?0?\d{0,3},?(?:\.\d{1,2})?[dfeg%]?", re.ASCII)
@@ -53,7 +58,7 @@ class Helper:
         ):
             raise ValueError(f"{self.name} takes {self._wants()}, not {len(values)}")
         try:
-            found = bounded(self.run(*values))
+            found = check_bounds_of(self.run(*values))
         except ZeroDivisionError:
             raise ValueError(f"{self.name} divides by zero") from None
         except OverflowError:
@@ -80,7 +85,7 @@ def _number(value: object) -> int | float:
 def _folded(sign: str, *values: object) -> object:
     total: object = _number(values[0])
     for value in values[1:]:
-        total = bounded(_OPERATORS[sign](_number(total), _number(value)))
+        total = check_bounds_of(_OPERATORS[sign](_number(total), _number(value)))
     return total
 
 
@@ -107,7 +112,7 @@ def _text(value: object) -> str:
         return value
     if value is None or isinstance(value, Mapping | list | tuple):
         raise _Unfit(f"{_shown(value)} is no text")
-    return spell(value)
+    return format_in_name(value)
 
 
 def _joined(separator: object, *values: object) -> str:

@@ -34,7 +34,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_override, mask_tree, mask_values
 from autoexp_tui.model.specs import Edge, Hole, JobSpec, Plan, PlanFinding
-from autoexp_tui.sweep.names import inside
+from autoexp_tui.sweep.names import join_path
 
 CLASS_NAMES: Final[Mapping[type[Condition], str]] = MappingProxyType(
     {
@@ -69,7 +69,7 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "version": 1,
         "name": json_safe(plan.name),
         "jobs": [_job(job, plan) for job in plan.jobs],
-        "edges": [_edge(edge) for edge in plan.edges],
+        "edges": [_edge_to_json(edge) for edge in plan.edges],
         "holes": [hole_to_json(hole) for hole in plan.holes],
         "holes_more": plan.holes_more,
         "errors": [],
@@ -87,26 +87,26 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
         "overrides": [json_safe(mask_override(o, plan.mask)) for o in job.overrides],
         "output_dir": json_safe(job.output_dir),
         "log_path_current": json_safe(job.log_path_current),
-        "script_path": json_safe(_script_path(job, plan)),
+        "script_path": json_safe(_find_script_path(job, plan)),
         "fingerprint": json_safe(job.fingerprint),
         "depends_on": json_safe(job.depends_on),
-        "start_conditions": _conditions(job.start_conditions, plan),
-        "cancel_conditions": _conditions(job.cancel_conditions, plan),
+        "start_conditions": _list_conditions(job.start_conditions, plan),
+        "cancel_conditions": _list_conditions(job.cancel_conditions, plan),
     }
 
 
-def _conditions(conditions: Sequence[Condition], plan: Plan) -> list[object]:
+def _list_conditions(conditions: Sequence[Condition], plan: Plan) -> list[object]:
     return [mask_tree(condition_to_json(one), plan.mask) for one in conditions]
 
 
-def _script_path(job: JobSpec, plan: Plan) -> str:
+def _find_script_path(job: JobSpec, plan: Plan) -> str:
     """Where the job's batch script belongs, whether one is written or not."""
     base = job.output_dir.removesuffix(job.name).rstrip("/")
-    directory = plan.executor.settings.get("script_dir") or inside(base, "scripts")
-    return inside(str(directory), f"{job.name}.sbatch")
+    directory = plan.executor.settings.get("script_dir") or join_path(base, "scripts")
+    return join_path(str(directory), f"{job.name}.sbatch")
 
 
-def _edge(edge: Edge) -> dict[str, object]:
+def _edge_to_json(edge: Edge) -> dict[str, object]:
     before, after = json_safe(edge.before), json_safe(edge.after)
     return {"from": before, "to": after, "kind": edge.mode}
 

@@ -37,15 +37,13 @@ from autoexp_tui.planning.ports import (
 from autoexp_tui.planning.resolve import Resolution
 from autoexp_tui.planning.validate import (
     NamedJob,
-    told_once,
+    fold_problems,
     validate_execution_plan,
     validate_unfinished,
 )
 from autoexp_tui.sweep.expand import Expansion, expand_in_doubt
-from autoexp_tui.sweep.filtered_points import holes_of
-from autoexp_tui.sweep.findings import SweepRefused
-from autoexp_tui.sweep.points import NOTES, STAGE, SweepPoint
-from autoexp_tui.sweep.provenance import Origins, origins_of
+from autoexp_tui.sweep.points import NOTES, STAGE, SweepPoint, SweepRefused
+from autoexp_tui.sweep.provenance import Origins, find_origins, list_holes
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
 _IF_TAKEN: Final = "no error if the filter is to take the job"
@@ -104,7 +102,9 @@ def build_execution_plan(
     Raises:
         ValidationFailed: with every error.
     """
-    outcome = plan_outcome(config, composer=composer, parser=parser, record=record)
+    outcome = build_plan_outcome(
+        config, composer=composer, parser=parser, record=record
+    )
     if outcome.plan is None or outcome.errors:
         count = len(outcome.errors)
         head = f"the plan has {count} error{'s' if count != 1 else ''}"
@@ -112,7 +112,7 @@ def build_execution_plan(
     return outcome.plan
 
 
-def plan_outcome(
+def build_plan_outcome(
     config: PlanSource | None = None,
     *,
     composer: Composer,
@@ -134,7 +134,7 @@ def plan_outcome(
         expansion = expand_in_doubt(sweep)
     except SweepRefused as refused:
         besides = [*common.problems, *check_without_jobs(base, parser, sweep)]
-        return PlanOutcome(None, told_once([*refused.problems, *besides]))
+        return PlanOutcome(None, fold_problems([*refused.problems, *besides]))
     resolution = Resolution(
         expansion,
         composer,
@@ -144,28 +144,28 @@ def plan_outcome(
         record=record,
     )
     drafts = resolution.resolve()
-    errors = told_once(
+    errors = fold_problems(
         [
             *expansion.problems,
             *common.problems,
             *resolution.problems,
-            *_in_doubt(resolution),
+            *_list_in_doubt(resolution),
         ]
     )
-    warnings = told_once([*_emptied(expansion), *resolution.warnings])
-    holes, more = holes_of(expansion, resolution.dropped)
+    warnings = fold_problems([*_find_emptied(expansion), *resolution.warnings])
+    holes, more = list_holes(expansion, resolution.dropped)
     if errors:
-        errors += _of_unfinished(source, resolution, drafts)
-        origins = _origins(expansion, drafts, [*errors, *warnings])
+        errors += _check_unfinished(source, resolution, drafts)
+        origins = _find_origins(expansion, drafts, [*errors, *warnings])
         return PlanOutcome(
             None, errors, warnings, expansion.points, holes, more, origins
         )
-    plan = _plan(source, base, common, resolution, drafts)
+    plan = _build_plan(source, base, common, resolution, drafts)
     plan = replace(plan, holes=holes, holes_more=more)
     known = [name for name, *_ in source.known]
     found = validate_execution_plan(plan, known=known, empty=expansion.empty)
     warnings += found.warnings
-    finished = replace(plan, warnings=tuple(map(_finding, warnings)))
+    finished = replace(plan, warnings=tuple(map(_build_finding, warnings)))
     made = None if found.errors else finished
     return PlanOutcome(
         made,
@@ -174,11 +174,11 @@ def plan_outcome(
         expansion.points,
         holes,
         more,
-        _origins(expansion, drafts, [*found.errors, *warnings]),
+        _find_origins(expansion, drafts, [*found.errors, *warnings]),
     )
 
 
-def _origins(
+def _find_origins(
     expansion: Expansion, drafts: Sequence[Draft], found: Iterable[Problem]
 ) -> Origins:
     """What each job chose in the sweep of which a finding tells."""
@@ -186,20 +186,20 @@ def _origins(
         label for one in found for label in (one.job, *one.others) if label
     )
     names = {draft.at: draft.identity.name for draft in drafts}
-    return origins_of(expansion.points, names, told) if told else {}
+    return find_origins(expansion.points, names, told) if told else {}
 
 
-def _of_unfinished(
+def _check_unfinished(
     source: PlanSource, resolution: Resolution, drafts: Sequence[Draft]
 ) -> tuple[Problem, ...]:
     """What else is wrong with the jobs that have got as far as a name."""
     # Of two jobs of one name, or of a ring, a filter may be meant to take one.
     sure = [draft for draft in drafts if draft.at not in resolution.doubted]
     jobs = [NamedJob(d.identity.name, d.point.stage, d.point.parameters) for d in sure]
-    return validate_unfinished(jobs, _edges(drafts, resolution, source.known))
+    return validate_unfinished(jobs, _find_edges(drafts, resolution, source.known))
 
 
-def _in_doubt(resolution: Resolution) -> Iterator[Problem]:
+def _list_in_doubt(resolution: Resolution) -> Iterator[Problem]:
     """What is wrong with jobs that a filter may be meant to take, and says so.
 
     Not of what every job has, or one that certainly stays: it has to be mended.
@@ -219,14 +219,14 @@ def _in_doubt(resolution: Resolution) -> Iterator[Problem]:
         yield problem if certain else replace(problem, hint=hint)
 
 
-def _emptied(expansion: Expansion) -> Iterator[Problem]:
+def _find_emptied(expansion: Expansion) -> Iterator[Problem]:
     hint = "write at least one entry, or leave it out"
     for where in expansion.emptied:
         message = "is an empty list, so that the product around it makes no job"
         yield Problem(message, where, hint=hint)
 
 
-def _finding(problem: Problem) -> PlanFinding:
+def _build_finding(problem: Problem) -> PlanFinding:
     return PlanFinding(
         message=problem.message, where=problem.where, job=problem.job, hint=problem.hint
     )
@@ -241,7 +241,7 @@ class _Common:
         self.config = {
             key: value
             for key in CLOSED
-            if (value := self._section(base, key)) is not None
+            if (value := self._read_section(base, key)) is not None
         }
         self.monitoring = Monitoring()
         self.executor = ExecutorSpec()
@@ -254,7 +254,7 @@ class _Common:
             key for event in self.monitoring.log_events for key in event.extract_groups
         )
 
-    def _section(self, base: ConfigView, key: str) -> object:
+    def _read_section(self, base: ConfigView, key: str) -> object:
         try:
             return base.select(key) if base.has(key) else None
         except FAULTS as error:
@@ -275,16 +275,16 @@ class _Common:
 
 
 # ---------------------------------------------------------------------- assembling
-def _plan(
+def _build_plan(
     source: PlanSource,
     base: ConfigView,
     common: _Common,
     resolution: Resolution,
     drafts: Sequence[Draft],
 ) -> Plan:
-    edges = _edges(drafts, resolution, source.known)
+    edges = _find_edges(drafts, resolution, source.known)
     rules = RuleSets(common.monitoring)
-    jobs = tuple(_jobs(drafts, edges, rules))
+    jobs = tuple(_build_jobs(drafts, edges, rules))
     state_dir = source.state_dir or common.setting("monitoring", "state_dir")
     prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
     return Plan(
@@ -298,8 +298,10 @@ def _plan(
         created_at=source.created_at,
         state_dir=state_dir or DEFAULT_STATE_DIR,
         base_output_dir=_base_output_dir(base),
-        share=_share(selected(base, "project.share")),
-        mask=mask_for(selected(base, "project.mask"), (job.parameters for job in jobs)),
+        share=_read_share(select_or_none(base, "project.share")),
+        mask=build_mask(
+            select_or_none(base, "project.mask"), (job.parameters for job in jobs)
+        ),
         jobs=jobs,
         edges=edges,
         monitoring=common.monitoring,
@@ -317,7 +319,7 @@ def _base_output_dir(base: ConfigView) -> str:
         return ""
 
 
-def selected(base: ConfigView, key: str) -> object:
+def select_or_none(base: ConfigView, key: str) -> object:
     """A value of the base config; None where it has none."""
     try:
         return base.select(key)
@@ -325,7 +327,7 @@ def selected(base: ConfigView, key: str) -> object:
         return None
 
 
-def _share(share: object) -> Share:
+def _read_share(share: object) -> Share:
     """`project.share`: private, group, or {group: read | write}."""
     group = share.get("group") if isinstance(share, Mapping) else None
     if group == "write":
@@ -333,7 +335,7 @@ def _share(share: object) -> Share:
     return "group" if share == "group" or group == "read" else "private"
 
 
-def mask_for(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
+def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
     """`project.mask`; a parameter with several values tells jobs apart: it is shown."""
     given = mask_rules({"project": {"mask": mask}})
     swept: dict[str, object] = {}
@@ -346,21 +348,21 @@ def mask_for(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
     return replace(given, keep=tuple(dict.fromkeys((*given.keep, *several))))
 
 
-def _places(drafts: Iterable[Draft], known: Iterable[KnownJob]) -> Places:
+def _build_places(drafts: Iterable[Draft], known: Iterable[KnownJob]) -> Places:
     identities = (draft.identity for draft in drafts)
     return Places([*((i.name, i.output_dir, i.log_dir) for i in identities), *known])
 
 
 def _add_writers(drafts: Sequence[Draft], known: Iterable[KnownJob]) -> Places:
     """Tell each condition on a file who writes it; gives all places."""
-    whose = _places(drafts, known)
+    whose = _build_places(drafts, known)
     for draft in drafts:
         draft.start = tuple(map(whose.with_writers, draft.start))
         draft.cancel = tuple(map(whose.with_writers, draft.cancel))
     return whose
 
 
-def _edges(
+def _find_edges(
     drafts: Sequence[Draft], resolution: Resolution, known: Sequence[KnownJob]
 ) -> tuple[Edge, ...]:
     """Who waits for whom and who reads whom, in order of the later job."""
@@ -373,19 +375,19 @@ def _edges(
         waits = {n for c in draft.start for n in whose.waited_for(c)}
         waits |= {resolution.drafts[at].identity.name for at in draft.waits}
         reads = {resolution.drafts[at].identity.name for at in draft.reads}
-        found += _edges_to(name, waits, "waits", index)
-        found += _edges_to(name, reads, "reads", index)
+        found += _find_edges_to(name, waits, "waits", index)
+        found += _find_edges_to(name, reads, "reads", index)
     return tuple(found)
 
 
-def _edges_to(
+def _find_edges_to(
     name: str, others: set[str], mode: Literal["waits", "reads"], index: dict[str, int]
 ) -> Iterator[Edge]:
     for before in sorted((others & index.keys()) - {name}, key=index.__getitem__):
         yield Edge(before=before, after=name, mode=mode)
 
 
-def _jobs(
+def _build_jobs(
     drafts: Sequence[Draft], edges: Sequence[Edge], rules: RuleSets
 ) -> Iterator[JobSpec]:
     behind: dict[str, dict[str, None]] = {}
@@ -413,11 +415,11 @@ def _jobs(
             resources=draft.resources,
             progress_total=draft.progress_total,
             rules=rules.add(draft.monitoring),
-            notes=_notes(draft.point),
+            notes=_read_notes(draft.point),
         )
 
 
-def _notes(point: SweepPoint) -> dict[str, object]:
+def _read_notes(point: SweepPoint) -> dict[str, object]:
     notes = point.parameters.get(NOTES)
     if not isinstance(notes, Mapping):
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from autoexp_tui.model.specs import Plan
 
 
-def first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:
+def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:
     """The jobs of the first family, and all that they wait for, in plan order.
 
     A job without a family is one of its own. `done`: jobs that will not run; a family

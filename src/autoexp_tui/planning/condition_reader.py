@@ -21,11 +21,11 @@ from autoexp_tui.planning.reference_syntax import parse_template
 from autoexp_tui.planning.references import (
     Runtime,
     Values,
-    texts_with_braces,
+    list_texts_with_braces,
 )
 from autoexp_tui.planning.substitution import is_plain
 from autoexp_tui.sweep.families import UnusableJob
-from autoexp_tui.sweep.schema import shown
+from autoexp_tui.sweep.schema import shorten_text
 
 COMMAND_KEY: Final = "start_condition_cmd"
 MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
@@ -60,7 +60,7 @@ class AsWritten:
         Raises:
             NotAReference, SiblingNotFound: it names jobs that are not in the sweep.
         """
-        for text in texts_with_braces(value):
+        for text in list_texts_with_braces(value):
             for reference in parse_template(text).references:
                 self.values.check(reference)
         return value
@@ -108,11 +108,11 @@ class ConditionReader:
             return ()
         if not isinstance(raw, list | tuple):
             hint = "conditions are a list: `- class_name: FileExistsCondition`"
-            message = f"is {shown(repr(raw))}, not a list"
+            message = f"is {shorten_text(repr(raw))}, not a list"
             self.problems.append(Problem(message, where, hint=hint))
             return ()
         found = (
-            self._condition(entry, f"{where}.{at}") for at, entry in enumerate(raw)
+            self._read_condition(entry, f"{where}.{at}") for at, entry in enumerate(raw)
         )
         return tuple(condition for condition in found if condition is not None)
 
@@ -122,24 +122,24 @@ class ConditionReader:
             words = shlex.split(raw) if isinstance(raw, str) else raw
         except ValueError as error:
             hint = "close the quote, or write the command as a list"
-            message = f"{shown(repr(raw))}: {error}"
+            message = f"{shorten_text(repr(raw))}: {error}"
             self.problems.append(Problem(message, where=where, hint=hint))
             return ()
         entry = {"class_name": "CommandCondition", "command": words}
-        found = self._condition(entry, where)
+        found = self._read_condition(entry, where)
         return () if found is None else (found,)
 
-    def _condition(self, raw: object, where: str) -> Condition | None:
+    def _read_condition(self, raw: object, where: str) -> Condition | None:
         if not isinstance(raw, Mapping):
             hint = "class_name: FileExistsCondition, and its fields"
             self.problems.append(
-                Problem(f"is {_said(raw)}, not a mapping", where, hint=hint)
+                Problem(f"is {_shown_or_null(raw)}, not a mapping", where, hint=hint)
             )
             return None
         before = self._faults
-        lowered = self._lowered(raw, where)
+        lowered = self._resolve_fields(raw, where)
         if self._faults > before or isinstance(self._after, AsWritten):
-            self.problems += _faults_as_written(raw, where, self._parser)
+            self.problems += _check_as_written(raw, where, self._parser)
             return None
         try:
             return self._parser.condition(lowered, where)
@@ -147,16 +147,18 @@ class ConditionReader:
             self.problems += list_problems(error, where)
         return None
 
-    def _lowered(self, raw: Mapping[str, object], where: str) -> dict[str, object]:
+    def _resolve_fields(
+        self, raw: Mapping[str, object], where: str
+    ) -> dict[str, object]:
         """The mapping resolved, nested conditions included; faults are kept."""
-        if _short(raw) == "Metadata":
-            raw = self._tried(self._metadata, raw, where)
+        if _find_kind(raw) == "Metadata":
+            raw = self._try(self._resolve_metadata, raw, where)
         return {
-            key: self._tried(partial(self._field, key, where), value, where)
+            key: self._try(partial(self._resolve_field, key, where), value, where)
             for key, value in raw.items()
         }
 
-    def _tried(self, act: Callable[[_T], _T], value: _T, where: str) -> _T:
+    def _try(self, act: Callable[[_T], _T], value: _T, where: str) -> _T:
         """What `act` makes of a value; the value itself where it has a fault."""
         try:
             return act(value)
@@ -167,19 +169,19 @@ class ConditionReader:
         self._faults += 1
         return value
 
-    def _field(self, key: str, where: str, value: object) -> object:
+    def _resolve_field(self, key: str, where: str, value: object) -> object:
         if key in _UNTOUCHED:
             return value
         if key == "condition" and isinstance(value, Mapping):
-            return self._lowered(value, where)
+            return self._resolve_fields(value, where)
         if key == "conditions" and isinstance(value, list | tuple):
             return [
-                self._lowered(item, where) if isinstance(item, Mapping) else item
+                self._resolve_fields(item, where) if isinstance(item, Mapping) else item
                 for item in value
             ]
         return self._after.value(value)
 
-    def _metadata(self, raw: _Fields) -> _Fields:
+    def _resolve_metadata(self, raw: _Fields) -> _Fields:
         """`base.KEY` and `{runtime.JOB.KEY}` as a job and its key."""
         key = raw.get("key")
         if not isinstance(key, str):
@@ -193,7 +195,7 @@ class ConditionReader:
         return raw
 
 
-def _faults_as_written(
+def _check_as_written(
     raw: Mapping[str, object], where: str, parser: SpecParser
 ) -> tuple[Problem, ...]:
     """What is wrong with a condition whatever its references stand for.
@@ -220,9 +222,9 @@ def _is_told(raw: Mapping[str, object], place: str, where: str) -> bool:
     return is_plain(found)
 
 
-def _said(raw: object) -> str:
-    return "null" if raw is None else shown(repr(raw))
+def _shown_or_null(raw: object) -> str:
+    return "null" if raw is None else shorten_text(repr(raw))
 
 
-def _short(raw: Mapping[str, object]) -> str:
+def _find_kind(raw: Mapping[str, object]) -> str:
     return str(raw.get("class_name", "")).removesuffix("Condition")

@@ -94,7 +94,7 @@ class Bounds:
         """What is above its bound; nothing: no confirmation is needed."""
         above: list[Exceeded] = []
         if self.gpu_hours is not None and found.gpu_hours > self.gpu_hours:
-            asked, most = spell_hours(found.gpu_hours), spell_hours(self.gpu_hours)
+            asked, most = format_hours(found.gpu_hours), format_hours(self.gpu_hours)
             words = f"{asked} GPU h, above the bound of {most}"
             above.append(Exceeded("slurm.confirm.gpu_hours", "may take", words))
         if self.jobs is not None and found.jobs > self.jobs:
@@ -103,22 +103,24 @@ class Bounds:
         return above
 
 
-def bounds_of(plan: Plan) -> Bounds:
+def read_bounds(plan: Plan) -> Bounds:
     """The bounds that a plan's config sets, or the usual ones."""
     settings = plan.executor.settings
-    gpu_hours = _number(settings, CONFIRM_GPU_HOURS, GPU_HOURS)
-    jobs = _number(settings, CONFIRM_JOBS, JOBS)
+    gpu_hours = _read_number(settings, CONFIRM_GPU_HOURS, GPU_HOURS)
+    jobs = _read_number(settings, CONFIRM_JOBS, JOBS)
     return Bounds(gpu_hours, None if jobs is None else int(jobs))
 
 
-def _number(settings: Mapping[str, Scalar], key: str, default: float) -> float | None:
+def _read_number(
+    settings: Mapping[str, Scalar], key: str, default: float
+) -> float | None:
     value = settings.get(key, default)
     return float(value) if isinstance(value, int | float) else None
 
 
-def above_bounds(plan: Plan) -> Iterator[Problem]:
+def check_bounds(plan: Plan) -> Iterator[Problem]:
     """Warnings: what will be asked before the plan is submitted."""
-    for one in bounds_of(plan).exceeded(estimate(plan.jobs)):
+    for one in read_bounds(plan).exceeded(estimate(plan.jobs)):
         yield Problem(
             f"{one.verb} {one.words}",
             where=one.key,
@@ -127,20 +129,20 @@ def above_bounds(plan: Plan) -> Iterator[Problem]:
 
 
 # ---------------------------------------------------------------------------- words
-def spell_hours(number: float) -> str:
+def format_hours(number: float) -> str:
     """`0.5`, `12`, `1,234`: hours, no digit more than counts."""
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
-def gpu_words(found: Estimate) -> str:
+def format_gpu_hours(found: Estimate) -> str:
     """`at most 12 GPU h`, `no GPUs`; where a time limit is missing, `at least 12`."""
     if not found.gpus:
         return "no GPUs"
     if not found.unbounded:
-        return f"at most {spell_hours(found.gpu_hours)} GPU h"
+        return f"at most {format_hours(found.gpu_hours)} GPU h"
     if not found.gpu_hours:
         return "GPU hours without a bound: no time limit"
-    return f"at least {spell_hours(found.gpu_hours)} GPU h"
+    return f"at least {format_hours(found.gpu_hours)} GPU h"
 
 
 def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
@@ -148,11 +150,11 @@ def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
 
     `cluster`: whether whole nodes are held, so that their hours say something.
     """
-    parts = [gpu_words(found)]
+    parts = [format_gpu_hours(found)]
     if found.node_hours and cluster:
-        parts.append(f"{spell_hours(found.node_hours)} node h")
+        parts.append(f"{format_hours(found.node_hours)} node h")
     if found.cpu_hours:
-        parts.append(f"{spell_hours(found.cpu_hours)} CPU h")
+        parts.append(f"{format_hours(found.cpu_hours)} CPU h")
     each = " an attempt each" if found.jobs > 1 and found.cpu_hours else ""
     lines = [f"{plural(found.jobs, 'job')}: {', '.join(parts)}{each}"]
     names = list(map(clean, found.without_limit))
@@ -170,7 +172,7 @@ def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
 
 
 def _describe_stage(name: str, of: Estimate) -> str:
-    spent = f", {spell_hours(of.gpu_hours)} GPU h" if of.gpu_hours else ""
+    spent = f", {format_hours(of.gpu_hours)} GPU h" if of.gpu_hours else ""
     return f"{clean(name) or 'no stage'} {plural(of.jobs, 'job')}{spent}"
 
 
@@ -178,12 +180,12 @@ def _describe_stage(name: str, of: Estimate) -> str:
 def estimate_to_json(found: Estimate, bounds: Bounds) -> dict[str, object]:
     """The estimate for scripts; hours are of the jobs that have a time limit."""
     return {
-        **_numbers_json(found),
+        **_numbers_to_json(found),
         "without_time_limit": [clean(name) for name in found.without_limit],
         "stages": [
             {
                 "stage": clean(name),
-                **_numbers_json(stage),
+                **_numbers_to_json(stage),
                 "without_time_limit": len(stage.without_limit),
             }
             for name, stage in found.stages.items()
@@ -193,7 +195,7 @@ def estimate_to_json(found: Estimate, bounds: Bounds) -> dict[str, object]:
     }
 
 
-def _numbers_json(of: Estimate) -> dict[str, object]:
+def _numbers_to_json(of: Estimate) -> dict[str, object]:
     return {
         "jobs": of.jobs,
         "gpu_hours": round(of.gpu_hours, 6),

@@ -38,7 +38,7 @@ _RUNS_IN: Final = "launcher_cmd"
 _MOST_ORIGINS: Final = 256
 
 
-def fingerprint(
+def hash_job(
     config: Mapping[str, object],
     command: Sequence[str],
     paths: Sequence[str],
@@ -58,7 +58,7 @@ def fingerprint(
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _counting(config: Mapping[str, object]) -> dict[str, object]:
+def _select_counting(config: Mapping[str, object]) -> dict[str, object]:
     """What of a config's sections counts."""
     kept = {key: value for key, value in config.items() if key not in _WATCHING}
     for section, names in _PATHS.items():
@@ -71,7 +71,7 @@ def _counting(config: Mapping[str, object]) -> dict[str, object]:
     return kept
 
 
-def canonical(value: object, paths: Sequence[str] = ()) -> str:
+def format_canonical(value: object, paths: Sequence[str] = ()) -> str:
     """JSON with sorted keys and without the given paths."""
     return CanonicalWriter().text(value, paths)
 
@@ -107,62 +107,64 @@ class CanonicalWriter:
     def counting(self, config: Mapping[str, object]) -> dict[str, object]:
         """What of a config counts for a fingerprint; shared where the config is."""
         if not isinstance(config, Patched) or _SLURM in config.changed:
-            return _counting(config)
+            return _select_counting(config)
         changed = {key: config[key] for key in config.changed}
-        return Patched(self._of(config.origin), _counting(changed))
+        return Patched(self._select_shared(config.origin), _select_counting(changed))
 
-    def _of(self, origin: dict[str, object]) -> dict[str, object]:
+    def _select_shared(self, origin: dict[str, object]) -> dict[str, object]:
         known = self._origins.get(id(origin))
         if known is None:
-            known = self._origins[id(origin)] = _Origin(origin, _counting(origin))
+            known = self._origins[id(origin)] = _Origin(
+                origin, _select_counting(origin)
+            )
             if len(self._origins) > _MOST_ORIGINS:
                 self._origins.popitem(last=False)
         return known.counting
 
     def text(self, value: object, paths: Sequence[str] = ()) -> str:
         """JSON with sorted keys and without the given paths."""
-        return self._text(value, _ours(tuple(paths)))
+        return self._write(value, _compile_paths(tuple(paths)))
 
-    def _text(self, value: object, ours: _Ours | None) -> str:
+    def _write(self, value: object, ours: _Ours | None) -> str:
         if isinstance(value, str):
-            return _quoted(ours.taken_out(value) if ours else value)
+            return _quote(ours.taken_out(value) if ours else value)
         if isinstance(value, dict):
-            return self._of_dict(value, ours)
+            return self._write_dict(value, ours)
         if isinstance(value, list | tuple):
-            return f"[{','.join([self._text(item, ours) for item in value])}]"
+            return f"[{','.join([self._write(item, ours) for item in value])}]"
         if type(value) not in _PLAIN and isinstance(value, Mapping):
-            return self._of_dict(dict(value), ours)
-        return _scalar(value)
+            return self._write_dict(dict(value), ours)
+        return _format_scalar(value)
 
-    def _of_dict(self, value: dict[Any, object], ours: _Ours | None) -> str:
+    def _write_dict(self, value: dict[Any, object], ours: _Ours | None) -> str:
         def fields(some: Mapping[Any, object]) -> Fields:
             texts = sorted({str(key): item for key, item in some.items()}.items())
-            return {key: f"{_quoted(key)}:{self._text(it, ours)}" for key, it in texts}
+            return {key: f"{_quote(key)}:{self._write(it, ours)}" for key, it in texts}
 
-        return self._texts.text(value, ours, fields, _braced)
+        return self._texts.text(value, ours, fields, _join_fields)
 
 
-def _braced(fields: Fields) -> str:
+def _join_fields(fields: Fields) -> str:
     return f"{{{','.join(fields.values())}}}"
 
 
-def _scalar(value: object) -> str:
+def _format_scalar(value: object) -> str:
     """As the encoder spells it; the commonest kinds without its calls."""
     if value is None or isinstance(value, bool):
         return _WORDS[value]
     if type(value) is int or (type(value) is float and math.isfinite(value)):
         return repr(value)
-    return _encoded(value)
+    return _encode(value)
 
 
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 _WORDS: Final = {None: "null", True: "true", False: "false"}
-_quoted = json.encoder.encode_basestring_ascii
-_encoded = json.JSONEncoder(default=str).encode
+_quote = json.encoder.encode_basestring_ascii
+_encode = json.JSONEncoder(default=str).encode
 
 
 @lru_cache(maxsize=64)
-def _ours(paths: tuple[str, ...]) -> _Ours | None:
+def _compile_paths(paths: tuple[str, ...]) -> _Ours | None:
     ours = sorted({path for path in paths if path}, key=len, reverse=True)
     if not ours:
         return None

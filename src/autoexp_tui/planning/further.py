@@ -11,7 +11,7 @@ from dataclasses import replace
 from autoexp_tui.model.specs import Plan
 
 
-def as_further(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:
+def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:
     """`plan`, its families told apart from those of the session.
 
     Args:

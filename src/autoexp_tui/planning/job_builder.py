@@ -45,12 +45,12 @@ from autoexp_tui.planning.job_state import (
     read_directories,
     read_name,
 )
-from autoexp_tui.planning.override_checks import find_numbers, number_at
+from autoexp_tui.planning.override_checks import find_number_at, find_numbers
 from autoexp_tui.planning.overrides import (
     OverrideWriter,
-    bare_reference,
-    literal,
-    spell_override,
+    escape_dollars,
+    format_override,
+    strip_quotes,
 )
 from autoexp_tui.planning.ports import (
     CannotCompose,
@@ -67,21 +67,21 @@ from autoexp_tui.planning.references import (
     UnknownKey,
     Values,
     World,
-    accessed_own,
-    reads_others,
+    is_reading_others,
+    read_own_accessor,
 )
 from autoexp_tui.planning.substitution import (
     MOUNT,
     After,
     Before,
-    finished,
-    placeholder,
-    unfinished_in,
+    build_placeholder,
+    finish_value,
+    list_unfinished,
 )
 from autoexp_tui.sweep.expression import ExpressionError
-from autoexp_tui.sweep.families import UnusableJob, called
-from autoexp_tui.sweep.filters import Place, deferred_holds
-from autoexp_tui.sweep.names import fault_of_name, spell
+from autoexp_tui.sweep.families import UnusableJob, label_point
+from autoexp_tui.sweep.filters import Place, is_kept_by
+from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     DeferredFilter,
@@ -89,7 +89,7 @@ from autoexp_tui.sweep.points import (
     is_key,
     plain_key,
 )
-from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shown
+from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
 
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
@@ -188,7 +188,7 @@ class JobBuilder:
         warnings = self._write_overrides(at, parts)
         early = map(explain_early_key, filter(is_early_key, point.parameters))
         for warning in (*early, *warnings):
-            self._world.warn(replace(warning, job=called(point)))
+            self._world.warn(replace(warning, job=label_point(point)))
         if parts.problems:
             raise Refused(tuple(parts.problems))
         if parts.doubtful:
@@ -202,7 +202,7 @@ class JobBuilder:
             written = (*late.values(), *parts.texts.values())
             draft.runtime_overrides = tuple(
                 dict.fromkeys(
-                    bare_reference(text) for text in written if "{runtime." in text
+                    strip_quotes(text) for text in written if "{runtime." in text
                 )
             )
         self._filter(draft, view, marks)
@@ -234,7 +234,7 @@ class JobBuilder:
                 parts.values[key] = found
                 continue
             except FAULTS as error:
-                parts.problems += list_problems(error, key, called(point))
+                parts.problems += list_problems(error, key, label_point(point))
             except UnusableJob:
                 pass
             except Needs as needs:
@@ -250,15 +250,18 @@ class JobBuilder:
             if plain_key(key) in covered:
                 hint = "give the parameter another name"
                 message = "is what the plan gives each job, and no parameter"
-                yield Problem(message, key, called(point), hint)
+                yield Problem(message, key, label_point(point), hint)
 
     def _write_overrides(self, at: int, parts: _Parts) -> Sequence[Problem]:
         """The overrides, and what is wrong with keys and values; gives warnings."""
         made = self._writer.write(
-            {f"++{MOUNT}.r{at}": literal(one) for at, one in enumerate(parts.mounted)}
-            | {key: placeholder(value) for key, value in parts.values.items()}
+            {
+                f"++{MOUNT}.r{at}": escape_dollars(one)
+                for at, one in enumerate(parts.mounted)
+            }
+            | {key: build_placeholder(value) for key, value in parts.values.items()}
         )
-        label = called(self._world.families.points[at])
+        label = label_point(self._world.families.points[at])
         parts.texts = dict(made.texts)
         parts.problems += (replace(error, job=label) for error in made.errors)
         parts.doubtful |= made.doubtful
@@ -273,7 +276,8 @@ class JobBuilder:
         late = [
             key
             for key, text in parts.texts.items()
-            if "{runtime." in text and number_at(self._base, plain_key(key)) is not None
+            if "{runtime." in text
+            and find_number_at(self._base, plain_key(key)) is not None
         ]
         for key in late:
             parts.values.pop(key, None)
@@ -296,7 +300,7 @@ class JobBuilder:
             parts.view = self._composer.compose(texts, mounts)
         except FAULTS as error:
             parts.composes = False
-            raise Refused(list_problems(error, "", called(point))) from None
+            raise Refused(list_problems(error, "", label_point(point))) from None
         return draft, parts.view
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
@@ -304,17 +308,17 @@ class JobBuilder:
         try:
             raw = read_name(view)
             after = self._read_after(draft, view, "n", draft.reads)
-            name = after.spelled(raw) if isinstance(raw, str) else spell(raw)
+            name = after.spelled(raw) if isinstance(raw, str) else format_in_name(raw)
             directories = read_directories(view)
         except FAULTS as error:
-            raise Refused(list_problems(error, NAME, called(point))) from None
+            raise Refused(list_problems(error, NAME, label_point(point))) from None
         except Needs as needs:
             needs.key = NAME
             raise
-        fault = fault_of_name(name)
+        fault = find_fault_of_name(name)
         if fault:
-            message = f"{shown(repr(name))}: {fault}"
-            raise Refused((Problem(message, NAME, called(point)),))
+            message = f"{shorten_text(repr(name))}: {fault}"
+            raise Refused((Problem(message, NAME, label_point(point)),))
         draft.put(view, NAME, name)
         family = draft.identity.family
         draft.identity = build_identity(point, family, name, directories)
@@ -345,7 +349,7 @@ class JobBuilder:
             DroppedJob: one of them says no.
         """
         point = self._world.families.points[at]
-        if not point.deferred or not reads_others(_list_parameters(point)):
+        if not point.deferred or not is_reading_others(_list_parameters(point)):
             return point.deferred
         try:
             view = self._compose_alone(at, point)
@@ -361,7 +365,9 @@ class JobBuilder:
 
         before = Before(Values(self._world, at), refuse_mount, self._base_is_a_key)
         known = {
-            key: _MISSING if reads_others(value) else placeholder(before.value(value))
+            key: _MISSING
+            if is_reading_others(value)
+            else build_placeholder(before.value(value))
             for key, value in self._writer.flattened(_list_parameters(point))
             if plain_key(key) != NAME
         }
@@ -383,7 +389,7 @@ class JobBuilder:
         return False
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
-        return deferred_holds(
+        return is_kept_by(
             mark.text, point.parameters, self._world.known, view.interpolate
         )
 
@@ -400,7 +406,7 @@ class JobBuilder:
                 if not self._holds(mark, draft.point, view):
                     raise DroppedJob(mark, draft.faults)
             except (ExpressionError, *FAULTS) as error:
-                text = shown(mark.text, MOST_OF_A_FILTER)
+                text = shorten_text(mark.text, MOST_OF_A_FILTER)
                 draft.faults += (
                     Problem(
                         f"`{text}`: {one.message}",
@@ -504,12 +510,12 @@ class JobBuilder:
             DroppedJob: a filter says no to the job.
         """
         problems = list(parts.problems)
-        unfinished = [k for k, one in parts.values.items() if any(unfinished_in(one))]
+        unfinished = [k for k, one in parts.values.items() if any(list_unfinished(one))]
         parts.doubtful |= set(map(plain_key, unfinished))
         for key in sorted(parts.doubtful):
             ours = key in NOT_OVERRIDES or not is_key(key) or self._writer.selects(key)
             if not ours and parts.view is None:
-                text = spell_override(f"++{key}", _MISSING)
+                text = format_override(f"++{key}", _MISSING)
                 parts.texts[f"++{key}"] = text
         try:
             draft, view = self._compose(at, parts)
@@ -528,10 +534,10 @@ class JobBuilder:
         """References to the job itself that stand for nothing."""
         keys = self._world.metadata_keys
         for key, value in parts.values.items():
-            for text in unfinished_in(value):
+            for text in list_unfinished(value):
                 for accessor in text.accessors:
                     try:
-                        accessed_own(draft.identity, view, keys, accessor)
+                        read_own_accessor(draft.identity, view, keys, accessor)
                     except UnknownKey as error:
                         yield from list_problems(error, key, draft.identity.name)
                     except FAULTS:
@@ -554,7 +560,7 @@ class _Settling:
         self._waiting = {
             key: value
             for key, value in parts.values.items()
-            if any(unfinished_in(value))
+            if any(list_unfinished(value))
         }
         self._problems: list[Problem] = []
 
@@ -574,8 +580,8 @@ class _Settling:
         for key in self._texts:
             if plain_key(key) == NAME:
                 head = self._texts[key].partition("=")[0]
-                value = literal(self._draft.identity.name)
-                self._texts[key] = spell_override(head, value)
+                value = escape_dollars(self._draft.identity.name)
+                self._texts[key] = format_override(head, value)
         if self._problems:
             raise Refused(tuple(self._problems))
 
@@ -589,7 +595,7 @@ class _Settling:
             or any(
                 self._reads_late(other, seen) for other in self._find_behind(accessor)
             )
-            for text in unfinished_in(self._waiting[key])
+            for text in list_unfinished(self._waiting[key])
             for accessor in text.accessors
         )
 
@@ -608,10 +614,10 @@ class _Settling:
         value = self._waiting.pop(key)
         path = plain_key(key)
         try:
-            written = finished(value, self._read)
+            written = finish_value(value, self._read)
             self._draft.put(self._view, path, self._view.interpolate(written, path))
             head = self._texts[key].partition("=")[0]
-            self._texts[key] = spell_override(head, written)
+            self._texts[key] = format_override(head, written)
         except FAULTS as error:
             self._problems += list_problems(error, key, self._draft.identity.name)
 
@@ -620,7 +626,7 @@ class _Settling:
             if key in self._waiting:
                 self._finish(key)
         keys = self._world.metadata_keys
-        return accessed_own(self._draft.identity, self._view, keys, accessor)
+        return read_own_accessor(self._draft.identity, self._view, keys, accessor)
 
 
 # ------------------------------------------------------------------------- pieces
@@ -641,7 +647,7 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
 
 def _is_open(value: object) -> bool:
     """Whether a value is not known before its job is composed, or starts."""
-    return any(unfinished_in(value)) or "{runtime." in repr(value)
+    return any(list_unfinished(value)) or "{runtime." in repr(value)
 
 
 def _check_name(view: ConfigView, label: str) -> Iterator[Problem]:
@@ -654,9 +660,9 @@ def _check_name(view: ConfigView, label: str) -> Iterator[Problem]:
     with suppress(KeyError, *FAULTS):
         name = view.select(NAME)
         is_whole = isinstance(name, str) and "{" not in name
-        fault = fault_of_name(str(name)) if is_whole else ""
+        fault = find_fault_of_name(str(name)) if is_whole else ""
         if fault:
-            yield Problem(f"{shown(repr(name))}: {fault}", NAME, label)
+            yield Problem(f"{shorten_text(repr(name))}: {fault}", NAME, label)
 
 
 def _warn_deprecated(job: str, where: str) -> Problem:

@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Resources
-from autoexp_tui.planning.fingerprint import CanonicalWriter, fingerprint
+from autoexp_tui.planning.fingerprint import CanonicalWriter, hash_job
 from autoexp_tui.planning.job_state import (
     FAULTS,
     MOST_FAILED,
@@ -215,7 +215,7 @@ class JobFinisher:
             told = list_problems(error, "", name)
             raise Refused((*told, *self._check_rest(told, draft, view, ()))) from None
         settled = self._parse(config, draft)
-        draft.fingerprint = fingerprint(
+        draft.fingerprint = hash_job(
             config, draft.launch.command, list_own_paths(config), self._canonical
         )
         draft.monitoring = settled.monitoring

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.planning.overrides import override_key
+from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
 
 Origin: TypeAlias = Literal["changed", "swept", "override", "ours", "computed", "file"]
@@ -36,7 +36,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPapers:
+class JobDetails:
     """What there is to read about how a job was made."""
 
     entries: tuple[Entry, ...] = ()
@@ -46,7 +46,7 @@ class JobPapers:
     """Why there is no config, as a sentence; empty: there is one."""
 
 
-def entries_of(
+def list_config_entries(
     resolved: Mapping[str, object],
     written: Mapping[str, object],
     job: JobSpec,
@@ -60,41 +60,43 @@ def entries_of(
         job: whose it is; tells what the sweep set, and what was changed since.
         overrides: of the command line, as Hydra takes them.
     """
-    texts = dict(_leaves(written, ""))
+    texts = dict(_list_leaves(written, ""))
     changed = {plain_key(key): key for key in job.own_values}
     swept = _Set(map(plain_key, job.parameters))
-    given = _Set(map(override_key, overrides))
+    given = _Set(map(read_override_key, overrides))
     found = []
-    for key, value in _leaves(resolved, ""):
+    for key, value in _list_leaves(resolved, ""):
         if key in changed:
             planned = (job.planned or {}).get(changed[key], "not set")
-            found.append(Entry(key, value, "changed", f"planned: {_spelled(planned)}"))
+            found.append(
+                Entry(key, value, "changed", f"planned: {_format_value(planned)}")
+            )
             continue
         before = texts.get(key, value)
         computed = before if before != value and "${" in before else ""
-        origin = _origin(key, swept, given, computed=bool(computed))
+        origin = _find_origin(key, swept, given, computed=bool(computed))
         found.append(Entry(key, value, origin, computed))
     return tuple(found)
 
 
-def _leaves(value: object, path: str) -> Iterable[tuple[str, str]]:
+def _list_leaves(value: object, path: str) -> Iterable[tuple[str, str]]:
     if isinstance(value, Mapping) and value:
         for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+            yield from _list_leaves(inner, f"{path}.{key}" if path else str(key))
     elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
         for at, inner in enumerate(value):
-            yield from _leaves(inner, f"{path}.{at}")
+            yield from _list_leaves(inner, f"{path}.{at}")
     elif isinstance(value, list):
-        yield path, f"[{', '.join(map(_spelled, value))}]"
+        yield path, f"[{', '.join(map(_format_value, value))}]"
     else:
-        yield path, _spelled(value)
+        yield path, _format_value(value)
 
 
-def _spelled(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, Mapping):
         return "{}" if not value else str(dict(value))
     if isinstance(value, list):
-        return f"[{', '.join(map(_spelled, value))}]"
+        return f"[{', '.join(map(_format_value, value))}]"
     return "null" if value is None else str(value)
 
 
@@ -111,7 +113,7 @@ class _Set:
         )
 
 
-def _origin(key: str, swept: _Set, given: _Set, *, computed: bool) -> Origin:
+def _find_origin(key: str, swept: _Set, given: _Set, *, computed: bool) -> Origin:
     if key in swept:
         return "swept"
     if key in given:

@@ -14,14 +14,14 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Resources
-from autoexp_tui.planning.overrides import literal
+from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.ports import CannotCompose, ConfigView, Launch, SpecRefused
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import Identity, Runtime, UnknownKey
-from autoexp_tui.sweep.families import SiblingNotFound, called
-from autoexp_tui.sweep.names import inside
+from autoexp_tui.sweep.families import SiblingNotFound, label_point
+from autoexp_tui.sweep.names import join_path
 from autoexp_tui.sweep.points import SweepPoint, plain_key
-from autoexp_tui.sweep.schema import shown
+from autoexp_tui.sweep.schema import shorten_text
 
 FAULTS: Final = (
     CannotCompose,
@@ -92,7 +92,7 @@ class Draft:
 
     def put(self, view: ConfigView, path: str, value: object) -> None:
         """Write a literal into the config, now and whenever it is composed again."""
-        self.puts[path] = literal(value)
+        self.puts[path] = escape_dollars(value)
         view.put(path, self.puts[path])
 
 
@@ -116,7 +116,7 @@ def build_mounts(
     """What is mounted at the root of a job's config."""
     mounts: dict[str, object] = {"index": index}
     if stage or not base.has("stage"):
-        mounts["stage"] = literal(stage)
+        mounts["stage"] = escape_dollars(stage)
     if not base.has("family"):
         mounts["family"] = family
     return mounts
@@ -134,7 +134,7 @@ def read_name(view: ConfigView) -> object:
         raw = None
     message = "is not set" if raw is None else ""
     if isinstance(raw, Mapping | list):
-        message = f"is {shown(repr(raw))}, not a text"
+        message = f"is {shorten_text(repr(raw))}, not a text"
     if message:
         hint = 'project: {name: "lr{lr}_{stage}"}'
         raise CannotCompose((Problem(message, NAME, hint=hint),))
@@ -159,7 +159,7 @@ def build_identity(
     `directories`: see `read_directories`.
     """
     nobody = Identity(
-        name=called(point),
+        name=label_point(point),
         output_dir="",
         log_dir="",
         script_path="",
@@ -174,9 +174,9 @@ def build_identity(
     return replace(
         nobody,
         name=name,
-        output_dir=inside(base, name),
-        log_dir=inside(logs or inside(base, "logs"), name),
-        script_path=inside(scripts or inside(base, "scripts"), f"{name}.sbatch"),
+        output_dir=join_path(base, name),
+        log_dir=join_path(logs or join_path(base, "logs"), name),
+        script_path=join_path(scripts or join_path(base, "scripts"), f"{name}.sbatch"),
     )
 
 

@@ -317,7 +317,7 @@ def _is_exclusive(one: str, other: str) -> bool:
 def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     """Start conditions on what only the job's own run could say."""
     for at, condition in enumerate(job.start_conditions):
-        if _asks_itself(condition, job.name):
+        if _is_about_itself(condition, job.name):
             yield Problem(
                 "waits for what its own run is to say, and so would never start",
                 where=f"start_conditions.{at}",
@@ -326,7 +326,7 @@ def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
             )
 
 
-def _asks_itself(condition: Condition, name: str) -> bool:
+def _is_about_itself(condition: Condition, name: str) -> bool:
     if not condition.blocking:
         return False
     match condition:
@@ -335,7 +335,7 @@ def _asks_itself(condition: Condition, name: str) -> bool:
         case LogPattern():
             return condition.writer == name
         case Composite(conditions=parts, mode=mode):
-            return _combine(mode, (_asks_itself(part, name) for part in parts))
+            return _combine(mode, (_is_about_itself(part, name) for part in parts))
     return False
 
 
@@ -507,13 +507,13 @@ def _find_reads_without_waits(context: PlanContext) -> Iterator[Problem]:
                 key = (edge.after, before.stage or before.name)
                 read.setdefault(key, []).append(before.output_dir)
     for (name, stage), directories in read.items():
-        if _uses_any(jobs[name], directories):
+        if _is_any_used(jobs[name], directories):
             hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
             message = f"reads what {stage} writes, and does not wait for it"
             yield Problem(message, "start_conditions", name, hint)
 
 
-def _uses_any(job: JobSpec, directories: Sequence[str]) -> bool:
+def _is_any_used(job: JobSpec, directories: Sequence[str]) -> bool:
     """Whether one of the directories stands in what a job is started with."""
     # What all directories begin with, is looked for first: the texts may hold a
     # thousand of them, or nothing of the kind.

@@ -17,8 +17,8 @@ from typing import Final, TypeAlias, TypeGuard
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import ConfigView
-from autoexp_tui.sweep.names import spell
-from autoexp_tui.sweep.schema import shown
+from autoexp_tui.sweep.names import format_in_name
+from autoexp_tui.sweep.schema import shorten_text
 
 _LISTS: Final = ("values", "choices", "choice", "options", "grid")
 """What other programs call the list of values to try."""
@@ -54,7 +54,7 @@ def check_value(key: str, value: object, view: ConfigView) -> Iterator[Problem]:
         yield from _check_mapping(key, value, held, view)
     elif isinstance(value, list | tuple) and isinstance(held, bool | int | float):
         yield Problem(
-            f"is set to a list, and was {_quote(held)}", key, hint=_hint_list(key)
+            f"is set to a list, and was {_quote(held)}", key, hint=_build_hint(key)
         )
 
 
@@ -75,7 +75,7 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def number_at(view: ConfigView, key: str) -> int | float | None:
+def find_number_at(view: ConfigView, key: str) -> int | float | None:
     """The number that a config has at a key; None when it has none there."""
     held = _read_value(view, key)
     return held if is_number(held) else None
@@ -85,9 +85,11 @@ def check_list_text(key: str, value: Scalar, number: float) -> Problem | None:
     """The error of a list without brackets where the config has a number."""
     if not isinstance(value, str) or "," not in value:
         return None
-    message = f"is the text `{shown(value)}`, and was the number {_quote(number)}"
+    message = (
+        f"is the text `{shorten_text(value)}`, and was the number {_quote(number)}"
+    )
     hint = (
-        f"values to try have brackets: `{key}: [{shown(value)}]`; "
+        f"values to try have brackets: `{key}: [{shorten_text(value)}]`; "
         f"`++{key}` says that the text is meant"
     )
     return Problem(message, key, hint=hint)
@@ -101,12 +103,12 @@ def warn_of_literal(key: str, value: Scalar, number: float, *, was: bool) -> Pro
     kind = "the text " if isinstance(value, str) else ""
     before = "and was" if was else "where other jobs have"
     message = f"is {kind}{_quote(value)}, {before} the number {_quote(number)}"
-    mend = _suggest_number(value) if isinstance(value, str) else ""
+    mend = _find_number(value) if isinstance(value, str) else ""
     hint = f"{mend}; " if mend else ""
     return Problem(message, key, hint=f"{hint}`++{key}` says that it is meant")
 
 
-def _suggest_number(text: str) -> str:
+def _find_number(text: str) -> str:
     """How to write the number that a text most likely stands for."""
     with suppress(ValueError):
         float(text)
@@ -125,14 +127,14 @@ def _check_mapping(
             yield from check_value(f"{key}.{name}", inner, view)
     elif isinstance(held, bool | int | float | str):
         yield Problem(
-            f"is set to a mapping, and was {_quote(held)}", key, hint=_hint_list(key)
+            f"is set to a mapping, and was {_quote(held)}", key, hint=_build_hint(key)
         )
     elif held is None and listed is not None:
         message = f"is a mapping, one value: what its `{listed}` holds is not tried"
-        yield Problem(message, key, hint=_hint_list(key))
+        yield Problem(message, key, hint=_build_hint(key))
 
 
-def _hint_list(key: str) -> str:
+def _build_hint(key: str) -> str:
     return (
         f"values to try are a list right below `params`: `{key}: [1, 2]`; "
         f"`++{key}` says that this is meant"
@@ -159,5 +161,5 @@ def _find_list_key(value: Mapping[object, object]) -> str | None:
 
 def _quote(held: object) -> str:
     # As YAML has it.
-    text = str(held).lower() if isinstance(held, bool) else spell(held)
-    return f"`{shown(text)}`"
+    text = str(held).lower() if isinstance(held, bool) else format_in_name(held)
+    return f"`{shorten_text(text)}`"

@@ -21,7 +21,7 @@ from autoexp_tui.planning.override_checks import (
     check_hydra_key,
     check_list_text,
     check_value,
-    number_at,
+    find_number_at,
     warn_of_literal,
 )
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
@@ -48,7 +48,7 @@ class CannotSpell(ValueError):
 
 
 # --------------------------------------------------------------------- spelling
-def spell_override(key: str, value: object) -> str:
+def format_override(key: str, value: object) -> str:
     """`key=value` in Hydra's grammar; `~key` alone when it deletes without a value.
 
     Raises:
@@ -56,10 +56,10 @@ def spell_override(key: str, value: object) -> str:
     """
     if key.startswith("~") and value is None:
         return key
-    return f"{key}={spell_value(value)}"
+    return f"{key}={format_value(value)}"
 
 
-def spell_value(value: object) -> str:
+def format_value(value: object) -> str:
     """A value in Hydra's grammar.
 
     Raises:
@@ -75,17 +75,17 @@ def spell_value(value: object) -> str:
         case float():
             return repr(value) if math.isfinite(value) else str(value)
         case str():
-            return _spell_text(value)
+            return _format_text(value)
         case Mapping():
-            items = [f"{_spell_key(k)}:{spell_value(v)}" for k, v in value.items()]
+            items = [f"{_format_key(k)}:{format_value(v)}" for k, v in value.items()]
             return "{" + ",".join(items) + "}"
         case list() | tuple():
-            return "[" + ",".join(spell_value(item) for item in value) + "]"
+            return "[" + ",".join(format_value(item) for item in value) + "]"
     raise CannotSpell(f"{value!r} is a {type(value).__name__}; write it as text")
 
 
 @lru_cache(maxsize=8192)
-def _spell_text(text: str) -> str:
+def _format_text(text: str) -> str:
     if BARE.fullmatch(text) and text.lower().lstrip("+") not in _WORDS:
         return text
     return quote(text)
@@ -109,7 +109,7 @@ def escape_marks(text: str, mark: str) -> str:
     return re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
 
 
-def bare_reference(text: str) -> str:
+def strip_quotes(text: str) -> str:
     """An override whose value is one `{...}`, without the quotes around that.
 
     What is put in for it may be a number then, and not only text.
@@ -121,7 +121,7 @@ def bare_reference(text: str) -> str:
 _ONE_REFERENCE: Final = re.compile(r"""(['"])\{[^{}'"\\]+\}\1""")
 
 
-def _spell_key(key: object) -> str:
+def _format_key(key: object) -> str:
     if isinstance(key, bool | int):
         return str(key).lower()
     if isinstance(key, str) and key.lower() not in _WORDS:
@@ -136,18 +136,18 @@ def _spell_key(key: object) -> str:
 _DOLLARS: Final = re.compile(r"(\\*)\$\{")
 
 
-def literal(value: object) -> object:
+def escape_dollars(value: object) -> object:
     """`value` with every `${` escaped, so that OmegaConf reads it as it is."""
     if isinstance(value, str):
         return _DOLLARS.sub(lambda m: m[1] * 2 + r"\${", value)
     if isinstance(value, Mapping):
-        return {key: literal(item) for key, item in value.items()}
+        return {key: escape_dollars(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [literal(item) for item in value]
+        return [escape_dollars(item) for item in value]
     return value
 
 
-def override_key(text: str) -> str:
+def read_override_key(text: str) -> str:
     """`a.b` of `++a.b=1`; the group's own path of `optim@train=adam`."""
     key = text.partition("=")[0].lstrip("+~")
     group, _, package = key.partition("@")
@@ -204,16 +204,16 @@ class OverrideWriter:
         made = _Findings()
         flat = list(self.flattened(parameters))
         chosen = [
-            spell_override(key, value)
+            format_override(key, value)
             for key, value in flat
-            if self.selects(key) and not _unspeakable(value)
+            if self.selects(key) and not _is_unspeakable(value)
         ]
-        places = self._places_of(tuple(chosen), made)
+        places = self._find_places(tuple(chosen), made)
         for key, value in flat:
             try:
                 selects = self.selects(key)
                 spelled = key if selects else places.spelled(key, value, made)
-                made.texts[key] = spell_override(spelled, value)
+                made.texts[key] = format_override(spelled, value)
             except CannotSpell as error:
                 made.doubtful.add(plain_key(key))
                 made.errors.append(Problem(str(error), where=key))
@@ -224,12 +224,12 @@ class OverrideWriter:
     ) -> Iterable[tuple[str, object]]:
         """The parameters; a mapping on a group or a section as the keys below it."""
         for key, value in parameters.items():
-            if isinstance(value, Mapping) and value and self._holds_keys(key):
+            if isinstance(value, Mapping) and value and self._has_keys(key):
                 yield from self.flattened({f"{key}.{k}": v for k, v in value.items()})
             else:
                 yield key, value
 
-    def _holds_keys(self, key: str) -> bool:
+    def _has_keys(self, key: str) -> bool:
         """Whether the key is a config group, or a section with keys of ours."""
         below = f"{key.lstrip('+')}."
         return self.selects(key) or any(one.startswith(below) for one in self._settings)
@@ -242,17 +242,17 @@ class OverrideWriter:
             self._is_group[bare] = options is not None
         return self._is_group[bare]
 
-    def _places_of(self, chosen: tuple[str, ...], made: _Findings) -> _Places:
-        found = self._places_with(chosen)
+    def _find_places(self, chosen: tuple[str, ...], made: _Findings) -> _Places:
+        found = self._compose_places(chosen)
         if isinstance(found, CannotCompose):
             made.errors += found.problems
             made.quiet = True
-            found = self._places_with(())
+            found = self._compose_places(())
         if isinstance(found, CannotCompose):
             raise found
         return found
 
-    def _places_with(self, chosen: tuple[str, ...]) -> _Places | CannotCompose:
+    def _compose_places(self, chosen: tuple[str, ...]) -> _Places | CannotCompose:
         """The keys with these choices, or why they do not compose: asked once."""
         if chosen not in self._places:
             try:
@@ -267,9 +267,9 @@ class OverrideWriter:
         return self._places[chosen]
 
 
-def _unspeakable(value: object) -> bool:
+def _is_unspeakable(value: object) -> bool:
     try:
-        spell_value(value)
+        format_value(value)
     except CannotSpell:
         return True
     return False
@@ -288,7 +288,7 @@ class _Places:
         self._numbers = numbers
         self._own_numbers: dict[str, int | float | None] = {}
         self._settings = settings
-        self._children: dict[str, set[str]] | None = None
+        self._find_children: dict[str, set[str]] | None = None
         self._has: dict[str, bool] = {}
 
     def spelled(self, key: str, value: object, made: _Findings) -> str:
@@ -307,7 +307,9 @@ class _Places:
             return key
         if key in self._settings:
             return f"++{key}"
-        meant = self._slip(key) or ("start_conditions" if _waits(value) else None)
+        meant = self._find_slip(key) or (
+            "start_conditions" if _is_condition(value) else None
+        )
         if meant is not None:
             hint = f"did you mean `{meant}`? write `++{key}` to add it"
             made.doubtful |= {key, meant}
@@ -323,7 +325,7 @@ class _Places:
         if isinstance(value, str) and ("${" in value or "{runtime." in value):
             return
         if key not in self._own_numbers:
-            self._own_numbers[key] = number_at(self._view, key)
+            self._own_numbers[key] = find_number_at(self._view, key)
         own = self._own_numbers[key]
         error = None if own is None else check_list_text(key, value, own)
         number = self._numbers.get(key) if own is None else own
@@ -340,7 +342,7 @@ class _Places:
             self._has[key] = self._view.has(key)
         return self._has[key]
 
-    def _slip(self, key: str) -> str | None:
+    def _find_slip(self, key: str) -> str | None:
         """The existing key that `key` most likely meant."""
         parts = key.split(".")
         for at in range(len(parts)):
@@ -355,20 +357,20 @@ class _Places:
         return None
 
     def _all_children(self) -> dict[str, set[str]]:
-        if self._children is None:
-            self._children = _children(self._view.leaf_paths())
-        return self._children
+        if self._find_children is None:
+            self._find_children = _find_children(self._view.leaf_paths())
+        return self._find_children
 
 
-def _waits(value: object) -> bool:
+def _is_condition(value: object) -> bool:
     """Whether a value is a condition, or a list with one in it."""
     if isinstance(value, list | tuple):
-        return any(_waits(item) for item in value)
+        return any(_is_condition(item) for item in value)
     name = value.get("class_name") if isinstance(value, Mapping) else None
     return isinstance(name, str) and name.removesuffix("Condition") in _CONDITIONS
 
 
-def _children(paths: Sequence[str]) -> dict[str, set[str]]:
+def _find_children(paths: Sequence[str]) -> dict[str, set[str]]:
     """Parent -> names of its children, from the paths of leaves."""
     found: dict[str, set[str]] = {}
     for path in paths:

@@ -19,7 +19,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.masking import mask_override, mask_value
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
-from autoexp_tui.planning.fingerprint import canonical
+from autoexp_tui.planning.fingerprint import format_canonical
 from autoexp_tui.sweep.points import NOTES, plain_key
 
 
@@ -352,7 +352,7 @@ def _likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
         for value in change.values
     ]
     edges = [(edge.mode, edge.added, edge.stage or edge.job) for edge in change.edges]
-    return canonical(json_safe([values, edges]))
+    return format_canonical(json_safe([values, edges]))
 
 
 def _diff_wholes(old: Plan, new: Plan) -> Iterator[ValueChange]:
@@ -397,7 +397,7 @@ def _differ(theirs: object, ours: object) -> bool:
 
 def _text(value: object) -> str:
     """The same text for equal values, and for no others."""
-    return "" if value is ABSENT else canonical(value)
+    return "" if value is ABSENT else format_canonical(value)
 
 
 def _flatten_parameters(job: JobSpec) -> dict[str, object]:
@@ -462,7 +462,9 @@ def _work_of(job: JobSpec) -> str:
         }
     )
     env = sorted(job.env.items())
-    return canonical(hide([job.stage, mine, job.command, env, job.resources.key]))
+    return format_canonical(
+        hide([job.stage, mine, job.command, env, job.resources.key])
+    )
 
 
 def _places_of(job: JobSpec, name: str) -> Iterator[str]:

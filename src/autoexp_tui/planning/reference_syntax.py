@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.sweep.interpolation_scanner import interpolation_end, is_escaped
+from autoexp_tui.sweep.interpolation_scanner import find_interpolation_end, is_escaped
 
 _INSIDE: Final = re.compile(r"[A-Za-z_][\w\-./=+\[\], @:%~]*")
 _OURS_WITHIN: Final = re.compile(
@@ -105,7 +105,7 @@ class _Reader:
         """The pieces of the whole text; neighbouring literals are one."""
         literal = ""
         while self._at < len(self._text):
-            part = self._next()
+            part = self._read_next()
             if isinstance(part, str):
                 literal += part
                 continue
@@ -116,39 +116,39 @@ class _Reader:
         if literal:
             yield literal
 
-    def _next(self) -> Part:
+    def _read_next(self) -> Part:
         text, at = self._text, self._at
         if text.startswith(("{{", "}}"), at):
             if doubled := _DOUBLED.match(text, at):
-                raise NotAReference(_doubled_refusal(doubled[1]))
+                raise NotAReference(_refuse_doubled(doubled[1]))
             self._at += 2
             return text[at]
         if text.startswith("${", at):
-            return self._interpolation()
+            return self._read_interpolation()
         if text[at] == "{":
-            return self._reference(0)
+            return self._read_reference(0)
         self._at += 1
         return text[at]
 
-    def _interpolation(self) -> Part:
+    def _read_interpolation(self) -> Part:
         text, start = self._text, self._at
-        end = interpolation_end(text, start)
+        end = find_interpolation_end(text, start)
         if end < 0 or is_escaped(text, start):
             if escaped := _ESCAPED.match(text, start):
-                raise NotAReference(_escaped_refusal(escaped[1]))
+                raise NotAReference(_refuse_escaped(escaped[1]))
             self._at = end if end > 0 else start + 2
             return text[start : self._at]
         base = _BASE.match(text, start)
         if base and base.end() == end and self._ours:
             self._at = end
             return Reference((base[1],), base[0])
-        return Interpolation(tuple(self._within(end)))
+        return Interpolation(tuple(self._read_within(end)))
 
-    def _within(self, end: int) -> Iterator[str | Reference]:
+    def _read_within(self, end: int) -> Iterator[str | Reference]:
         """The pieces of an interpolation that ends before `end`."""
         literal = ""
         while self._at < end:
-            found = self._reference_within()
+            found = self._find_reference_within()
             if found is None:
                 literal += self._text[self._at]
                 self._at += 1
@@ -159,17 +159,17 @@ class _Reader:
             yield found
         yield literal
 
-    def _reference_within(self) -> Reference | None:
+    def _find_reference_within(self) -> Reference | None:
         at = self._at
         base = _BASE.match(self._text, at) if self._ours else None
         if base:
             self._at = base.end()
             return Reference((base[1],), base[0])
         if self._text[at - 1 : at] != "$" and _OURS_WITHIN.match(self._text, at):
-            return self._reference(0)
+            return self._read_reference(0)
         return None
 
-    def _reference(self, depth: int) -> Reference:
+    def _read_reference(self, depth: int) -> Reference:
         text, start = self._text, self._at
         parts: list[str | Reference] = []
         literal = ""
@@ -180,11 +180,11 @@ class _Reader:
                 self._at += 1
                 continue
             if literal.endswith("$") or depth >= _MOST_NESTED:
-                raise NotAReference(_refusal(text[start:]))
-            parts += [literal, self._reference(depth + 1)]
+                raise NotAReference(_refuse_text(text[start:]))
+            parts += [literal, self._read_reference(depth + 1)]
             literal = ""
         if self._at >= len(text):
-            raise NotAReference(f"`{_cut(text[start:])}` does not close; {_HINT}")
+            raise NotAReference(f"`{_shorten(text[start:])}` does not close; {_HINT}")
         self._at += 1
         parts.append(literal)
         found = Reference(tuple(p for p in parts if p != ""), text[start : self._at])
@@ -197,14 +197,14 @@ _ESCAPED: Final = re.compile(r"\$\{\s*(sibling|base|parent|aux)[.\[]")
 """References as other programs write them; here they would be plain text."""
 
 
-def _doubled_refusal(head: str) -> str:
+def _refuse_doubled(head: str) -> str:
     return (
         f"`{{{{{head}...}}}}` is text, and would reach the command as it stands; "
         f"write one brace: {{{head}...}}"
     )
 
 
-def _escaped_refusal(head: str) -> str:
+def _refuse_escaped(head: str) -> str:
     meant = "${aux...}" if head == "aux" else f"{{{head}...}}"
     return (
         f"`\\${{{head}...}}` is text, and would reach the command as it stands; "
@@ -219,16 +219,18 @@ def _check(reference: Reference) -> None:
     """Refuse what cannot be a reference whatever the nested ones give."""
     filled = "".join(p if isinstance(p, str) else "x" for p in reference.parts)
     if not _INSIDE.fullmatch(filled):
-        raise NotAReference(_refusal(reference.text))
+        raise NotAReference(_refuse_text(reference.text))
 
 
-def _refusal(text: str) -> str:
+def _refuse_text(text: str) -> str:
     if "${" in text:
-        return f"`{_cut(text)}`: ${{...}} cannot stand inside {{...}}; write {{aux.x}}"
-    return f"`{_cut(text)}` is no reference; {_HINT}"
+        return (
+            f"`{_shorten(text)}`: ${{...}} cannot stand inside {{...}}; write {{aux.x}}"
+        )
+    return f"`{_shorten(text)}` is no reference; {_HINT}"
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -244,7 +246,7 @@ class Address:
     rest: str
 
 
-def address_of(inside: str) -> Address:
+def parse_address(inside: str) -> Address:
     """What stands inside the braces, by whom it asks."""
     for head, kind in _HEADS:
         if inside.startswith((f"{head}.", f"{head}[")):

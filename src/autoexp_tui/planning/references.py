@@ -25,12 +25,12 @@ from autoexp_tui.planning.reference_syntax import (
     Address,
     NotAReference,
     Reference,
-    address_of,
+    parse_address,
     parse_template,
     split_pattern,
 )
 from autoexp_tui.sweep.families import Families, SiblingNotFound
-from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
     DeferredFilter,
@@ -171,36 +171,36 @@ class Values:
             NotAReference, SiblingNotFound, UnknownKey: it stands for nothing.
             CannotCompose: the key that is read does not resolve.
         """
-        address = address_of(self._inside(reference))
+        address = parse_address(self._resolve_inside(reference))
         match address.kind:
             case "own":
-                return self._own(address.rest)
+                return self._resolve_own(address.rest)
             case "runtime":
-                return self._runtime(address.rest)
+                return self._resolve_runtime(address.rest)
             case "all":
-                return self._all(address)
+                return self._resolve_all(address)
             case "base":
-                at = self.world.families.base(self.at, self._referred)
-                return self._named("base", at, address.rest)
+                at = self.world.families.base(self.at, self._list_referred)
+                return self._read_named("base", at, address.rest)
         pattern, accessor = self._split(address)
         at = self.world.families.find(pattern, self.at)
-        return self._named(pattern, at, accessor)
+        return self._read_named(pattern, at, accessor)
 
-    def _inside(self, reference: Reference) -> str:
+    def _resolve_inside(self, reference: Reference) -> str:
         return "".join(
-            part if isinstance(part, str) else self._nested(part)
+            part if isinstance(part, str) else self._resolve_nested(part)
             for part in reference.parts
         )
 
-    def _nested(self, reference: Reference) -> str:
+    def _resolve_nested(self, reference: Reference) -> str:
         value = self.of(reference)
         if isinstance(value, Own):
-            value = early_value(self._point, value.accessor)
+            value = read_early_value(self._point, value.accessor)
         if isinstance(value, Several | Runtime):
             raise NotAReference(
                 f"`{reference.text}` inside another reference gives no one value"
             )
-        return spell(value)
+        return format_in_name(value)
 
     @property
     def _point(self) -> SweepPoint:
@@ -212,16 +212,16 @@ class Values:
         Raises:
             SiblingNotFound: there is none.
         """
-        at = self.world.families.base(self.at, self._referred)
-        return str(self._named("base", at, "name"))
+        at = self.world.families.base(self.at, self._list_referred)
+        return str(self._read_named("base", at, "name"))
 
-    def _referred(self) -> Iterable[int]:
+    def _list_referred(self) -> Iterable[int]:
         """The siblings that the texts of the point name, wherever that is plain."""
-        for reference in references_in(self._point.parameters):
+        for reference in list_references(self._point.parameters):
             match reference.parts:
-                case (str(inside),) if address_of(inside).kind == "sibling":
+                case (str(inside),) if parse_address(inside).kind == "sibling":
                     with suppress(SiblingNotFound, NotAReference):
-                        pattern, _ = self._split(address_of(inside))
+                        pattern, _ = self._split(parse_address(inside))
                         yield self.world.families.find(pattern, self.at)
 
     def _split(self, address: Address) -> tuple[str, str]:
@@ -229,35 +229,35 @@ class Values:
         return split_pattern(address.rest, families.stages, families.knows)
 
     # ------------------------------------------------------------------ other jobs
-    def _named(self, pattern: str, at: int, accessor: str) -> object:
+    def _read_named(self, pattern: str, at: int, accessor: str) -> object:
         try:
-            return self._other(at, accessor)
+            return self._read_other(at, accessor)
         except DroppedJob as dropped:
             message = f"No sibling found matching pattern: {pattern}"
             hint = f"it was removed by the filter {dropped.by}"
             raise SiblingNotFound(message, hint) from None
 
-    def _other(self, at: int, accessor: str) -> object:
+    def _read_other(self, at: int, accessor: str) -> object:
         value = self.world.read(at, accessor)
         self.read.add(at)
         return value
 
-    def _all(self, address: Address) -> Several:
+    def _resolve_all(self, address: Address) -> Several:
         pattern, accessor = self._split(address)
         values: list[object] = []
         dropped: list[DroppedJob] = []
         for at in self.world.families.all_of(pattern):
             try:
-                values.append(self._other(at, accessor))
+                values.append(self._read_other(at, accessor))
             except DroppedJob as gone:
                 dropped.append(gone)
         if not values:
-            raise _all_dropped(pattern, dropped)
+            raise _explain_dropped(pattern, dropped)
         return Several(tuple(values))
 
     def check_base(self) -> str:
         """`base`, when the job has one; raises SiblingNotFound when it has none."""
-        self.world.families.base(self.at, self._referred)
+        self.world.families.base(self.at, self._list_referred)
         return "base"
 
     def check(self, reference: Reference) -> None:
@@ -268,7 +268,7 @@ class Values:
         """
         match reference.parts:
             case (str(inside),):
-                address = address_of(inside)
+                address = parse_address(inside)
             case _:
                 return
         families = self.world.families
@@ -280,7 +280,7 @@ class Values:
             case "sibling":
                 families.find(self._split(address)[0], self.at)
 
-    def _runtime(self, rest: str) -> Runtime:
+    def _resolve_runtime(self, rest: str) -> Runtime:
         """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
         names = {self.world.identity(at).name for at in self.read}
         if self.own is not None:
@@ -295,16 +295,16 @@ class Values:
         return Runtime(job, key)
 
     # --------------------------------------------------------------------- own keys
-    def _own(self, accessor: str) -> object:
+    def _resolve_own(self, accessor: str) -> object:
         if accessor in KNOWN_EARLY:
-            return early_attribute(self.world.families, self.at, accessor)
+            return read_early_attribute(self.world.families, self.at, accessor)
         if self.own is None:
             return Own(accessor)
         identity, view = self.own
-        return accessed_own(identity, view, self.world.metadata_keys, accessor)
+        return read_own_accessor(identity, view, self.world.metadata_keys, accessor)
 
 
-def accessed(
+def read_accessor(
     identity: Identity,
     view_of_it: Callable[[], ConfigView],
     metadata_keys: Collection[str],
@@ -333,23 +333,25 @@ def accessed(
     ends = [path for path in paths if path.endswith(f".{accessor}")]
     if len(ends) == 1:
         return view.select(ends[0])
-    if accessor in metadata_keys or accessor in _extracted(view):
+    if accessor in metadata_keys or accessor in _list_extracted(view):
         return Runtime(identity.name, accessor)
     called = whose or identity.stage or identity.name
-    raise _unknown(called, accessor, ends, paths, metadata_keys)
+    raise _build_unknown(called, accessor, ends, paths, metadata_keys)
 
 
-def accessed_own(
+def read_own_accessor(
     identity: Identity,
     view: ConfigView,
     metadata_keys: Collection[str],
     accessor: str,
 ) -> object:
     """One thing of the job itself, which messages do not call by a name."""
-    return accessed(identity, lambda: view, metadata_keys, accessor, whose="the job")
+    return read_accessor(
+        identity, lambda: view, metadata_keys, accessor, whose="the job"
+    )
 
 
-def _extracted(view: ConfigView) -> Iterator[str]:
+def _list_extracted(view: ConfigView) -> Iterator[str]:
     """The metadata that the job's own log rules extract."""
     try:
         rules = view.raw("monitoring.log_events")
@@ -360,7 +362,7 @@ def _extracted(view: ConfigView) -> Iterator[str]:
         yield from groups if isinstance(groups, Mapping) else ()
 
 
-def _unknown(
+def _build_unknown(
     whose: str,
     accessor: str,
     ends: Sequence[str],
@@ -379,7 +381,7 @@ def _unknown(
     return UnknownKey(message, hint)
 
 
-def _all_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound:
+def _explain_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound:
     filters = list(dict.fromkeys(one.by for one in dropped))
     removed = "it was" if len(dropped) == 1 else f"all {len(dropped)} were"
     noun = "filter" if len(filters) == 1 else "filters"
@@ -389,41 +391,41 @@ def _all_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound
     )
 
 
-def references_in(value: object) -> Iterator[Reference]:
+def list_references(value: object) -> Iterator[Reference]:
     """Every reference in a value, nested ones apart; unreadable texts have none."""
-    for text in texts_with_braces(value):
+    for text in list_texts_with_braces(value):
         with suppress(NotAReference):
             yield from parse_template(text).references
 
 
-def reads_others(value: object) -> bool:
+def is_reading_others(value: object) -> bool:
     """Whether a value refers to other jobs, or may."""
     return any(
         len(reference.parts) != 1
         or not isinstance(reference.parts[0], str)
-        or address_of(reference.parts[0]).kind != "own"
-        for reference in references_in(value)
+        or parse_address(reference.parts[0]).kind != "own"
+        for reference in list_references(value)
     )
 
 
-def foreseen(families: Families) -> Mapping[str, frozenset[str]]:
+def collect_accessors(families: Families) -> Mapping[str, frozenset[str]]:
     """Stage -> what references written in the sweep ask of its jobs.
 
     Attributes apart; the empty stage holds what may be asked of any job. References
     whose inside is itself a reference cannot be foreseen.
     """
     found: dict[str, set[str]] = {"": set()}
-    for text in _texts_with_references(families.points):
-        for reference in references_in(text):
+    for text in _list_texts(families.points):
+        for reference in list_references(text):
             match reference.parts:
                 case (str(inside),):
-                    stage, accessor = _asked(families, address_of(inside))
+                    stage, accessor = _read_asked(families, parse_address(inside))
                     found.setdefault(stage, set()).add(accessor)
     everywhere = found[""]
     return {stage: frozenset(asked | everywhere) for stage, asked in found.items()}
 
 
-def _asked(families: Families, address: Address) -> tuple[str, str]:
+def _read_asked(families: Families, address: Address) -> tuple[str, str]:
     if address.kind == "base":
         return "", address.rest
     if address.kind not in {"sibling", "all"}:
@@ -435,30 +437,30 @@ def _asked(families: Families, address: Address) -> tuple[str, str]:
     return (pattern if pattern in families.stages else ""), accessor
 
 
-def _texts_with_references(points: Sequence[SweepPoint]) -> Iterable[str]:
+def _list_texts(points: Sequence[SweepPoint]) -> Iterable[str]:
     found: dict[str, None] = {}
     for point in points:
         for value in point.parameters.values():
             if type(value) not in _WITHOUT_TEXTS:
-                found.update(dict.fromkeys(texts_with_braces(value)))
+                found.update(dict.fromkeys(list_texts_with_braces(value)))
     return found
 
 
-def texts_with_braces(value: object) -> Iterator[str]:
+def list_texts_with_braces(value: object) -> Iterator[str]:
     """The texts in a value, however deep, in which a reference may stand."""
     if isinstance(value, str):
         if "{" in value:
             yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from texts_with_braces(item)
+            yield from list_texts_with_braces(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from texts_with_braces(item)
+            yield from list_texts_with_braces(item)
 
 
 # --------------------------------------------------------------- before composing
-def early_attribute(families: Families, at: int, name: str) -> object:
+def read_early_attribute(families: Families, at: int, name: str) -> object:
     """An attribute in KNOWN_EARLY, of the point at a position."""
     point = families.points[at]
     if name == "index":
@@ -466,13 +468,13 @@ def early_attribute(families: Families, at: int, name: str) -> object:
     return families.family(at) if name == "family" else point.stage
 
 
-def early_value(point: SweepPoint, accessor: str) -> object:
+def read_early_value(point: SweepPoint, accessor: str) -> object:
     """A value that is written in the point itself, without `${...}` or references.
 
     Raises:
         NotAReference: it is not, and a name inside a reference must be.
     """
-    found = _written(point.parameters, accessor)
+    found = _find_written(point.parameters, accessor)
     if found is None or (isinstance(found, str) and "{" in found):
         raise NotAReference(
             f"{{{accessor}}} inside another reference: only values that are written "
@@ -481,7 +483,7 @@ def early_value(point: SweepPoint, accessor: str) -> object:
     return found
 
 
-def _written(parameters: Mapping[str, object], accessor: str) -> object:
+def _find_written(parameters: Mapping[str, object], accessor: str) -> object:
     for key, value in parameters.items():
         plain = plain_key(key)
         if plain == accessor:

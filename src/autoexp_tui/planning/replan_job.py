@@ -13,10 +13,10 @@ from typing import TypeAlias
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.fingerprint import fingerprint
+from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_config import SessionWide, read_last_step
 from autoexp_tui.planning.job_state import build_mounts, list_own_paths
-from autoexp_tui.planning.overrides import literal, override_key
+from autoexp_tui.planning.overrides import escape_dollars, read_override_key
 from autoexp_tui.planning.ports import (
     CannotCompose,
     Composer,
@@ -30,7 +30,7 @@ Recorder: TypeAlias = Callable[[Mapping[str, object], Mapping[str, object]], Non
 """Takes the config of the job, resolved and as written."""
 
 
-def job_with(
+def build_job_again(
     job: JobSpec,
     further: Sequence[str],
     *,
@@ -77,7 +77,7 @@ def _values(
     """The parameters that a job runs with, and what the plan has for the same keys."""
     values, planned = dict(job.parameters), dict(job.parameters)
     written = {plain_key(key): key for key in job.parameters}
-    given = {override_key(text): text.partition("=")[2] for text in further}
+    given = {read_override_key(text): text.partition("=")[2] for text in further}
     for plain in {**written, **given}:
         if plain not in given and "${" in repr(job.parameters[written[plain]]):
             continue  # as it is written it is true still
@@ -113,7 +113,7 @@ def job_view(
     """
     mounts = build_mounts(job.stage, job.index, job.family, composer.base())
     view = composer.compose((*job.overrides, *further), mounts)
-    view.put("project.name", literal(job.name))
+    view.put("project.name", escape_dollars(job.name))
     return view
 
 
@@ -152,7 +152,7 @@ class _Again:
             cwd=launch.cwd,
             resources=self.parser.resources(config),
             progress_total=read_last_step(view, rules.progress.total),
-            fingerprint=fingerprint(config, launch.command, list_own_paths(config)),
+            fingerprint=hash_job(config, launch.command, list_own_paths(config)),
         )
         return _Made(spec, rules, view)
 

@@ -25,11 +25,11 @@ from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.references import (
     DroppedJob,
     Identity,
-    accessed,
-    foreseen,
+    collect_accessors,
+    read_accessor,
 )
 from autoexp_tui.sweep.expand import Expansion
-from autoexp_tui.sweep.families import Families, UnusableJob, called
+from autoexp_tui.sweep.families import Families, UnusableJob, label_point
 from autoexp_tui.sweep.filters import Place, list_places
 from autoexp_tui.sweep.points import DeferredFilter
 
@@ -74,7 +74,7 @@ class Resolution:
         self._failed: set[int] = set()
         self._rings: dict[tuple[object, ...], _AlikeRings] = {}
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
-        self._foreseen = foreseen(self.families)
+        self._foreseen = collect_accessors(self.families)
         self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
         self._composer = composer
@@ -112,8 +112,11 @@ class Resolution:
         """One thing of a job; raises like `identity`, and like `accessed`."""
         draft = self._find_draft(at)
         if (at, accessor) not in self._read:
-            self._read[at, accessor] = accessed(
-                draft.identity, lambda: self._view(draft), self.metadata_keys, accessor
+            self._read[at, accessor] = read_accessor(
+                draft.identity,
+                lambda: self._find_view(draft),
+                self.metadata_keys,
+                accessor,
             )
         return self._read[at, accessor]
 
@@ -124,7 +127,7 @@ class Resolution:
             raise DroppedJob(self.dropped[at])
         raise UnusableJob if at in self._failed else Needs(at)
 
-    def _view(self, draft: Draft) -> ConfigView:
+    def _find_view(self, draft: Draft) -> ConfigView:
         if draft.at not in self._views:
             self._hold(draft.at, self._builder.recompose(draft))
         self._views.move_to_end(draft.at)
@@ -162,7 +165,7 @@ class Resolution:
     def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
         """`key`: with which the first job of the ring reads the second."""
         points = [self.families.points[at] for at in ring]
-        names = list(map(called, points))
+        names = list(map(label_point, points))
         message = f"references go in a ring: {format_ring(names)}"
         hint = "one of these references has to go; a value written twice will do"
         if len(ring) == 1:
@@ -172,12 +175,12 @@ class Resolution:
         told = self.in_doubt if is_doubted else self.problems
         problem = Problem(message, key or "sweep", names[0], hint)
         stages = tuple(p.stage or name for p, name in zip(points, names, strict=True))
-        self._tell_ring((problem.where, stages, is_doubted), problem, told)
+        self._add_ring((problem.where, stages, is_doubted), problem, told)
         self._failed.update(ring)
         for at in ring:
-            self._fail(at, self._builder.check_in_ring(at))
+            self._add_failed(at, self._builder.check_in_ring(at))
 
-    def _tell_ring(
+    def _add_ring(
         self, shape: tuple[object, ...], problem: Problem, told: list[Problem]
     ) -> None:
         """Rings of the same shape are told as the first of them, and counted."""
@@ -201,7 +204,7 @@ class Resolution:
             self.problems += dropped.faults
             return
         except Refused as refused:
-            self._fail(at, refused.problems)
+            self._add_failed(at, refused.problems)
             return
         self.drafts[at] = draft
         if draft.faults:
@@ -221,12 +224,12 @@ class Resolution:
         try:
             self._builder.finish(draft, view)
         except Refused as refused:
-            self._fail(draft.at, refused.problems)
+            self._add_failed(draft.at, refused.problems)
         except UnusableJob:
             self._failed.add(draft.at)
 
-    def _fail(self, at: int, found: Sequence[Problem]) -> None:
+    def _add_failed(self, at: int, found: Sequence[Problem]) -> None:
         self._failed.add(at)
-        label = called(self.families.points[at])
+        label = label_point(self.families.points[at])
         problems = self.in_doubt if at in self.doubted else self.problems
         problems += (replace(one, job=one.job or label) for one in found)

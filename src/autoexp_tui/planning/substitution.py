@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
 
-from autoexp_tui.planning.overrides import literal
+from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.planning.reference_syntax import (
     Interpolation,
@@ -29,7 +29,7 @@ from autoexp_tui.planning.reference_syntax import (
     parse_template,
 )
 from autoexp_tui.planning.references import ATTRIBUTES, Own, Runtime, Several, Values
-from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.names import format_in_name
 
 MOUNT: Final = "_refs"
 """Where values lie that an `${...}` of the job's config reads from other jobs."""
@@ -49,10 +49,10 @@ class Unfinished:
     pieces: Pieces
 
     @property
-    def placeholder(self) -> str:
+    def build_placeholder(self) -> str:
         """What stands in its place while the config is composed."""
         return "".join(
-            piece if isinstance(piece, str) else _as_interpolation(piece.accessor)
+            piece if isinstance(piece, str) else _format_interpolation(piece.accessor)
             for piece in self.pieces
         )
 
@@ -69,7 +69,7 @@ class _Spread:
     items: tuple[object, ...]
 
 
-def _as_interpolation(accessor: str) -> str:
+def _format_interpolation(accessor: str) -> str:
     return f"${{{'project.name' if accessor == 'name' else accessor}}}"
 
 
@@ -87,23 +87,23 @@ def is_plain(value: object) -> bool:
 
 
 # ------------------------------------------------------------------ walking values
-def _walked(value: object, on_text: Callable[[str], object]) -> object:
+def _replace_texts(value: object, on_text: Callable[[str], object]) -> object:
     """`value` with each text replaced; a text that became a list joins its list."""
-    found = _walk(value, on_text)
+    found = _replace_in(value, on_text)
     return list(found.items) if isinstance(found, _Spread) else found
 
 
-def _walk(value: object, on_text: Callable[[str], object]) -> object:
+def _replace_in(value: object, on_text: Callable[[str], object]) -> object:
     if isinstance(value, str):
         return on_text(value)
     if isinstance(value, Mapping):
-        return {key: _walked(item, on_text) for key, item in value.items()}
+        return {key: _replace_texts(item, on_text) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return list(_spread(_walk(item, on_text) for item in value))
+        return list(_expand_spreads(_replace_in(item, on_text) for item in value))
     return value
 
 
-def _spread(items: Iterable[object]) -> Iterable[object]:
+def _expand_spreads(items: Iterable[object]) -> Iterable[object]:
     for item in items:
         if isinstance(item, _Spread):
             yield from item.items
@@ -111,27 +111,29 @@ def _spread(items: Iterable[object]) -> Iterable[object]:
             yield item
 
 
-def _joined(pieces: Iterable[str | Own | Several]) -> object:
+def _join_pieces(pieces: Iterable[str | Own | Several]) -> object:
     """A text, an Unfinished one, or a list of either when a Several is in it."""
     row = list(pieces)
     lists = [piece.values for piece in row if isinstance(piece, Several)]
     if not lists:
-        return _one([piece for piece in row if not isinstance(piece, Several)])
+        return _join_row([piece for piece in row if not isinstance(piece, Several)])
     if len({len(values) for values in lists}) > 1:
         raise NotAReference("two references to stages of different size in one text")
-    return _Spread(tuple(_one(_row_at(row, at)) for at in range(len(lists[0]))))
+    return _Spread(
+        tuple(_join_row(_select_row(row, at)) for at in range(len(lists[0])))
+    )
 
 
-def _row_at(row: Sequence[str | Own | Several], at: int) -> Pieces:
+def _select_row(row: Sequence[str | Own | Several], at: int) -> Pieces:
     """The pieces with the `at`-th value of each list."""
     return [
-        _literal_text(piece.values[at]) if isinstance(piece, Several) else piece
+        _format_literal(piece.values[at]) if isinstance(piece, Several) else piece
         for piece in row
     ]
 
 
-def _one(pieces: Pieces) -> str | Unfinished:
-    apart = _kept_apart(pieces)
+def _join_row(pieces: Pieces) -> str | Unfinished:
+    apart = _escape_joints(pieces)
     texts = [piece for piece in apart if isinstance(piece, str)]
     return "".join(texts) if len(texts) == len(apart) else Unfinished(tuple(apart))
 
@@ -142,7 +144,7 @@ class _Value(str):
     __slots__ = ()
 
 
-def _kept_apart(pieces: Pieces) -> Sequence[str | Own]:
+def _escape_joints(pieces: Pieces) -> Sequence[str | Own]:
     """The pieces, escaped where two of them would make a `${` or hide one."""
     apart = list(pieces)
     for at, (piece, after) in enumerate(pairwise(pieces)):
@@ -156,15 +158,15 @@ def _kept_apart(pieces: Pieces) -> Sequence[str | Own]:
     return apart
 
 
-def _written(value: object) -> object:
+def _format_written(value: object) -> object:
     """A whole value as it is written; metadata as its reference."""
-    return value.text if isinstance(value, Runtime) else literal(value)
+    return value.text if isinstance(value, Runtime) else escape_dollars(value)
 
 
-def _literal_text(value: object) -> str:
+def _format_literal(value: object) -> str:
     if isinstance(value, Runtime):
         return value.text
-    return _Value(literal(spell(value)))
+    return _Value(escape_dollars(format_in_name(value)))
 
 
 # --------------------------------------------------------------- before composing
@@ -186,7 +188,7 @@ class Before:
         Raises:
             NotAReference, SiblingNotFound, UnknownKey, CannotCompose: see `Values.of`.
         """
-        return value if is_plain(value) else _walked(value, self._text)
+        return value if is_plain(value) else _replace_texts(value, self._text)
 
     def _text(self, text: str) -> object:
         if is_plain(text):
@@ -196,26 +198,28 @@ class Before:
         if plain is not None:
             return plain
         if template.single is not None:
-            return self._typed(template.single)
-        return _joined(self._piece(part) for part in template.parts)
+            return self._resolve_typed(template.single)
+        return _join_pieces(self._resolve_piece(part) for part in template.parts)
 
-    def _typed(self, reference: Reference) -> object:
+    def _resolve_typed(self, reference: Reference) -> object:
         value = self._value(reference)
         if isinstance(value, Own):
             return Unfinished((value,))
         if isinstance(value, Several):
-            return _Spread(tuple(map(_written, value.values)))
-        return _written(value)
+            return _Spread(tuple(map(_format_written, value.values)))
+        return _format_written(value)
 
-    def _piece(self, part: str | Reference | Interpolation) -> str | Own | Several:
+    def _resolve_piece(
+        self, part: str | Reference | Interpolation
+    ) -> str | Own | Several:
         if isinstance(part, str):
             return part
         if isinstance(part, Interpolation):
-            return "".join(map(self._within, part.parts))
+            return "".join(map(self._resolve_within, part.parts))
         value = self._value(part)
-        return value if isinstance(value, Own | Several) else _literal_text(value)
+        return value if isinstance(value, Own | Several) else _format_literal(value)
 
-    def _within(self, part: str | Reference) -> str:
+    def _resolve_within(self, part: str | Reference) -> str:
         if isinstance(part, str):
             return part
         value = self._value(part)
@@ -234,7 +238,7 @@ class Before:
                 f"`{part.text}` inside ${{...}} is not known yet; "
                 "write it beside the ${...}, not in it"
             )
-        return _as_interpolation(value.accessor)
+        return _format_interpolation(value.accessor)
 
     def _value(self, reference: Reference) -> object:
         value = self.values.of(reference)
@@ -243,20 +247,20 @@ class Before:
         return value
 
 
-def placeholder(value: object) -> object:
+def build_placeholder(value: object) -> object:
     """A value as it is composed: Unfinished texts as their `${...}`."""
     if type(value) in _WHOLE:
         return value
     if isinstance(value, Unfinished):
-        return value.placeholder
+        return value.build_placeholder
     if isinstance(value, Mapping):
-        return {key: placeholder(item) for key, item in value.items()}
+        return {key: build_placeholder(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [placeholder(item) for item in value]
+        return [build_placeholder(item) for item in value]
     return value
 
 
-def unfinished_in(value: object) -> Iterable[Unfinished]:
+def list_unfinished(value: object) -> Iterable[Unfinished]:
     """The Unfinished texts of a value."""
     if type(value) in _WHOLE:
         return
@@ -264,41 +268,41 @@ def unfinished_in(value: object) -> Iterable[Unfinished]:
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from unfinished_in(item)
+            yield from list_unfinished(item)
     elif isinstance(value, list):
         for item in value:
-            yield from unfinished_in(item)
+            yield from list_unfinished(item)
 
 
-def finished(value: object, read: Callable[[str], object]) -> object:
+def finish_value(value: object, read: Callable[[str], object]) -> object:
     """A value with its Unfinished texts finished; `read` gives what they read.
 
     The result is as it would be written: literals escaped, `${...}` still in it.
     """
     if isinstance(value, Unfinished):
-        return _finished_text(value, read)
+        return _finish_text(value, read)
     if isinstance(value, Mapping):
-        return {key: finished(item, read) for key, item in value.items()}
+        return {key: finish_value(item, read) for key, item in value.items()}
     if isinstance(value, list):
-        return [finished(item, read) for item in value]
+        return [finish_value(item, read) for item in value]
     return value
 
 
-def _finished_text(text: Unfinished, read: Callable[[str], object]) -> object:
+def _finish_text(text: Unfinished, read: Callable[[str], object]) -> object:
     found = [
-        piece if isinstance(piece, str) else _early(piece.accessor, read)
+        piece if isinstance(piece, str) else _read_early(piece.accessor, read)
         for piece in text.pieces
     ]
     if len(found) == 1:
-        return literal(found[0])
+        return escape_dollars(found[0])
     pieces = [
-        piece if isinstance(piece, str) else _literal_text(value)
+        piece if isinstance(piece, str) else _format_literal(value)
         for piece, value in zip(text.pieces, found, strict=True)
     ]
-    return _one(pieces)
+    return _join_row(pieces)
 
 
-def _early(accessor: str, read: Callable[[str], object]) -> object:
+def _read_early(accessor: str, read: Callable[[str], object]) -> object:
     value = read(accessor)
     if isinstance(value, Runtime):
         raise NotAReference(
@@ -326,55 +330,55 @@ class After:
         Raises:
             NotAReference, SiblingNotFound, UnknownKey, CannotCompose: see `Values.of`.
         """
-        return value if is_plain(value) else _walked(value, self._text)
+        return value if is_plain(value) else _replace_texts(value, self._text)
 
     def spelled(self, text: str) -> str:
         """A text with everything in it spelled as in names."""
-        parts = self._template(text).parts
-        return "".join(self._spelled_part(part) for part in parts)
+        parts = self._parse(text).parts
+        return "".join(self._format_part(part) for part in parts)
 
     def runtime(self, text: str) -> Runtime | None:
         """The metadata that a whole text stands for; None when it does not."""
         if is_plain(text):
             return None
-        single = self._template(text).single
+        single = self._parse(text).single
         value = self.values.of(single) if single is not None else None
         return value if isinstance(value, Runtime) else None
 
-    def _template(self, text: str) -> Template:
+    def _parse(self, text: str) -> Template:
         return parse_template(text, base_is_a_key=self.base_is_a_key)
 
     def _text(self, text: str) -> object:
         if is_plain(text):
             return text
-        template = self._template(text)
+        template = self._parse(text)
         if template.single is not None:
-            return _settled(self.values.of(template.single))
-        found = _joined(self._piece(part) for part in template.parts)
+            return _format_settled(self.values.of(template.single))
+        found = _join_pieces(self._resolve_piece(part) for part in template.parts)
         if isinstance(found, _Spread):
-            return _Spread(tuple(self._interpolated(item) for item in found.items))
-        return self._interpolated(found)
+            return _Spread(tuple(self._interpolate(item) for item in found.items))
+        return self._interpolate(found)
 
-    def _interpolated(self, value: object) -> object:
+    def _interpolate(self, value: object) -> object:
         if isinstance(value, str) and "${" in value:
             return self.view.interpolate(value)
         return value
 
-    def _piece(self, part: str | Reference | Interpolation) -> str | Several:
+    def _resolve_piece(self, part: str | Reference | Interpolation) -> str | Several:
         if isinstance(part, str):
             return part
         if isinstance(part, Interpolation):
-            return self._expression(part)
+            return self._mount_references(part)
         value = self.values.of(part)
-        return value if isinstance(value, Several) else _literal_text(value)
+        return value if isinstance(value, Several) else _format_literal(value)
 
-    def _expression(self, part: Interpolation) -> str:
+    def _mount_references(self, part: Interpolation) -> str:
         return "".join(
-            piece if isinstance(piece, str) else self._mounted(piece)
+            piece if isinstance(piece, str) else self._mount_value(piece)
             for piece in part.parts
         )
 
-    def _mounted(self, reference: Reference) -> str:
+    def _mount_value(self, reference: Reference) -> str:
         value = self.values.of(reference)
         if isinstance(value, Runtime):
             raise NotAReference(
@@ -382,18 +386,18 @@ class After:
             )
         return self.mount(list(value.values) if isinstance(value, Several) else value)
 
-    def _spelled_part(self, part: str | Reference | Interpolation) -> str:
+    def _format_part(self, part: str | Reference | Interpolation) -> str:
         if isinstance(part, Interpolation):
-            return spell(self.view.interpolate(self._expression(part)))
+            return format_in_name(self.view.interpolate(self._mount_references(part)))
         if isinstance(part, str):
-            return spell(self._interpolated(part))
+            return format_in_name(self._interpolate(part))
         value = self.values.of(part)
         if isinstance(value, Runtime | Several):
             raise NotAReference(f"`{part.text}` gives no one value for a name")
-        return spell(value)
+        return format_in_name(value)
 
 
-def _settled(value: object) -> object:
+def _format_settled(value: object) -> object:
     if isinstance(value, Several):
-        return _Spread(tuple(_settled(item) for item in value.values))
+        return _Spread(tuple(_format_settled(item) for item in value.values))
     return value.text if isinstance(value, Runtime) else value

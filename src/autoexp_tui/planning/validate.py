@@ -19,9 +19,9 @@ from autoexp_tui.model.wording import plural
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.dag import find_rings, format_ring
 from autoexp_tui.planning.lint_rules import lint_plan
-from autoexp_tui.sweep.names import fault_of_name, spell
+from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
 from autoexp_tui.sweep.points import NOT_OVERRIDES, STAGE, plain_key
-from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shown
+from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
 """Parameters that cannot stand in a name."""
@@ -52,7 +52,7 @@ def validate_unfinished(
 
     So that it is told with those, and not only when they are mended.
     """
-    return told_once([*_named_twice(jobs), *_rings(jobs, edges)])
+    return fold_problems([*_check_names_once(jobs), *_check_rings(jobs, edges)])
 
 
 def validate_execution_plan(
@@ -65,30 +65,30 @@ def validate_execution_plan(
     """
     linted_errors, linted_warnings = lint_plan(plan, known)
     errors = [
-        *_no_jobs(plan, empty),
-        *_names(plan.jobs),
+        *_check_any_jobs(plan, empty),
+        *_check_names(plan.jobs),
         *find_shared_directories(plan.jobs),
         *_find_overlaps(plan),
-        *_rings(plan.jobs, plan.edges),
+        *_check_rings(plan.jobs, plan.edges),
         *linted_errors,
     ]
     warnings = [
         *_find_nested_directories(plan.jobs),
         *linted_warnings,
-        *estimate.above_bounds(plan),
+        *estimate.check_bounds(plan),
     ]
-    return ValidationResult(told_once(errors), told_once(warnings))
+    return ValidationResult(fold_problems(errors), fold_problems(warnings))
 
 
-def told_once(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Problems that several jobs share, told for the first and counted."""
     groups: dict[Problem, list[str]] = {}
     for problem in problems:
         groups.setdefault(replace(problem, job=""), []).append(problem.job)
-    return tuple(_counted(problem, jobs) for problem, jobs in groups.items())
+    return tuple(_count_jobs(problem, jobs) for problem, jobs in groups.items())
 
 
-def _counted(problem: Problem, jobs: Sequence[str]) -> Problem:
+def _count_jobs(problem: Problem, jobs: Sequence[str]) -> Problem:
     # One that the config has without any job is told for the config.
     if "" in jobs:
         return replace(problem, job="")
@@ -100,7 +100,7 @@ def _counted(problem: Problem, jobs: Sequence[str]) -> Problem:
 
 
 # ----------------------------------------------------------------------- errors
-def _no_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
+def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
     if not plan.jobs:
         hint = "look at the points with `autoexp-plan --points`, and at the filters"
         if empty:
@@ -108,15 +108,15 @@ def _no_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
             noun = "is an empty list" if len(empty) == 1 else "are empty lists"
             hint = f"{told} {noun}: write at least one entry, or leave it out"
         elif plan.holes:
-            hint = _removed_by(plan)
+            hint = _list_filters(plan)
         yield Problem("makes no job", where="sweep", hint=hint)
 
 
-def _removed_by(plan: Plan) -> str:
+def _list_filters(plan: Plan) -> str:
     """Which filters took everything, the first few as written."""
     filters = list(dict.fromkeys((one.filter, one.where) for one in plan.holes))
     few = [
-        f"`{shown(text, MOST_OF_A_FILTER)}` at {where}"
+        f"`{shorten_text(text, MOST_OF_A_FILTER)}` at {where}"
         for text, where in filters[:_MOST_FILTERS]
     ]
     more = len(filters) - len(few)
@@ -127,15 +127,15 @@ def _removed_by(plan: Plan) -> str:
     return f"{took} went by the {noun} {told}"
 
 
-def _names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     for job in jobs:
-        fault = fault_of_name(job.name)
+        fault = find_fault_of_name(job.name)
         if fault:
             yield Problem(f"{job.name!r}: {fault}", "project.name", job.name)
-    yield from _named_twice(jobs)
+    yield from _check_names_once(jobs)
 
 
-def _named_twice(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
+def _check_names_once(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
     named: dict[str, list[JobSpec | NamedJob]] = {}
     for job in jobs:
         named.setdefault(job.name, []).append(job)
@@ -145,17 +145,17 @@ def _named_twice(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
                 f"{len(shared)} jobs have the name {name}",
                 where="project.name",
                 job=name,
-                hint=_apart(shared),
+                hint=_find_differences(shared),
             )
 
 
-def _apart(jobs: Sequence[JobSpec | NamedJob]) -> str:
+def _find_differences(jobs: Sequence[JobSpec | NamedJob]) -> str:
     """How jobs of one name get several: by the parameters in which they differ."""
     keys = dict.fromkeys(key for job in jobs for key in job.parameters)
     differing = [
         plain_key(key)
         for key in keys
-        if len({spell(job.parameters.get(key)) for job in jobs}) > 1
+        if len({format_in_name(job.parameters.get(key)) for job in jobs}) > 1
     ]
     if not differing:
         return "they set the same values: take one out, or add ${index} to the name"
@@ -163,7 +163,7 @@ def _apart(jobs: Sequence[JobSpec | NamedJob]) -> str:
     return f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
 
 
-def _rings(
+def _check_rings(
     jobs: Sequence[JobSpec | NamedJob], edges: Sequence[Edge]
 ) -> Iterator[Problem]:
     """Rings of waits; of the same stages in many families, the first and how many."""
@@ -219,7 +219,7 @@ def _find_overlaps(plan: Plan) -> Iterator[Problem]:
     places: dict[str, _Place] = {}
     for place in _list_places(plan):
         places.setdefault(place.path, place)
-    outputs = _map_outputs(plan.jobs)
+    outputs = _find_outputs(plan.jobs)
     for path, job in outputs.items():
         for outer in _list_upwards(path):
             if outer in places and places[outer].job != job:
@@ -243,7 +243,7 @@ def _describe_overlap(job: str, path: str, place: _Place) -> Problem:
 
 def _find_nested_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     """Jobs whose directory lies inside another one's."""
-    outputs = _map_outputs(jobs)
+    outputs = _find_outputs(jobs)
     for path, job in outputs.items():
         above = _list_upwards(posixpath.dirname(path))
         outer = next((up for up in above if up in outputs), None)
@@ -253,7 +253,7 @@ def _find_nested_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
             yield Problem(message, where="project.name", job=job, hint=hint)
 
 
-def _map_outputs(jobs: Iterable[JobSpec]) -> dict[str, str]:
+def _find_outputs(jobs: Iterable[JobSpec]) -> dict[str, str]:
     """Output directory -> its first job."""
     found: dict[str, str] = {}
     for job in jobs:

@@ -18,7 +18,7 @@ from autoexp_tui.executors.slurm.script import read_template, render
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_written, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.job_details import JobPapers, entries_of
+from autoexp_tui.planning.job_details import JobDetails, list_config_entries
 from autoexp_tui.storage.kept_configs import JobConfigs
 from autoexp_tui.storage.provenance import (
     ProvenanceRecord,
@@ -43,7 +43,7 @@ class PaperReader:
         self._path = Path()
         self._record: ProvenanceRecord | None = None
 
-    def __call__(self, plan: Plan, job: JobSpec) -> JobPapers:
+    def __call__(self, plan: Plan, job: JobSpec) -> JobDetails:
         """The papers of a job of a plan.
 
         Raises:
@@ -52,8 +52,8 @@ class PaperReader:
         configs = self._configs(plan, job)
         script = tuple(mask_text(line, plan.mask) for line in script_lines(plan, job))
         if configs is None:
-            return JobPapers(script=script, missing=_MISSING)
-        found = entries_of(
+            return JobDetails(script=script, missing=_MISSING)
+        found = list_config_entries(
             _tree(mask_yaml(configs.resolved, plan.mask)),
             _tree(mask_yaml(configs.unresolved, plan.mask)),
             job,
@@ -63,7 +63,7 @@ class PaperReader:
             replace(one, written=mask_written(one.key, one.written, plan.mask))
             for one in found
         )
-        return JobPapers(entries=entries, script=script)
+        return JobDetails(entries=entries, script=script)
 
     def _configs(self, plan: Plan, job: JobSpec) -> JobConfigs | None:
         """From the plan's record; else from what a job that ran has beside it."""

@@ -17,12 +17,11 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
     PointFilter,
+    build_filter,
     is_deferred,
     list_places,
-    point_filter,
 )
-from autoexp_tui.sweep.findings import raise_if_any
-from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     NOTES,
@@ -32,12 +31,14 @@ from autoexp_tui.sweep.points import (
     DeferredFilter,
     RemovedPoint,
     SweepPoint,
-    keys_chosen,
-    keys_of,
+    SweepRefused,
+    format_word,
+    list_chosen_keys,
+    list_plain_keys,
+    list_stages_named,
     plain_key,
-    stages_named,
-    word_of,
 )
+from autoexp_tui.sweep.reader import DerivedJob, Sweep, read_sweep
 from autoexp_tui.sweep.schema import (
     MOST_OF_A_FILTER,
     Configs,
@@ -45,14 +46,13 @@ from autoexp_tui.sweep.schema import (
     Node,
     Parameters,
     Params,
-    common_labels,
-    emptied,
-    empty_lists,
-    keys_set_by,
-    shown,
-    values_set_by,
+    find_common_labels,
+    find_emptied,
+    find_empty_lists,
+    list_entry_keys,
+    list_entry_values,
+    shorten_text,
 )
-from autoexp_tui.sweep.sweep_file import DerivedJob, Sweep, read_sweep
 
 _MOST_REMOVED: Final = 10_000
 """Removed points that are remembered, to say why a reference finds nothing."""
@@ -95,7 +95,7 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
         SweepRefused: with every finding.
     """
     found = expand_in_doubt(sweep, where)
-    raise_if_any(found.problems)
+    _refuse(found.problems)
     return found
 
 
@@ -110,27 +110,33 @@ def expand_in_doubt(
     """
     read = read_sweep(sweep, where)
     if read.count > _MOST_IN_DOUBT:
-        raise_if_any(read.problems)
+        _refuse(read.problems)
     expander = _Expander(read.accumulate)
     expander.problems += read.problems
-    made = _derive(read, expander.unfiltered(read.root, "", {}))
+    made = _add_derived(read, expander.unfiltered(read.root, "", {}))
     if read.accumulate:
         made = [_with_lists(fragment, read.accumulate) for fragment in made]
     kept = expander.filtered(read.root, made, {})
     if len(kept) > _MOST_IN_DOUBT:
-        raise_if_any(expander.problems)
+        _refuse(expander.problems)
     return Expansion(
-        points=_numbered(kept),
+        points=_number_points(kept),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
-        empty=() if read.root.count else tuple(empty_lists(read.root)),
-        emptied=tuple(emptied(read.root)) if read.root.count else (),
+        empty=() if read.root.count else tuple(find_empty_lists(read.root)),
+        emptied=tuple(find_emptied(read.root)) if read.root.count else (),
         problems=tuple(expander.problems),
-        doubted=frozenset(_doubted(kept) if expander.problems else ()),
+        doubted=frozenset(_find_doubted(kept) if expander.problems else ()),
     )
 
 
-def _doubted(fragments: Sequence[Fragment]) -> Iterator[int]:
+def _refuse(problems: Sequence[Problem]) -> None:
+    """Raise SweepRefused when there are problems."""
+    if problems:
+        raise SweepRefused(tuple(problems))
+
+
+def _find_doubted(fragments: Sequence[Fragment]) -> Iterator[int]:
     for at, fragment in enumerate(fragments):
         if any(mark.unread for mark in fragment.deferred):
             yield at
@@ -149,7 +155,7 @@ class Fragment:
     """The serial of the base job."""
 
 
-def _numbered(fragments: Sequence[Fragment]) -> tuple[SweepPoint, ...]:
+def _number_points(fragments: Sequence[Fragment]) -> tuple[SweepPoint, ...]:
     numbers = {fragment.serial: at for at, fragment in enumerate(fragments)}
     return tuple(
         SweepPoint(
@@ -183,38 +189,38 @@ class _Expander:
         self, node: Node, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments of a node with its defaults under them."""
-        below = _merged([above, node.defaults], self._accumulate)
+        below = _merge([above, node.defaults], self._accumulate)
         match node.body:
             case Params():
-                made = _tried(node.body, _join(address, "params"))
+                made = _expand_params(node.body, _join(address, "params"))
             case Configs():
-                made = self._configs(node.body, _join(address, "configs"), below)
+                made = self._expand_configs(node.body, _join(address, "configs"), below)
             case Groups():
-                made = self._groups(node.body, _join(address, "groups"), below)
+                made = self._expand_groups(node.body, _join(address, "groups"), below)
         if node.defaults:
-            return [self._over_defaults(node.defaults, fragment) for fragment in made]
+            return [self._add_defaults(node.defaults, fragment) for fragment in made]
         if self._accumulate:
             return [_with_lists(fragment, self._accumulate) for fragment in made]
         return made
 
-    def _over_defaults(self, defaults: Parameters, fragment: Fragment) -> Fragment:
-        over = _merged([defaults, fragment.parameters], self._accumulate)
+    def _add_defaults(self, defaults: Parameters, fragment: Fragment) -> Fragment:
+        over = _merge([defaults, fragment.parameters], self._accumulate)
         return replace(fragment, parameters=over)
 
-    def _configs(
+    def _expand_configs(
         self, body: Configs, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         made: list[Fragment] = []
-        choices = _choices(address, body.entries)
+        choices = _build_choices(address, body.entries)
         for at, (entry, choice) in enumerate(zip(body.entries, choices, strict=True)):
             if isinstance(entry, Node):
                 inner = self.expanded(entry, _join(address, str(at)), above)
-                made += [_chosen(choice, fragment) for fragment in inner]
+                made += [_add_choice(choice, fragment) for fragment in inner]
             else:
                 made.append(Fragment(entry, (choice,)))
         return made
 
-    def _groups(
+    def _expand_groups(
         self, body: Groups, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         if not body.nodes:
@@ -224,27 +230,29 @@ class _Expander:
             for at, node in enumerate(body.nodes)
         ]
         if body.crossed:
-            return self._crossed(parts)
+            return self._cross_groups(parts)
         return [
-            _chosen(choice, fragment)
-            for choice, part in zip(_choices(address, body.nodes), parts, strict=True)
+            _add_choice(choice, fragment)
+            for choice, part in zip(
+                _build_choices(address, body.nodes), parts, strict=True
+            )
             for fragment in part
         ]
 
-    def _crossed(self, parts: Sequence[Sequence[Fragment]]) -> Sequence[Fragment]:
+    def _cross_groups(self, parts: Sequence[Sequence[Fragment]]) -> Sequence[Fragment]:
         if len(parts) == 1 and not self._accumulate:
             return parts[0]
-        apart = not self._accumulate and _apart(parts)
-        return [self._joined(row, apart=apart) for row in itertools.product(*parts)]
+        apart = not self._accumulate and _is_disjoint(parts)
+        return [self._join_row(row, apart=apart) for row in itertools.product(*parts)]
 
-    def _joined(self, row: Sequence[Fragment], *, apart: bool) -> Fragment:
+    def _join_row(self, row: Sequence[Fragment], *, apart: bool) -> Fragment:
         parameters: dict[str, object] = {}
         if apart:
             for fragment in row:
                 parameters.update(fragment.parameters)
         else:
             rows = [fragment.parameters for fragment in row]
-            parameters = _merged(rows, self._accumulate)
+            parameters = _merge(rows, self._accumulate)
         return Fragment(
             parameters,
             tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
@@ -261,28 +269,28 @@ class _Expander:
             return made
         unread = DeferredFilter(str(node.filter), where, unread=True)
         if node.filter is None:
-            return [_marked(fragment, unread) for fragment in made]
+            return [_add_mark(fragment, unread) for fragment in made]
         if isinstance(node.filter, str) and is_deferred(node.filter):
             mark = DeferredFilter(node.filter, where)
-            return [_marked(fragment, mark) for fragment in made]
+            return [_add_mark(fragment, mark) for fragment in made]
         try:
-            return self._kept(str(node.filter), where, made, above)
+            return self._filter_made(str(node.filter), where, made, above)
         except ExpressionError as error:
-            message = f"`{shown(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
+            message = f"`{shorten_text(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
             self.problems.append(Problem(message, where=where))
-            return [_marked(fragment, unread) for fragment in made]
+            return [_add_mark(fragment, unread) for fragment in made]
 
-    def _kept(
+    def _filter_made(
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
         rows = (fragment.parameters for fragment in made)
-        test = point_filter(text, list_places((above, *rows)))
+        test = build_filter(text, list_places((above, *rows)))
         kept: list[Fragment] = []
         for fragment in made:
             own = fragment.parameters
             # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
-            seen = _merged([above, own], self._accumulate) if above else own
-            if _holds(test, seen):
+            seen = _merge([above, own], self._accumulate) if above else own
+            if _is_kept(test, seen):
                 kept.append(fragment)
             elif len(self.removed) < _MOST_REMOVED:
                 self.removed.append(
@@ -293,26 +301,26 @@ class _Expander:
         return kept
 
 
-def _holds(test: PointFilter, parameters: Parameters) -> bool:
+def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
     """Whether a point stays; a failure says for which values."""
     try:
         return test.holds(parameters)
     except ExpressionError as error:
         told = ", ".join(
-            f"{name}={shown(spell(value))}"
+            f"{name}={shorten_text(format_in_name(value))}"
             for name, value in test.read(parameters).items()
             if value is not None
         )
         raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
 
 
-def _tried(body: Params, address: str) -> Sequence[Fragment]:
+def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
     """A fragment for each combination, or pair, of values."""
-    together = _paired_keys(body) if body.paired else frozenset()
+    together = _find_paired_keys(body) if body.paired else frozenset()
     chosen = [
         [Coordinate(axis, at, value) for at, value in enumerate(values)]
         for key, values in body.values.items()
-        for axis in (_parameter_axis(address, key, values, together),)
+        for axis in (_build_axis(address, key, values, together),)
     ]
     rows: Iterable[tuple[Coordinate, ...]] = itertools.product(*chosen)
     if body.paired and chosen:
@@ -324,40 +332,42 @@ def _tried(body: Params, address: str) -> Sequence[Fragment]:
     ]
 
 
-def _paired_keys(body: Params) -> frozenset[str]:
+def _find_paired_keys(body: Params) -> frozenset[str]:
     """The keys that a zip chooses as one: what differs in one differs in all."""
     several = [
         (key, values)
         for key, values in body.values.items()
-        if len({word_of(value) for value in values}) > 1
+        if len({format_word(value) for value in values}) > 1
     ]
-    return frozenset().union(*itertools.starmap(keys_chosen, several))
+    return frozenset().union(*itertools.starmap(list_chosen_keys, several))
 
 
-def _parameter_axis(
+def _build_axis(
     address: str, key: str, values: Iterable[object], together: frozenset[str]
 ) -> Axis:
-    carries = keys_chosen(key, values) | together
+    carries = list_chosen_keys(key, values) | together
     return Axis(_join(address, key), plain_key(key), carries=carries)
 
 
-def _choices(
+def _build_choices(
     address: str, entries: Sequence[Parameters | Node]
 ) -> Sequence[Coordinate]:
     """The coordinates of a choice among whole entries."""
-    carries = frozenset().union(*(keys_set_by(entry) for entry in entries))
-    axis = Axis(address, carries=carries, common=common_labels(entries))
+    carries = frozenset().union(*(list_entry_keys(entry) for entry in entries))
+    axis = Axis(address, carries=carries, common=find_common_labels(entries))
     if not any(isinstance(entry, Node) for entry in entries):
         return [Coordinate(axis, at) for at in range(len(entries))]
-    stages = [values_set_by(entry).get(STAGE, frozenset()) for entry in entries]
+    stages = [list_entry_values(entry).get(STAGE, frozenset()) for entry in entries]
     shared = Counter(itertools.chain.from_iterable(stages))
     return [
-        _choice(axis, at, entry, own_stages=all(shared[one] == 1 for one in stages[at]))
+        _build_choice(
+            axis, at, entry, own_stages=all(shared[one] == 1 for one in stages[at])
+        )
         for at, entry in enumerate(entries)
     ]
 
 
-def _choice(
+def _build_choice(
     axis: Axis, at: int, entry: Parameters | Node, *, own_stages: bool
 ) -> Coordinate:
     varies = entry.varied_values if isinstance(entry, Node) else {}
@@ -366,11 +376,11 @@ def _choice(
     )
 
 
-def _chosen(choice: Coordinate, fragment: Fragment) -> Fragment:
+def _add_choice(choice: Coordinate, fragment: Fragment) -> Fragment:
     return replace(fragment, coordinates=(choice, *fragment.coordinates))
 
 
-def _marked(fragment: Fragment, mark: DeferredFilter) -> Fragment:
+def _add_mark(fragment: Fragment, mark: DeferredFilter) -> Fragment:
     return replace(fragment, deferred=(*fragment.deferred, mark))
 
 
@@ -379,33 +389,31 @@ def _join(address: str, part: str) -> str:
 
 
 # ---------------------------------------------------------------------- merging
-def _apart(parts: Sequence[Sequence[Fragment]]) -> bool:
+def _is_disjoint(parts: Sequence[Sequence[Fragment]]) -> bool:
     """Whether no two parts set the same plain key."""
     seen: set[str] = set()
     for part in parts:
-        keys = frozenset().union(*(keys_of(f.parameters) for f in part))
+        keys = frozenset().union(*(list_plain_keys(f.parameters) for f in part))
         if keys & seen:
             return False
         seen |= keys
     return True
 
 
-def _merged(
-    rows: Sequence[Parameters], accumulate: frozenset[str]
-) -> dict[str, object]:
+def _merge(rows: Sequence[Parameters], accumulate: frozenset[str]) -> dict[str, object]:
     """The parameters of all rows; a later one wins, and `accumulate` adds up."""
     merged: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for row in rows:
-        if merged and stages_named(row):
+        if merged and list_stages_named(row):
             _forget_stage(merged)
         for key, value in row.items():
             plain = plain_key(key)
             before = merged.pop(spellings.get(plain, key), None)
             if plain in accumulate:
-                value = [*_listed(before), *_listed(value)]
+                value = [*_to_list(before), *_to_list(value)]
             elif key == NOTES and isinstance(before, Mapping | None):
-                value = {**(before or {}), **_mapping(value)}
+                value = {**(before or {}), **_to_mapping(value)}
             spellings[plain] = key
             merged[key] = value
     return merged
@@ -422,21 +430,21 @@ def _forget_stage(merged: dict[str, object]) -> None:
 
 def _with_lists(fragment: Fragment, accumulate: frozenset[str]) -> Fragment:
     """Also what was set once is a list."""
-    return replace(fragment, parameters=_merged([fragment.parameters], accumulate))
+    return replace(fragment, parameters=_merge([fragment.parameters], accumulate))
 
 
-def _listed(value: object) -> Sequence[object]:
+def _to_list(value: object) -> Sequence[object]:
     if isinstance(value, list | tuple):
         return value
     return [] if value is None else [value]
 
 
-def _mapping(value: object) -> Mapping[str, object]:
+def _to_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
 # ------------------------------------------------------------------ derived jobs
-def _derive(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
+def _add_derived(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
     """Each base job followed by those derived from it, then those made once."""
     if not sweep.derived:
         return bases
@@ -447,7 +455,7 @@ def _derive(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
         first = replace(base, coordinates=place, serial=serial)
         made.append(first)
         made += [
-            _derived(job, first, Coordinate(axis, at))
+            _build_derived(job, first, Coordinate(axis, at))
             for at, job in enumerate(sweep.derived, start=1)
             if job.for_each
         ]
@@ -457,20 +465,23 @@ def _derive(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
     return made
 
 
-def _derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragment:
+def _build_derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragment:
     kept = {
         key: value
         for key, value in base.parameters.items()
         if key == "aux" or key not in NOT_OVERRIDES
     }
-    own = {"project.name": f"{{base.name}}_{_literal(job.name)}", **job.parameters}
+    own = {
+        "project.name": f"{{base.name}}_{_escape_braces(job.name)}",
+        **job.parameters,
+    }
     if "aux" in own:
-        own["aux"] = {**_mapping(kept.get("aux")), **_mapping(own["aux"])}
-    merged = _merged([kept, own], frozenset())
+        own["aux"] = {**_to_mapping(kept.get("aux")), **_to_mapping(own["aux"])}
+    merged = _merge([kept, own], frozenset())
     return Fragment(
         merged, (*base.coordinates[:-1], choice), base.deferred, base=base.serial
     )
 
 
-def _literal(text: str) -> str:
+def _escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")

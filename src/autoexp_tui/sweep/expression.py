@@ -24,9 +24,9 @@ from autoexp_tui.sweep.safe_arithmetic import (
     MAX_TEXT,
     ExpressionError,
     NoneOperand,
-    bounded,
-    comparison,
-    number,
+    build_comparison,
+    check_bounds_of,
+    check_number,
 )
 from autoexp_tui.text.did_you_mean import did_you_mean
 
@@ -87,16 +87,16 @@ def compile_expression(text: str, *, dotted: bool = False) -> Expression:
         ExpressionError: what is refused, and what to write instead.
     """
     builder = _Builder(dotted=dotted)
-    run = builder.build(_parsed(text), 0)
+    run = builder.build(_parse(text), 0)
     names = tuple(dict.fromkeys(builder.names))
     return Expression(text, names, frozenset(builder.keys), run)
 
 
 # ---------------------------------------------------------------------- parsing
-def _parsed(text: str) -> ast.expr:
+def _parse(text: str) -> ast.expr:
     if len(text.strip()) > MAX_TEXT:
         raise ExpressionError(f"is longer than {MAX_TEXT} characters")
-    line = _one_line(text)
+    line = _join_lines(text)
     if not line:
         raise ExpressionError("is empty")
     _check_size(line)
@@ -105,7 +105,7 @@ def _parsed(text: str) -> ast.expr:
             warnings.simplefilter("ignore")
             tree = ast.parse(line, mode="eval").body
     except SyntaxError as error:
-        raise ExpressionError(_syntax(line, error)) from None
+        raise ExpressionError(_explain_syntax(line, error)) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f"does not parse: {error}") from None
     if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
@@ -113,7 +113,7 @@ def _parsed(text: str) -> ast.expr:
     return tree
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Lines as one; a comment ends with its own line, not with the last."""
     bare = _COMMENT.sub(lambda m: m[1] or "", text) if "#" in text else text
     return _NEWLINE.sub(" ", bare).strip()
@@ -137,7 +137,7 @@ def _check_size(text: str) -> None:
         raise ExpressionError(f"has more than {MAX_NODES} parts")
 
 
-def _syntax(text: str, error: SyntaxError) -> str:
+def _explain_syntax(text: str, error: SyntaxError) -> str:
     pairs = (("&&", "and"), ("||", "or"))
     hints = [
         f"; write `{right}` for `{wrong}`" for wrong, right in pairs if wrong in text
@@ -146,7 +146,7 @@ def _syntax(text: str, error: SyntaxError) -> str:
     return f"does not parse: {error.msg}{place}{''.join(hints)}"
 
 
-def _spelled(node: ast.AST) -> str:
+def _format_node(node: ast.AST) -> str:
     text = ast.unparse(node)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -166,38 +166,38 @@ class _Builder:
             raise ExpressionError("is nested too deeply")
         match node:
             case ast.Constant():
-                return _constant(node)
+                return _build_constant(node)
             case ast.Name():
-                return self._name(node.id)
+                return self._build_name(node.id)
             case ast.Attribute():
-                return self._name(self._chain(node))
+                return self._build_name(self._join_attributes(node))
             case ast.Subscript():
-                return self._key(node)
-        return self._operation(node, depth + 1)
+                return self._build_key(node)
+        return self._build_operation(node, depth + 1)
 
-    def _operation(self, node: ast.expr, depth: int) -> Run:
+    def _build_operation(self, node: ast.expr, depth: int) -> Run:
         match node:
             case ast.BoolOp():
-                return self._boolean(node, depth)
+                return self._build_boolean(node, depth)
             case ast.UnaryOp():
-                return self._unary(node, depth)
+                return self._build_unary(node, depth)
             case ast.BinOp():
-                return self._binary(node, depth)
+                return self._build_binary(node, depth)
             case ast.Compare():
-                return self._comparison(node, depth)
+                return self._build_comparison(node, depth)
             case ast.IfExp():
-                return self._conditional(node, depth)
+                return self._build_conditional(node, depth)
             case ast.List() | ast.Tuple() | ast.Set():
-                return self._collection(node, depth)
+                return self._build_collection(node, depth)
             case ast.Call():
-                return self._call(node, depth)
-        raise ExpressionError(_refusal(node))
+                return self._build_call(node, depth)
+        raise ExpressionError(_refuse_node(node))
 
-    def _name(self, name: str) -> Run:
+    def _build_name(self, name: str) -> Run:
         self.names.append(name)
         return _look_up(name)
 
-    def _chain(self, node: ast.Attribute) -> str:
+    def _join_attributes(self, node: ast.Attribute) -> str:
         parts: list[str] = []
         inner: ast.expr = node
         while isinstance(inner, ast.Attribute):
@@ -205,22 +205,22 @@ class _Builder:
             inner = inner.value
         if not self.dotted or not isinstance(inner, ast.Name):
             raise ExpressionError(
-                f"`{_spelled(node)}`: values have no attributes here; "
+                f"`{_format_node(node)}`: values have no attributes here; "
                 "refer to a key of the config as ${...}"
             )
         return ".".join([inner.id, *reversed(parts)])
 
-    def _key(self, node: ast.Subscript) -> Run:
+    def _build_key(self, node: ast.Subscript) -> Run:
         match node:
             case ast.Subscript(
                 value=ast.Name(id="p"), slice=ast.Constant(value=str(key))
             ) if self.dotted:
                 self.keys.append(key)
-                return self._name(key)
+                return self._build_name(key)
         hint = 'only p["key"] takes brackets' if self.dotted else "there are no indices"
-        raise ExpressionError(f"`{_spelled(node)}` is not allowed: {hint}")
+        raise ExpressionError(f"`{_format_node(node)}` is not allowed: {hint}")
 
-    def _boolean(self, node: ast.BoolOp, depth: int) -> Run:
+    def _build_boolean(self, node: ast.BoolOp, depth: int) -> Run:
         runs = [self.build(value, depth) for value in node.values]
         until = isinstance(node.op, ast.Or)
 
@@ -234,39 +234,41 @@ class _Builder:
 
         return run
 
-    def _unary(self, node: ast.UnaryOp, depth: int) -> Run:
-        inner, operand = self.build(node.operand, depth), _spelled(node.operand)
+    def _build_unary(self, node: ast.UnaryOp, depth: int) -> Run:
+        inner, operand = self.build(node.operand, depth), _format_node(node.operand)
         match node.op:
             case ast.Not():
                 return lambda names: not inner(names)
             case ast.USub():
-                return lambda names: -number(inner(names), operand, "-")
+                return lambda names: -check_number(inner(names), operand, "-")
             case ast.UAdd():
-                return lambda names: +number(inner(names), operand, "+")
+                return lambda names: +check_number(inner(names), operand, "+")
         raise ExpressionError("`~` is not allowed; write `not`")
 
-    def _binary(self, node: ast.BinOp, depth: int) -> Run:
+    def _build_binary(self, node: ast.BinOp, depth: int) -> Run:
         if type(node.op) not in ARITHMETIC:
-            raise ExpressionError(_refused_operator(node))
+            raise ExpressionError(_refuse_operator(node))
         sign, operate = ARITHMETIC[type(node.op)]
         left, right = self.build(node.left, depth), self.build(node.right, depth)
-        first, second = _spelled(node.left), _spelled(node.right)
+        first, second = _format_node(node.left), _format_node(node.right)
 
         def run(names: Mapping[str, object]) -> object:
             a, b = left(names), right(names)
             if sign == "+" and isinstance(a, str) and isinstance(b, str):
-                return bounded(a + b)
-            return bounded(operate(number(a, first, sign), number(b, second, sign)))
+                return check_bounds_of(a + b)
+            return check_bounds_of(
+                operate(check_number(a, first, sign), check_number(b, second, sign))
+            )
 
         return run
 
-    def _comparison(self, node: ast.Compare, depth: int) -> Run:
+    def _build_comparison(self, node: ast.Compare, depth: int) -> Run:
         operands = [node.left, *node.comparators]
         runs = [self.build(operand, depth) for operand in operands]
         tests = []
         for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
             _check_identity(op, left, right)
-            tests.append(comparison(op, _spelled(left), _spelled(right)))
+            tests.append(build_comparison(op, _format_node(left), _format_node(right)))
 
         def run(names: Mapping[str, object]) -> object:
             left = runs[0](names)
@@ -279,34 +281,38 @@ class _Builder:
 
         return run
 
-    def _conditional(self, node: ast.IfExp, depth: int) -> Run:
+    def _build_conditional(self, node: ast.IfExp, depth: int) -> Run:
         parts = (node.test, node.body, node.orelse)
         test, then, other = (self.build(part, depth) for part in parts)
         return lambda names: then(names) if test(names) else other(names)
 
-    def _collection(self, node: ast.List | ast.Tuple | ast.Set, depth: int) -> Run:
+    def _build_collection(
+        self, node: ast.List | ast.Tuple | ast.Set, depth: int
+    ) -> Run:
         runs = [self.build(element, depth) for element in node.elts]
         kinds = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
         kind: Callable[[Iterable[object]], object] = kinds[type(node)]
         return lambda names: kind(run(names) for run in runs)
 
-    def _call(self, node: ast.Call, depth: int) -> Run:
+    def _build_call(self, node: ast.Call, depth: int) -> Run:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS or node.keywords:
             allowed = ", ".join(FUNCTIONS)
-            raise ExpressionError(f"`{_spelled(node)}`: only {allowed} may be called")
+            raise ExpressionError(
+                f"`{_format_node(node)}`: only {allowed} may be called"
+            )
         function, fewest, most = FUNCTIONS[name]
         if len(node.args) < fewest or (most is not None and len(node.args) > most):
-            raise ExpressionError(f"`{name}` takes {_count(fewest, most)}")
+            raise ExpressionError(f"`{name}` takes {_format_count(fewest, most)}")
         runs = [self.build(argument, depth) for argument in node.args]
-        return lambda names: bounded(function(*(run(names) for run in runs)))
+        return lambda names: check_bounds_of(function(*(run(names) for run in runs)))
 
 
-def _constant(node: ast.Constant) -> Run:
+def _build_constant(node: ast.Constant) -> Run:
     value = node.value
     if value is not None and not isinstance(value, str | bool | int | float):
-        raise ExpressionError(f"`{_spelled(node)}` is not a value for configs")
-    bounded(value)
+        raise ExpressionError(f"`{_format_node(node)}` is not a value for configs")
+    check_bounds_of(value)
     return lambda _names: value
 
 
@@ -319,12 +325,12 @@ def _look_up(name: str) -> Run:
         try:
             return names[name]
         except KeyError:
-            raise ExpressionError(unknown_name(name, names)) from None
+            raise ExpressionError(explain_unknown_name(name, names)) from None
 
     return run
 
 
-def unknown_name(name: str, known: Iterable[str]) -> str:
+def explain_unknown_name(name: str, known: Iterable[str]) -> str:
     """A sentence that says so, with the near miss or the candidates."""
     if name in _WORDS:
         return f"`{name}` is no name; write `{_WORDS[name]}`"
@@ -342,7 +348,7 @@ def _check_identity(op: ast.cmpop, left: ast.expr, right: ast.expr) -> None:
         raise ExpressionError("`is` works with None alone; write `==`")
 
 
-def _count(fewest: int, most: int | None) -> str:
+def _format_count(fewest: int, most: int | None) -> str:
     if most is None:
         return f"{fewest} or more values"
     return "one value" if most == 1 else f"{fewest} to {most} values"
@@ -351,10 +357,10 @@ def _count(fewest: int, most: int | None) -> str:
 _BITWISE: Final = {ast.BitAnd: "and", ast.BitOr: "or"}
 
 
-def _refused_operator(node: ast.BinOp) -> str:
+def _refuse_operator(node: ast.BinOp) -> str:
     word = _BITWISE.get(type(node.op))
     hint = f"; write `{word}`" if word else ""
-    return f"`{_spelled(node)}` uses an operator that is not allowed{hint}"
+    return f"`{_format_node(node)}` uses an operator that is not allowed{hint}"
 
 
 _KINDS: Final = {
@@ -370,6 +376,6 @@ _KINDS: Final = {
 }
 
 
-def _refusal(node: ast.expr) -> str:
+def _refuse_node(node: ast.expr) -> str:
     kind = type(node).__name__
-    return f"`{_spelled(node)}`: {_KINDS.get(kind, f'{kind} is')} not allowed here"
+    return f"`{_format_node(node)}`: {_KINDS.get(kind, f'{kind} is')} not allowed here"

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from autoexp_tui.sweep.names import spell
+from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     NOTES,
     STAGE,
@@ -30,12 +30,17 @@ from autoexp_tui.sweep.points import (
     SweepPoint,
     plain_key,
 )
-from autoexp_tui.sweep.reference_patterns import INDEX, Pattern, of_stage, parse_pattern
+from autoexp_tui.sweep.reference_patterns import (
+    INDEX,
+    Pattern,
+    build_stage_pattern,
+    parse_pattern,
+)
 from autoexp_tui.sweep.siblings import (
     Lookup,
-    are_siblings,
-    differences,
-    family_key,
+    count_differences,
+    find_family_key,
+    is_sibling,
 )
 from autoexp_tui.text.did_you_mean import Words, did_you_mean, listed
 
@@ -103,8 +108,8 @@ class Families:
         self._patterns: dict[str, Pattern] = {}
         self._hints: dict[str, list[str]] = {}
         self._compared_to_explain = 0
-        self._by_index = _numbering(points)
-        keys = [family_key(point) for point in points]
+        self._by_index = _number_points(points)
+        keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
         self._names = [order[key] for key in keys]
         self._fits_some: dict[str, bool] = {}
@@ -133,10 +138,10 @@ class Families:
             SiblingNotFound: there is none.
         """
         if pattern not in self._all:
-            self._all[pattern] = self._every(self._pattern(pattern))
+            self._all[pattern] = self._find_all(self._parse_pattern(pattern))
         return self._all[pattern]
 
-    def _every(self, wanted: Pattern) -> Sequence[int]:
+    def _find_all(self, wanted: Pattern) -> Sequence[int]:
         if wanted.index is None:
             found = self._lookup.fitting(wanted)
         else:
@@ -148,7 +153,9 @@ class Families:
         gone = next((one for one in self._removed if wanted.fits(one)), None)
         stage = wanted.stage or ""
         hint = (
-            _removal(gone) if gone else did_you_mean(stage, self._stage_words, "stages")
+            _explain_removal(gone)
+            if gone
+            else did_you_mean(stage, self._stage_words, "stages")
         )
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
 
@@ -160,7 +167,7 @@ class Families:
 
     def _has_one(self, pattern: str) -> bool:
         try:
-            wanted = self._pattern(pattern)
+            wanted = self._parse_pattern(pattern)
         except SiblingNotFound:
             return False
         if wanted.index is not None:
@@ -174,16 +181,16 @@ class Families:
             SiblingNotFound: there is none, or there are several.
             UndecidedJob: there are several, and there may be fewer.
         """
-        wanted = self._pattern(pattern)
+        wanted = self._parse_pattern(pattern)
         if wanted.index is not None:
-            return self._at_index(wanted, current)
-        found = self._near(wanted, current) or self._anywhere(wanted, current)
+            return self._find_at_index(wanted, current)
+        found = self._find_near(wanted, current) or self._find_anywhere(wanted, current)
         if not found:
-            raise self._none(wanted, current)
+            raise self._build_none(wanted, current)
         if len(found) > 1 and not self._doubted.isdisjoint((current, *found)):
             raise UndecidedJob
         if len(found) > 1:
-            raise self._several(wanted, current, found)
+            raise self._build_several(wanted, current, found)
         return found[0]
 
     def base(self, current: int, referred: Callable[[], Iterable[int]] = tuple) -> int:
@@ -207,17 +214,17 @@ class Families:
         if len(others) == 1:
             return others[0]
         raise SiblingNotFound(
-            f"{self._called(current)} has no base",
+            f"{self._label(current)} has no base",
             f"name it: _meta: {{parent_stage: ...}}; {listed(self.stages, 'stages')}",
         )
 
     # ------------------------------------------------------------------ finding
-    def _pattern(self, text: str) -> Pattern:
+    def _parse_pattern(self, text: str) -> Pattern:
         if text not in self._patterns:
             try:
                 self._patterns[text] = parse_pattern(text).bound(self._known_keys)
             except ValueError as error:
-                raise SiblingNotFound(_nothing(text), str(error)) from None
+                raise SiblingNotFound(_format_nothing(text), str(error)) from None
         return self._patterns[text]
 
     @cached_property
@@ -234,36 +241,36 @@ class Families:
     def _stage_words(self) -> Words:
         return Words(self.stages)
 
-    def _at_index(self, wanted: Pattern, current: int) -> int:
+    def _find_at_index(self, wanted: Pattern, current: int) -> int:
         at = self._by_index.get(wanted.index if wanted.index is not None else -1)
         if at is None or not wanted.fits(self.points[at]):
             hint = f"indices go from 0 to {self._last}"
-            raise SiblingNotFound(_nothing(wanted.text), hint)
+            raise SiblingNotFound(_format_nothing(wanted.text), hint)
         if at == current:
-            hint = f"{self._called(current)} is that job itself"
-            raise SiblingNotFound(_nothing(wanted.text), hint)
+            hint = f"{self._label(current)} is that job itself"
+            raise SiblingNotFound(_format_nothing(wanted.text), hint)
         return at
 
     @cached_property
     def _last(self) -> int:
         return max(self._by_index, default=0)
 
-    def _near(self, wanted: Pattern, current: int) -> Sequence[int]:
+    def _find_near(self, wanted: Pattern, current: int) -> Sequence[int]:
         """Siblings within the family."""
         if wanted.stage is None:
             return ()
         family = self._names[current]
         candidates = self._by_place.get((wanted.stage, family), ())
-        return self._best(wanted, current, candidates, family)
+        return self._find_best(wanted, current, candidates, family)
 
-    def _anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
+    def _find_anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
         fitting = self._lookup.fitting(wanted)
         if len(fitting) > _FEW:
             beside = self._lookup.beside(wanted.keys, wanted.stage, current)
             fitting = min(fitting, beside, key=len)
-        return self._best(wanted, current, fitting, "")
+        return self._find_best(wanted, current, fitting, "")
 
-    def _best(
+    def _find_best(
         self, wanted: Pattern, current: int, candidates: Sequence[int], family: str
     ) -> Sequence[int]:
         """Those that fit and are siblings; of several, the ones that differ least.
@@ -271,17 +278,17 @@ class Families:
         `family`: candidates are those of the stage in it; empty: of any family.
         """
         if len(candidates) <= _FEW or not self._lookup.have_places:
-            return self._compared(wanted, current, candidates)
+            return self._compare(wanted, current, candidates)
         known = (wanted.text, family, self._lookup.outline(wanted, current))
         if known not in self._chosen:
-            found = self._compared(wanted, current, candidates)
+            found = self._compare(wanted, current, candidates)
             self._chosen[known] = current, found
         asker, found = self._chosen[known]
         if asker == current or current not in found:
             return found
         return sorted({*found, asker} - {current})
 
-    def _compared(
+    def _compare(
         self, wanted: Pattern, current: int, candidates: Iterable[int]
     ) -> Sequence[int]:
         point, keys, words = self.points[current], wanted.keys, wanted.words
@@ -290,11 +297,11 @@ class Families:
             for at in candidates
             if at != current
             and wanted.fits(self.points[at])
-            and are_siblings(point, self.points[at], keys, words)
+            and is_sibling(point, self.points[at], keys, words)
         ]
         if len(fitting) < 2:
             return fitting
-        differing = [differences(point, self.points[at]) for at in fitting]
+        differing = [count_differences(point, self.points[at]) for at in fitting]
         least = min(differing)
         return [at for at, n in zip(fitting, differing, strict=True) if n == least]
 
@@ -308,43 +315,51 @@ class Families:
         place = (*point.coordinates[:-1], Coordinate(point.coordinates[-1].axis, 0))
         gone = self._removed_at.get(repr(place))
         if gone is not None:
-            message = f"the base of {self._called(point.index)} is not in the sweep"
-            raise SiblingNotFound(message, _removal(gone))
+            message = f"the base of {self._label(point.index)} is not in the sweep"
+            raise SiblingNotFound(message, _explain_removal(gone))
 
     @cached_property
     def _removed_at(self) -> Mapping[str, RemovedPoint]:
         """A place in the sweep -> the point that a filter took there."""
         return {repr(one.coordinates): one for one in reversed(self._removed)}
 
-    def _none(self, wanted: Pattern, current: int) -> SiblingNotFound:
-        too_many = len(self._hints) >= _MOST_PATTERNS or not self._may_explain
+    def _build_none(self, wanted: Pattern, current: int) -> SiblingNotFound:
+        too_many = len(self._hints) >= _MOST_PATTERNS or not self._can_explain
         if wanted.text not in self._hints and too_many:
             hint = listed(self.stages, "stages")
-            return SiblingNotFound(_nothing(wanted.text), hint, self._called(current))
+            return SiblingNotFound(
+                _format_nothing(wanted.text), hint, self._label(current)
+            )
         hints = self._hints.setdefault(wanted.text, [])
-        if not hints or (len(hints) < _MOST_EXPLAINED and self._may_explain):
-            hints.append(self._why_none(wanted, self.points[current], current))
-        return SiblingNotFound(_nothing(wanted.text), hints[-1], self._called(current))
+        if not hints or (len(hints) < _MOST_EXPLAINED and self._can_explain):
+            hints.append(self._explain_none(wanted, self.points[current], current))
+        return SiblingNotFound(
+            _format_nothing(wanted.text), hints[-1], self._label(current)
+        )
 
     @property
-    def _may_explain(self) -> bool:
+    def _can_explain(self) -> bool:
         return self._compared_to_explain < _MOST_COMPARED
 
-    def _why_none(self, wanted: Pattern, point: SweepPoint, current: int) -> str:
+    def _explain_none(self, wanted: Pattern, point: SweepPoint, current: int) -> str:
         keys, words = wanted.keys, wanted.words
         gone = (
             removed
-            for removed in self._looked_at(self._removed_of(wanted.stage))
-            if wanted.fits(removed) and are_siblings(point, removed, keys, words)
+            for removed in self._count_looks(self._list_removed(wanted.stage))
+            if wanted.fits(removed) and is_sibling(point, removed, keys, words)
         )
         first = next(gone, None)
-        return _removal(first) if first else self._candidates(wanted, current)
+        return (
+            _explain_removal(first)
+            if first
+            else self._explain_candidates(wanted, current)
+        )
 
-    def _removed_of(self, stage: str | None) -> Sequence[RemovedPoint]:
+    def _list_removed(self, stage: str | None) -> Sequence[RemovedPoint]:
         """What filters took of a stage; of all, where none is named."""
         return self._removed if stage is None else self._removed_by_stage.get(stage, ())
 
-    def _looked_at(self, removed: Iterable[RemovedPoint]) -> Iterator[RemovedPoint]:
+    def _count_looks(self, removed: Iterable[RemovedPoint]) -> Iterator[RemovedPoint]:
         for one in removed:
             self._compared_to_explain += 1
             yield one
@@ -356,7 +371,7 @@ class Families:
             found.setdefault(removed.stage, []).append(removed)
         return found
 
-    def _candidates(self, wanted: Pattern, current: int) -> str:
+    def _explain_candidates(self, wanted: Pattern, current: int) -> str:
         if list(self._lookup.fitting(wanted)) == [current]:
             return "it is that job itself: its own values need no `sibling`, as {name}"
         if wanted.stage is None:
@@ -364,12 +379,12 @@ class Families:
             if word not in self._known_keys:
                 return did_you_mean(word, self._key_words, "keys")
             return f"no job beside it has that {word}"
-        hint = did_you_mean(wanted.stage, self._stages_beside(current), "siblings")
+        hint = did_you_mean(wanted.stage, self._find_stages_beside(current), "siblings")
         if wanted.stage in self._lookup.by_stage:
             return f"jobs of that stage lie in other families; {hint}"
         return hint
 
-    def _stages_beside(self, current: int) -> Collection[str]:
+    def _find_stages_beside(self, current: int) -> Collection[str]:
         """The stages of which a point has siblings, in order."""
         found: dict[str, None] = {}
         for at in self._lookup.beside(_STAGE_ALONE, None, current):
@@ -377,31 +392,33 @@ class Families:
             if at == current or not stage or stage in found:
                 continue
             self._compared_to_explain += 1
-            words = of_stage(stage).words
-            if are_siblings(self.points[current], self.points[at], _STAGE_ALONE, words):
+            words = build_stage_pattern(stage).words
+            if is_sibling(self.points[current], self.points[at], _STAGE_ALONE, words):
                 found[stage] = None
         return found
 
-    def _several(
+    def _build_several(
         self, wanted: Pattern, current: int, found: Sequence[int]
     ) -> SiblingNotFound:
-        shown = "; ".join(self._called(at) for at in found[:_MOST_SHOWN])
+        shown = "; ".join(self._label(at) for at in found[:_MOST_SHOWN])
         rest = len(found) - _MOST_SHOWN
         more = f" and {rest} more" if rest > 0 else ""
         return SiblingNotFound(
             f"{len(found)} siblings match the pattern: {wanted.text}",
             f"they are {shown}{more}; name one: {{sibling[key=value]...}} or "
             f"{{sibling.index=N...}}; or all: {{all.{wanted.stage or 'STAGE'}...}}",
-            self._called(current),
+            self._label(current),
         )
 
-    def _called(self, at: int) -> str:
-        return called(self.points[at])
+    def _label(self, at: int) -> str:
+        return label_point(self.points[at])
 
 
-def called(point: SweepPoint) -> str:
+def label_point(point: SweepPoint) -> str:
     """A point, told apart from others before it has a name: `job 3 (stage=x, lr=1)`."""
-    labels = {c.axis.label: spell(c.value) for c in point.coordinates if c.axis.label}
+    labels = {
+        c.axis.label: format_in_name(c.value) for c in point.coordinates if c.axis.label
+    }
     chosen = [
         f"{label.rpartition('.')[2]}={value}"
         for label, value in labels.items()
@@ -412,15 +429,15 @@ def called(point: SweepPoint) -> str:
     return f"job {point.index} ({shown})" if shown else f"job {point.index}"
 
 
-def _nothing(pattern: str) -> str:
+def _format_nothing(pattern: str) -> str:
     return f"No sibling found matching pattern: {pattern}"
 
 
-def _removal(gone: RemovedPoint) -> str:
+def _explain_removal(gone: RemovedPoint) -> str:
     return f"it was removed by the filter `{gone.filter}` at {gone.where}"
 
 
-def _numbering(points: Sequence[SweepPoint]) -> Mapping[int, int]:
+def _number_points(points: Sequence[SweepPoint]) -> Mapping[int, int]:
     """Index -> position; points made by hand may all have the index 0."""
     numbers = {point.index: at for at, point in enumerate(points)}
     return (

@@ -18,10 +18,10 @@ from autoexp_tui.sweep.expression import (
     ExpressionError,
     NoneOperand,
     compile_expression,
-    unknown_name,
+    explain_unknown_name,
 )
-from autoexp_tui.sweep.interpolation_scanner import spans, without_comments
-from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, plain_key, stage_of
+from autoexp_tui.sweep.interpolation_scanner import split_interpolations, strip_comments
+from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, find_stage, plain_key
 
 _SIBLING: Final = re.compile(r"\{\s*(sibling|all|base|parent|runtime)\s*[.\[]")
 _QUOTED_OPERAND: Final = re.compile(r"""(['"])(__operand_\d+__)\1""")
@@ -31,7 +31,7 @@ _META: Final = "_meta.stage"
 
 def is_deferred(text: str) -> bool:
     """Whether a filter needs the composed config of the job."""
-    return "${" in without_comments(text)
+    return "${" in strip_comments(text)
 
 
 def check_filter(text: str) -> None:
@@ -40,14 +40,14 @@ def check_filter(text: str) -> None:
     Raises:
         ExpressionError: it reads siblings, or it is not an allowed expression.
     """
-    text = without_comments(text)
+    text = strip_comments(text)
     if _SIBLING.search(text):
         raise ExpressionError(
             "reads another job, which a filter cannot: filters choose the jobs first; "
             "compare the parameters that both share"
         )
     if is_deferred(text):
-        _lifted(text)
+        _extract_operands(text)
     else:
         compile_expression(text, dotted=True)
 
@@ -98,14 +98,14 @@ class _Binding:
         """The value; None when this point lacks it."""
         for place in self.places:
             if place.key in parameters:
-                return _inside(parameters[place.key], place.path)
+                return _read_path(parameters[place.key], place.path)
         return None
 
 
 _STAGE_BINDING: Final = _Binding(())
 
 
-def _inside(value: object, path: Sequence[str]) -> object:
+def _read_path(value: object, path: Sequence[str]) -> object:
     for part in path:
         if not isinstance(value, Mapping) or part not in value:
             return None
@@ -140,18 +140,20 @@ class PointFilter:
         Raises:
             ExpressionError: the expression fails, or gives no truth value.
         """
-        return _truth(self._evaluated({**self.read(parameters), **(operands or {})}))
+        return _check_truth(
+            self._evaluate({**self.read(parameters), **(operands or {})})
+        )
 
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """What each name of the filter stands for in a point."""
         return {
-            name: stage_of(parameters) or None
+            name: find_stage(parameters) or None
             if binding is _STAGE_BINDING
             else binding.read(parameters)
             for name, binding in self._bindings.items()
         }
 
-    def _evaluated(self, names: Mapping[str, object]) -> object:
+    def _evaluate(self, names: Mapping[str, object]) -> object:
         try:
             return self._expression.evaluate(names)
         except NoneOperand as error:
@@ -159,7 +161,7 @@ class PointFilter:
             raise ExpressionError(f"{error}; {hint}") from None
 
 
-def _truth(value: object) -> bool:
+def _check_truth(value: object) -> bool:
     if isinstance(value, bool):
         return value
     raise ExpressionError(f"gives {value!r}, and a filter says True or False")
@@ -181,25 +183,25 @@ class _Known:
         """
         if name in STAGE_KEYS and (STAGE in self._places or _META in self._places):
             return _STAGE_BINDING
-        found = self._whole(name) or (None if exact else self._tail(name))
+        found = self._find_whole(name) or (None if exact else self._find_tail(name))
         if found is None:
-            raise ExpressionError(unknown_name(name, self._places))
+            raise ExpressionError(explain_unknown_name(name, self._places))
         return found
 
-    def _whole(self, name: str) -> _Binding | None:
+    def _find_whole(self, name: str) -> _Binding | None:
         places = self._places.get(plain_key(name))
         return _Binding(tuple(places)) if places else None
 
-    def _tail(self, name: str) -> _Binding | None:
+    def _find_tail(self, name: str) -> _Binding | None:
         ends = [key for key in self._places if key.endswith((f".{name}", f"/{name}"))]
         if len(ends) > 1:
             raise ExpressionError(
                 f"`{name}` is the end of {', '.join(ends)}; write one of them whole"
             )
-        return self._whole(ends[0]) if ends else None
+        return self._find_whole(ends[0]) if ends else None
 
 
-def point_filter(text: str, known: Iterable[Place]) -> PointFilter:
+def build_filter(text: str, known: Iterable[Place]) -> PointFilter:
     """A filter without `${`, bound to the places of all points.
 
     Raises:
@@ -209,7 +211,7 @@ def point_filter(text: str, known: Iterable[Place]) -> PointFilter:
 
 
 # --------------------------------------------------------------------- deferred
-def deferred_holds(
+def is_kept_by(
     text: str,
     parameters: Mapping[str, object],
     known: Iterable[Place],
@@ -223,7 +225,7 @@ def deferred_holds(
     Raises:
         ExpressionError: the expression fails, or gives no truth value.
     """
-    lifted, operands = _lifted(text)
+    lifted, operands = _extract_operands(text)
     values = {
         _OPERAND.format(at): resolve(operand) for at, operand in enumerate(operands)
     }
@@ -231,11 +233,13 @@ def deferred_holds(
     return PointFilter(expression, known).holds(parameters, values)
 
 
-def _lifted(text: str) -> tuple[str, list[str]]:
+def _extract_operands(text: str) -> tuple[str, list[str]]:
     """The filter with a name for each `${...}`, and those interpolations."""
     operands: list[str] = []
     parts: list[str] = []
-    for piece, interpolated in spans(without_comments(text).replace("\\${", "${")):
+    for piece, interpolated in split_interpolations(
+        strip_comments(text).replace("\\${", "${")
+    ):
         if not interpolated:
             parts.append(piece)
             continue

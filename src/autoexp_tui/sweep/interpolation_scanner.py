@@ -16,7 +16,7 @@ _MARK: Final = re.compile(r"#[^\r\n]*|\$\{|['\"]")
 _TEXT: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
 
 
-def interpolation_end(text: str, start: int) -> int:
+def find_interpolation_end(text: str, start: int) -> int:
     """The index after the `}` that closes the `${` at `start`; -1: none does."""
     try:
         return _end(text, start)
@@ -59,11 +59,11 @@ def is_escaped(text: str, at: int) -> bool:
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
 
-def spans(text: str) -> Iterator[tuple[str, bool]]:
+def split_interpolations(text: str) -> Iterator[tuple[str, bool]]:
     """`text` in pieces: (piece, whether it is a whole, unescaped `${...}`)."""
     done = at = 0
     while (found := text.find("${", at)) >= 0:
-        end = interpolation_end(text, found)
+        end = find_interpolation_end(text, found)
         if end < 0:
             break
         if is_escaped(text, found):
@@ -77,7 +77,7 @@ def spans(text: str) -> Iterator[tuple[str, bool]]:
         yield text[done:], False
 
 
-def without_comments(text: str) -> str:
+def strip_comments(text: str) -> str:
     """An expression without its comments; `#` in a text or a `${...}` is none."""
     if "#" not in text:
         return text
@@ -88,17 +88,17 @@ def without_comments(text: str) -> str:
             kept.append(text[done : mark.start()])
             done = at = mark.end()
         else:
-            at = _passed(text, mark)
+            at = _skip_mark(text, mark)
     return "".join([*kept, text[done:]])
 
 
-def _passed(text: str, mark: re.Match[str]) -> int:
+def _skip_mark(text: str, mark: re.Match[str]) -> int:
     """Where the text in quotes, or the `${...}`, that begins at a mark ends.
 
     Quotes that do not close go on to the end, as they do for the parser.
     """
     if mark[0] == "${":
-        end = interpolation_end(text, mark.start())
+        end = find_interpolation_end(text, mark.start())
         return end if end > 0 else mark.end()
     with suppress(RecursionError):
         if (end := _quote_end(text, mark.start())) > 0:

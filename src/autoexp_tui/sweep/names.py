@@ -17,21 +17,21 @@ _MOST_BYTES: Final = 255
 """Of one path component, on all common file systems."""
 
 
-def spell(value: object) -> str:
+def format_in_name(value: object) -> str:
     """A value inside a text: floats the short way, the rest as OmegaConf does."""
     if isinstance(value, float):
         return spell_float(value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, list | tuple):
-        return f"[{', '.join(spell(item) for item in value)}]"
+        return f"[{', '.join(format_in_name(item) for item in value)}]"
     if isinstance(value, Mapping):
-        items = (f"{key}: {spell(item)}" for key, item in value.items())
+        items = (f"{key}: {format_in_name(item)}" for key, item in value.items())
         return "{" + ", ".join(items) + "}"
     return str(value)
 
 
-def fault_of_name(name: str) -> str:
+def find_fault_of_name(name: str) -> str:
     """What is wrong with a job's name; empty when nothing is."""
     if not name.strip():
         return "the name is empty"
@@ -53,6 +53,6 @@ def fault_of_name(name: str) -> str:
     return ""
 
 
-def inside(directory: str, name: str) -> str:
+def join_path(directory: str, name: str) -> str:
     """`directory/name`."""
     return f"{directory.rstrip('/')}/{name}" if directory else name

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from autoexp_tui.model.errors import Problem
+
 STAGE: Final = "stage"
 STAGE_KEYS: Final = ("stage", "_stage", "_meta.stage")
 """The ways of saying to which stage a point belongs."""
@@ -113,7 +115,7 @@ class SweepPoint:
     @property
     def stage(self) -> str:
         """The stage, however it is written; empty when there is none."""
-        return stage_of(self.parameters)
+        return find_stage(self.parameters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +130,20 @@ class RemovedPoint:
     @property
     def stage(self) -> str:
         """The stage that it would have had."""
-        return stage_of(self.parameters)
+        return find_stage(self.parameters)
 
 
-def stage_of(parameters: Mapping[str, object]) -> str:
+@dataclass(eq=False)
+class SweepRefused(ValueError):
+    """A sweep that cannot be expanded; carries every finding."""
+
+    problems: tuple[Problem, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+def find_stage(parameters: Mapping[str, object]) -> str:
     """The stage that parameters name; empty when none."""
     for key in ("stage", "_stage", "_meta.stage"):
         if parameters.get(key) is not None:
@@ -141,7 +153,7 @@ def stage_of(parameters: Mapping[str, object]) -> str:
     return "" if found is None else str(found)
 
 
-def stages_named(parameters: Mapping[str, object]) -> dict[str, str]:
+def list_stages_named(parameters: Mapping[str, object]) -> dict[str, str]:
     """Each way in which parameters say the stage -> what it says."""
     found = {
         key: str(value)
@@ -153,7 +165,7 @@ def stages_named(parameters: Mapping[str, object]) -> dict[str, str]:
     return found if named is None else {**found, f"{NOTES}.{STAGE}": str(named)}
 
 
-def word_of(value: object) -> str:
+def format_word(value: object) -> str:
     """A value as patterns are compared with it: numbers that are equal are one word."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
@@ -165,7 +177,7 @@ def word_of(value: object) -> str:
     return str(value)
 
 
-def words_of(text: str) -> frozenset[str]:
+def list_words(text: str) -> frozenset[str]:
     """The words of all values that `text` may spell."""
     try:
         number = {repr(float(text))}
@@ -186,17 +198,17 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(re.sub(r"^(?:\+{1,2}|~)", "", text)) is not None
 
 
-def keys_of(parameters: Mapping[str, object]) -> frozenset[str]:
+def list_plain_keys(parameters: Mapping[str, object]) -> frozenset[str]:
     """The plain keys that parameters set; notes that name a stage set the stage."""
     keys = {plain_key(key) for key in parameters}
-    if stage_of(parameters):
+    if find_stage(parameters):
         keys.add(STAGE)
     return frozenset(keys)
 
 
-def keys_chosen(key: str, values: Iterable[object]) -> frozenset[str]:
+def list_chosen_keys(key: str, values: Iterable[object]) -> frozenset[str]:
     """The plain keys that values of one parameter set; notes may name the stage."""
-    if key == NOTES and any(stage_of({key: value}) for value in values):
+    if key == NOTES and any(find_stage({key: value}) for value in values):
         return frozenset({key, STAGE})
     return frozenset({plain_key(key)})
 

@@ -14,8 +14,8 @@ from autoexp_tui.sweep.points import (
     STAGE_KEYS,
     RemovedPoint,
     SweepPoint,
+    list_words,
     plain_key,
-    words_of,
 )
 
 INDEX = "index"
@@ -39,7 +39,7 @@ class Pattern:
     @property
     def words(self) -> Mapping[str, frozenset[str]]:
         """Each key it names -> the words of all values that are written there."""
-        return {key: words_of(value) for key, value in self.wanted}
+        return {key: list_words(value) for key, value in self.wanted}
 
     @property
     def stage(self) -> str | None:
@@ -54,7 +54,7 @@ class Pattern:
 
     def bound(self, known: Collection[str]) -> Pattern:
         """The pattern with every key that is the end of one `known` key spelled out."""
-        wanted = tuple((_whole_key(key, known), value) for key, value in self.wanted)
+        wanted = tuple((_expand_key(key, known), value) for key, value in self.wanted)
         return Pattern(self.text, wanted)
 
     def fits(self, point: SweepPoint | RemovedPoint) -> bool:
@@ -67,7 +67,7 @@ class Pattern:
         )
 
 
-def of_stage(stage: str) -> Pattern:
+def build_stage_pattern(stage: str) -> Pattern:
     """The pattern of a stage."""
     return Pattern(stage, ((STAGE, stage),))
 
@@ -79,7 +79,7 @@ def parse_pattern(text: str) -> Pattern:
         ValueError: it writes none.
     """
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    pairs = [_pair(part.strip()) for part in inner.split(",")]
+    pairs = [_read_pair(part.strip()) for part in inner.split(",")]
     if not all(key and value for key, value in pairs):
         raise ValueError(f"`{text}` is no pattern: write a stage, or key=value")
     for key, value in pairs:
@@ -88,14 +88,14 @@ def parse_pattern(text: str) -> Pattern:
     return Pattern(text, tuple(pairs))
 
 
-def _pair(text: str) -> tuple[str, str]:
+def _read_pair(text: str) -> tuple[str, str]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         return STAGE, key
     return (STAGE if key in STAGE_KEYS else key), value
 
 
-def _whole_key(key: str, known: Collection[str]) -> str:
+def _expand_key(key: str, known: Collection[str]) -> str:
     if key in {STAGE, INDEX} or key in known:
         return key
     ends = [name for name in known if name.endswith(f".{key}")]

@@ -37,7 +37,7 @@ class NoneOperand(ExpressionError):
 
 
 # ------------------------------------------------------------------- arithmetic
-def number(value: object, operand: str, sign: str) -> Number:
+def check_number(value: object, operand: str, sign: str) -> Number:
     """`value` as an operand of `sign`.
 
     Raises:
@@ -51,7 +51,7 @@ def number(value: object, operand: str, sign: str) -> Number:
     raise ExpressionError(f"`{operand}` is {kind}, and `{sign}` wants numbers")
 
 
-def bounded(value: object) -> object:
+def check_bounds_of(value: object) -> object:
     """`value`; ExpressionError when it has grown beyond all measure."""
     if isinstance(value, complex):
         raise ExpressionError("has no real value")
@@ -62,7 +62,7 @@ def bounded(value: object) -> object:
     return value
 
 
-def _power(base: Number, exponent: Number) -> object:
+def _raise_power(base: Number, exponent: Number) -> object:
     if exponent == 0:
         return base**0
     if not isinstance(base, int) or not isinstance(exponent, int) or exponent < 0:
@@ -72,25 +72,25 @@ def _power(base: Number, exponent: Number) -> object:
     return base ** (exponent if abs(base) > 1 else 2 - exponent % 2)
 
 
-def _product(left: Number, right: Number) -> object:
+def _multiply(left: Number, right: Number) -> object:
     whole = isinstance(left, int) and isinstance(right, int)
-    if whole and _bits(left) + _bits(right) > MAX_BITS + 1:
+    if whole and _count_bits(left) + _count_bits(right) > MAX_BITS + 1:
         raise ExpressionError(f"`*` makes a number of more than {MAX_BITS} bits")
     return left * right
 
 
-def _bits(value: Number) -> int:
+def _count_bits(value: Number) -> int:
     return int(value).bit_length()
 
 
 ARITHMETIC: Final[Mapping[type, tuple[str, Callable[[Number, Number], object]]]] = {
     ast.Add: ("+", operator.add),
     ast.Sub: ("-", operator.sub),
-    ast.Mult: ("*", _product),
+    ast.Mult: ("*", _multiply),
     ast.Div: ("/", operator.truediv),
     ast.FloorDiv: ("//", operator.floordiv),
     ast.Mod: ("%", operator.mod),
-    ast.Pow: ("**", _power),
+    ast.Pow: ("**", _raise_power),
 }
 """Operators between numbers: how they are written, and what they do."""
 
@@ -104,7 +104,7 @@ _ORDERINGS: Final[Mapping[type, str]] = {
 }
 
 
-def comparison(op: ast.cmpop, left: str, right: str) -> Test:
+def build_comparison(op: ast.cmpop, left: str, right: str) -> Test:
     """The test that `left op right` makes of two values."""
     match op:
         case ast.Eq() | ast.Is():
@@ -116,7 +116,7 @@ def comparison(op: ast.cmpop, left: str, right: str) -> Test:
         case ast.NotIn():
             return lambda a, b: not _contains(a, b, left, right)
     sign = _ORDERINGS[type(op)]
-    return lambda a, b: _ordered(a, b, sign, left, right)
+    return lambda a, b: _compare(a, b, sign, left, right)
 
 
 def _contains(a: object, b: object, left: str, right: str) -> bool:
@@ -131,26 +131,26 @@ def _contains(a: object, b: object, left: str, right: str) -> bool:
     raise ExpressionError(f"`{right}` holds nothing: `in` wants a list or a text")
 
 
-def _ordered(a: object, b: object, sign: str, left: str, right: str) -> bool:
+def _compare(a: object, b: object, sign: str, left: str, right: str) -> bool:
     if a is None or b is None:
         raise NoneOperand(left if a is None else right, sign)
     if isinstance(a, int | float) and isinstance(b, int | float):
-        return _less(sign, a < b, a == b, b < a)
+        return _is_less(sign, a < b, a == b, b < a)
     if isinstance(a, str) and isinstance(b, str):
-        return _less(sign, a < b, a == b, b < a)
+        return _is_less(sign, a < b, a == b, b < a)
     kinds = f"{type(a).__name__} and {type(b).__name__}"
     shown = f"`{left} {sign} {right}`"
     raise ExpressionError(f"{shown} orders {kinds}, which have no common order")
 
 
-def _less(sign: str, below: bool, equal: bool, above: bool) -> bool:  # noqa: FBT001
+def _is_less(sign: str, below: bool, equal: bool, above: bool) -> bool:  # noqa: FBT001
     if sign.startswith("<"):
         return below or (sign == "<=" and equal)
     return above or (sign == ">=" and equal)
 
 
 # -------------------------------------------------------------------- functions
-def _items(values: Sequence[object], name: str) -> Iterable[object]:
+def _list_items(values: Sequence[object], name: str) -> Iterable[object]:
     if len(values) != 1:
         return values
     only = values[0]
@@ -159,34 +159,34 @@ def _items(values: Sequence[object], name: str) -> Iterable[object]:
     raise ExpressionError(f"`{name}` wants a list, or several values")
 
 
-def _least(*values: object) -> object:
-    return _extreme(values, "min", "<")
+def _min(*values: object) -> object:
+    return _find_extreme(values, "min", "<")
 
 
-def _greatest(*values: object) -> object:
-    return _extreme(values, "max", ">")
+def _max(*values: object) -> object:
+    return _find_extreme(values, "max", ">")
 
 
-def _extreme(values: Sequence[object], name: str, sign: str) -> object:
-    items = list(_items(values, name))
+def _find_extreme(values: Sequence[object], name: str, sign: str) -> object:
+    items = list(_list_items(values, name))
     if not items:
         raise ExpressionError(f"`{name}` of no values")
     best = items[0]
     for item in items[1:]:
-        if _ordered(item, best, sign, f"an item of {name}", f"another of {name}"):
+        if _compare(item, best, sign, f"an item of {name}", f"another of {name}"):
             best = item
     return best
 
 
 def _sum(*values: object) -> object:
     total: Number = 0
-    for item in _items(values, "sum"):
-        total += number(item, "an item of sum", "+")
+    for item in _list_items(values, "sum"):
+        total += check_number(item, "an item of sum", "+")
     return total
 
 
-def _rounded(value: object, places: object = None) -> object:
-    operand = number(value, "the value", "round")
+def _round(value: object, places: object = None) -> object:
+    operand = check_number(value, "the value", "round")
     if places is None:
         return round(operand)
     if not isinstance(places, int) or abs(places) > _MAX_PLACES:
@@ -194,17 +194,17 @@ def _rounded(value: object, places: object = None) -> object:
     return round(operand, places)
 
 
-def _absolute(value: object) -> object:
-    return abs(number(value, "the value", "abs"))
+def _to_absolute(value: object) -> object:
+    return abs(check_number(value, "the value", "abs"))
 
 
-def _length(value: object) -> object:
+def _count_items(value: object) -> object:
     if not isinstance(value, str | list | tuple | set | frozenset | dict):
         raise ExpressionError(f"`len` wants a text or a list, not {value!r}")
     return len(value)
 
 
-def _whole(value: object) -> object:
+def _to_whole(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise ExpressionError(f"`int` of {value} has no value")
     if not isinstance(value, int | float | str):
@@ -212,27 +212,27 @@ def _whole(value: object) -> object:
     return int(value)
 
 
-def _real(value: object) -> object:
+def _to_real(value: object) -> object:
     if not isinstance(value, int | float | str):
         raise ExpressionError(f"`float` wants a number or a text, not {value!r}")
     return float(value)
 
 
-def _text(value: object) -> object:
+def _to_text(value: object) -> object:
     if value is not None and not isinstance(value, str | int | float):
         raise ExpressionError(f"`str` wants a text or a number, not {value!r}")
     return str(value)
 
 
 FUNCTIONS: Final[Mapping[str, tuple[Callable[..., object], int, int | None]]] = {
-    "int": (_whole, 1, 1),
-    "float": (_real, 1, 1),
-    "round": (_rounded, 1, 2),
-    "abs": (_absolute, 1, 1),
-    "min": (_least, 1, None),
-    "max": (_greatest, 1, None),
-    "len": (_length, 1, 1),
-    "str": (_text, 1, 1),
+    "int": (_to_whole, 1, 1),
+    "float": (_to_real, 1, 1),
+    "round": (_round, 1, 2),
+    "abs": (_to_absolute, 1, 1),
+    "min": (_min, 1, None),
+    "max": (_max, 1, None),
+    "len": (_count_items, 1, 1),
+    "str": (_to_text, 1, 1),
     "sum": (_sum, 1, None),
 }
 """What may be called: the function, and its fewest and most values."""

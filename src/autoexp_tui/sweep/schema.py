@@ -1,7 +1,7 @@
 """A sweep as written, checked and typed: nodes with one body each.
 
 What is static about a node is told here (how many points it makes, which keys it sets).
-Nodes are read by `node_reader`; making the points is `sweep`.
+Nodes are read by `reader`; making the points is `sweep`.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     NOTES,
     STAGE,
-    keys_chosen,
-    keys_of,
+    find_stage,
+    format_word,
+    list_chosen_keys,
+    list_plain_keys,
     plain_key,
-    stage_of,
-    word_of,
 )
 
 BODIES: Final = ("params", "configs", "groups")
@@ -140,7 +140,7 @@ class Node:
     @cached_property
     def keys(self) -> frozenset[str]:
         """Every plain key that some point of it sets."""
-        return keys_of(self.defaults) | _keys_of_body(self.body)
+        return list_plain_keys(self.defaults) | _find_body_keys(self.body)
 
     @cached_property
     def varied(self) -> frozenset[str]:
@@ -148,26 +148,26 @@ class Node:
         match self.body:
             case Params(values=values):
                 several = [one for one in values.items() if len(one[1]) > 1]
-                return frozenset().union(*itertools.starmap(keys_chosen, several))
+                return frozenset().union(*itertools.starmap(list_chosen_keys, several))
             case Configs(entries=(Node() as only,)):
                 return only.varied
             case Groups(nodes=nodes, crossed=crossed) if crossed or len(nodes) < 2:
                 return frozenset().union(*(node.varied for node in nodes))
             case Configs(entries=(_,)):
                 return frozenset()
-        return _keys_of_body(self.body)
+        return _find_body_keys(self.body)
 
     @cached_property
     def values(self) -> Mapping[str, frozenset[str]]:
         """Every plain key -> what points of it may set it to, as words."""
         found: dict[str, set[str]] = {}
-        _note_words(found, ((key, (value,)) for key, value in self.defaults.items()))
+        _add_words(found, ((key, (value,)) for key, value in self.defaults.items()))
         match self.body:
             case Params(values=values):
-                _note_words(found, values.items())
+                _add_words(found, values.items())
             case Configs(entries=parts) | Groups(nodes=parts):
                 for part in parts:
-                    _join_words(found, values_set_by(part))
+                    _merge_words(found, list_entry_values(part))
         return {key: frozenset(words) for key, words in found.items()}
 
     @property
@@ -182,14 +182,14 @@ class Node:
             case Params(values=values):
                 return frozenset(values)
             case Configs(entries=entries):
-                return common_labels(entries)
+                return find_common_labels(entries)
             case Groups(nodes=nodes, crossed=True):
                 return frozenset().union(*(node.labels for node in nodes))
             case Groups(nodes=nodes):
-                return common_labels(nodes)
+                return find_common_labels(nodes)
 
 
-def empty_lists(node: Node) -> Iterator[str]:
+def find_empty_lists(node: Node) -> Iterator[str]:
     """The places of empty lists under a node: `sweep.groups.0.params.lr`."""
     match node.body:
         case Params(values=values):
@@ -201,76 +201,80 @@ def empty_lists(node: Node) -> Iterator[str]:
         case Configs(entries=entries):
             for entry in entries:
                 if isinstance(entry, Node):
-                    yield from empty_lists(entry)
+                    yield from find_empty_lists(entry)
         case Groups(nodes=nodes):
             for below in nodes:
-                yield from empty_lists(below)
+                yield from find_empty_lists(below)
 
 
-def emptied(node: Node) -> Iterator[str]:
+def find_emptied(node: Node) -> Iterator[str]:
     """The places of empty lists that take the rest of a product with them.
 
     An empty `configs` that stands alone, or in a list, takes nothing with it.
     """
     match node.body:
         case Params():
-            yield from empty_lists(node)
+            yield from find_empty_lists(node)
         case Groups(nodes=nodes, crossed=True, count=0) if any(n.count for n in nodes):
-            yield from empty_lists(node)
+            yield from find_empty_lists(node)
         case Groups(nodes=parts) | Configs(entries=parts):
             for part in parts:
                 if isinstance(part, Node):
-                    yield from emptied(part)
+                    yield from find_emptied(part)
 
 
-def _keys_of_body(body: Body) -> frozenset[str]:
+def _find_body_keys(body: Body) -> frozenset[str]:
     match body:
         case Params(values=values):
-            return frozenset().union(*itertools.starmap(keys_chosen, values.items()))
+            return frozenset().union(
+                *itertools.starmap(list_chosen_keys, values.items())
+            )
         case Configs(entries=entries):
-            return frozenset().union(*(keys_set_by(entry) for entry in entries))
+            return frozenset().union(*(list_entry_keys(entry) for entry in entries))
         case Groups(nodes=nodes):
             return frozenset().union(*(node.keys for node in nodes))
 
 
-def keys_set_by(entry: Parameters | Node) -> frozenset[str]:
+def list_entry_keys(entry: Parameters | Node) -> frozenset[str]:
     """The plain keys of an entry."""
-    return entry.keys if isinstance(entry, Node) else keys_of(entry)
+    return entry.keys if isinstance(entry, Node) else list_plain_keys(entry)
 
 
-def values_set_by(entry: Parameters | Node) -> Mapping[str, frozenset[str]]:
+def list_entry_values(entry: Parameters | Node) -> Mapping[str, frozenset[str]]:
     """The plain keys of an entry -> what its points may set them to, as words."""
     if isinstance(entry, Node):
         return entry.values
     found: dict[str, set[str]] = {}
-    _note_words(found, ((key, (value,)) for key, value in entry.items()))
+    _add_words(found, ((key, (value,)) for key, value in entry.items()))
     return {key: frozenset(words) for key, words in found.items()}
 
 
-def _note_words(
+def _add_words(
     found: dict[str, set[str]], values: Iterable[tuple[str, Iterable[object]]]
 ) -> None:
     """Add the words of each key's values; of what is ours only the stage has some."""
     for key, tried in values:
         plain = plain_key(key)
         if plain == NOTES:
-            stages = filter(None, (stage_of({NOTES: value}) for value in tried))
+            stages = filter(None, (find_stage({NOTES: value}) for value in tried))
             found.setdefault(STAGE, set()).update(stages)
         elif plain == STAGE or plain not in NOT_OVERRIDES:
-            found.setdefault(plain, set()).update(map(word_of, tried))
+            found.setdefault(plain, set()).update(map(format_word, tried))
 
 
-def _join_words(found: dict[str, set[str]], more: Mapping[str, frozenset[str]]) -> None:
+def _merge_words(
+    found: dict[str, set[str]], more: Mapping[str, frozenset[str]]
+) -> None:
     for key, words in more.items():
         found.setdefault(key, set()).update(words)
 
 
-def common_labels(entries: Sequence[Parameters | Node]) -> frozenset[str]:
+def find_common_labels(entries: Sequence[Parameters | Node]) -> frozenset[str]:
     """Labels of axes that lie below every one of the choices."""
     labels = [e.labels if isinstance(e, Node) else frozenset() for e in entries]
     return frozenset.intersection(*labels) if labels else frozenset()
 
 
-def shown(text: str, most: int = 60) -> str:
+def shorten_text(text: str, most: int = 60) -> str:
     """A text of the config as messages show it: at most so many characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."

@@ -71,33 +71,33 @@ class Lookup:
     def fitting(self, wanted: Pattern) -> Sequence[int]:
         """The positions of all points that fit; an index is not looked at."""
         if wanted not in self._fitting:
-            candidates = self._may_fit(wanted)
+            candidates = self._find_candidates(wanted)
             if len(wanted.wanted) > 1 or wanted.stage is None:
                 fits = (at for at in candidates if wanted.fits(self._points[at]))
                 candidates = list(fits)
             self._fitting[wanted] = candidates
         return self._fitting[wanted]
 
-    def _may_fit(self, wanted: Pattern) -> Sequence[int]:
+    def _find_candidates(self, wanted: Pattern) -> Sequence[int]:
         rows = [
-            self.by_stage.get(text, ()) if key == STAGE else self._with(key, text)
+            self.by_stage.get(text, ()) if key == STAGE else self._find_with(key, text)
             for key, text in wanted.wanted
             if key != INDEX
         ]
         return min(rows, key=len) if rows else range(len(self._points))
 
-    def _with(self, key: str, text: str) -> Sequence[int]:
+    def _find_with(self, key: str, text: str) -> Sequence[int]:
         """Points that may set a key to what `text` writes; see `is_spelled`."""
         if key not in self._by_value:
             values: dict[object, list[int]] = {}
-            for at, value in self._having.get(key, ()):
-                values.setdefault(_as_value(value), []).append(at)
+            for at, value in self._points_by_key.get(key, ()):
+                values.setdefault(_to_key(value), []).append(at)
             self._by_value[key] = values
-        rows = (self._by_value[key].get(one, ()) for one in _as_values(text))
+        rows = (self._by_value[key].get(one, ()) for one in _to_keys(text))
         return sorted(set(chain.from_iterable(rows)))
 
     @cached_property
-    def _having(self) -> Mapping[str, Sequence[tuple[int, object]]]:
+    def _points_by_key(self) -> Mapping[str, Sequence[tuple[int, object]]]:
         """Plain key -> the points that set it, and to what."""
         found: dict[str, list[tuple[int, object]]] = {}
         for at, point in enumerate(self._points):
@@ -116,43 +116,45 @@ class Lookup:
         if len(self._shapes) > _MOST_SHAPES:
             every = range(len(self._points))
             return every if stage is None else self.by_stage.get(stage, ())
-        rows = (self._in_row(keys, stage, current, shape) for shape in self._shapes)
+        rows = (
+            self._find_in_row(keys, stage, current, shape) for shape in self._shapes
+        )
         return sorted(chain.from_iterable(rows))
 
-    def _in_row(
+    def _find_in_row(
         self, keys: frozenset[str], stage: str | None, current: int, shape: _Shape
     ) -> Sequence[int]:
-        mine = self._shape_of(current)
+        mine = self._find_shape(current)
         known = (keys, stage, mine, shape)
         if known not in self._rows:
-            self._rows[known] = self._row(keys, stage, current, shape)
+            self._rows[known] = self._build_row(keys, stage, current, shape)
         row = self._rows[known]
-        here = self._agreeing(current, row.places, row.labels)
+        here = self._list_agreeing(current, row.places, row.labels)
         return row.found.get(here, ())
 
-    def _row(
+    def _build_row(
         self, keys: frozenset[str], stage: str | None, current: int, shape: _Shape
     ) -> _Row:
-        mine = self._shape_of(current)
+        mine = self._find_shape(current)
         shared = [one for one in mine if one in shape and not keys & self._carried[one]]
-        own = self._labels_of(current, set(shape))
+        own = self._find_labels(current, set(shape))
         first = self._shapes[shape][0]
         theirs = {
             label: at
-            for label, at in self._labels_of(first, set(mine)).items()
+            for label, at in self._find_labels(first, set(mine)).items()
             if label in own and not keys & self._carried[shape[at]]
         }
         places = [shape.index(one) for one in shared]
         found: dict[object, list[int]] = {}
         for at in self._shapes[shape]:
             if stage in {None, self._points[at].stage}:
-                here = self._agreeing(at, places, list(theirs.values()))
+                here = self._list_agreeing(at, places, list(theirs.values()))
                 found.setdefault(here, []).append(at)
         return _Row(
             [mine.index(one) for one in shared], [own[label] for label in theirs], found
         )
 
-    def _labels_of(self, at: int, but: set[str]) -> Mapping[str, int]:
+    def _find_labels(self, at: int, but: set[str]) -> Mapping[str, int]:
         """Parameters that a point chooses on other axes -> the number of the axis."""
         return {
             c.axis.label: number
@@ -160,16 +162,16 @@ class Lookup:
             if c.axis.label and c.axis.address not in but
         }
 
-    def _agreeing(
+    def _list_agreeing(
         self, at: int, places: Sequence[int], labels: Sequence[int]
     ) -> tuple[object, ...]:
         coordinates = self._points[at].coordinates
         return (
             *(coordinates[number].position for number in places),
-            *(_comparable_value(coordinates[number].value) for number in labels),
+            *(_make_hashable(coordinates[number].value) for number in labels),
         )
 
-    def _shape_of(self, at: int) -> _Shape:
+    def _find_shape(self, at: int) -> _Shape:
         return tuple(c.axis.address for c in self._points[at].coordinates)
 
     @cached_property
@@ -177,7 +179,7 @@ class Lookup:
         """The axes on the way to a point -> the points that have these."""
         found: dict[_Shape, list[int]] = {}
         for at in range(len(self._points)):
-            found.setdefault(self._shape_of(at), []).append(at)
+            found.setdefault(self._find_shape(at), []).append(at)
         return found
 
     @cached_property
@@ -197,28 +199,28 @@ class Lookup:
         them on as many axes; each is to others what the other one is. Only where no
         point is made by hand.
         """
-        spots = self._spots_of(wanted)
+        spots = self._count_spots(wanted)
         point = self._points[current]
         itself = int(wanted.fits(point))
         words = wanted.words
-        marks = (_mark(c, spots, itself, words) for c in point.coordinates)
+        marks = (_mark_coordinate(c, spots, itself, words) for c in point.coordinates)
         return itself, *marks
 
-    def _spots_of(self, wanted: Pattern) -> _Spots:
+    def _count_spots(self, wanted: Pattern) -> _Spots:
         if wanted not in self._spots:
             spots = self._spots[wanted] = _Spots()
             for at in self.fitting(wanted):
                 for c in self._points[at].coordinates:
                     spots.places[c.axis.address, c.position] += 1
-                    spots.values[c.axis.label, _comparable_value(c.value)] += 1
+                    spots.values[c.axis.label, _make_hashable(c.value)] += 1
         return self._spots[wanted]
 
 
-def _mark(
+def _mark_coordinate(
     c: Coordinate, spots: _Spots, itself: int, words: Mapping[str, frozenset[str]]
 ) -> object:
     """A coordinate, without its position and its value if no other point has them."""
-    value = (c.axis.label, _comparable_value(c.value))
+    value = (c.axis.label, _make_hashable(c.value))
     is_shared = spots.places[c.axis.address, c.position] > itself
     is_chosen = bool(c.axis.label) and spots.values[value] > itself
     return (
@@ -229,7 +231,7 @@ def _mark(
     )
 
 
-def _comparable_value(value: object) -> Hashable:
+def _make_hashable(value: object) -> Hashable:
     """The same for equal values; for all that cannot be looked up, too."""
     try:
         hash(value)
@@ -238,14 +240,14 @@ def _comparable_value(value: object) -> Hashable:
     return value
 
 
-def _as_value(value: object) -> Hashable:
+def _to_key(value: object) -> Hashable:
     """Where points with this value are; numbers are where their equals are."""
     if isinstance(value, bool) or value is None:
         return "word", str(value).lower()
     return value if isinstance(value, int | float) else str(value)
 
 
-def _as_values(text: str) -> Iterable[Hashable]:
+def _to_keys(text: str) -> Iterable[Hashable]:
     """Where the values may be that a text writes."""
     word = text.lower()
     yield text
@@ -257,10 +259,10 @@ def _as_values(text: str) -> Iterable[Hashable]:
 
 
 # --------------------------------------------------------------------------- comparing
-def family_key(point: SweepPoint) -> object:
+def find_family_key(point: SweepPoint) -> object:
     """Where a point lies, stage apart."""
     if not point.coordinates:
-        shared = _comparable(point)
+        shared = _list_comparable(point)
         return tuple(sorted((key, repr(value)) for key, value in shared.items()))
     key: list[tuple[str, object]] = []
     around: list[Coordinate] = []
@@ -268,7 +270,7 @@ def family_key(point: SweepPoint) -> object:
         if coordinate.own_stages or coordinate.carries(_STAGE_ALONE):
             around.append(coordinate)
             continue
-        above = [c for c in around if _lies_below(coordinate, c)]
+        above = [c for c in around if _is_below(coordinate, c)]
         if not above:
             key.append((coordinate.axis.address, coordinate.position))
         elif coordinate.axis.label in above[-1].axis.common:
@@ -278,11 +280,11 @@ def family_key(point: SweepPoint) -> object:
     return tuple(key)
 
 
-def _lies_below(coordinate: Coordinate, other: Coordinate) -> bool:
+def _is_below(coordinate: Coordinate, other: Coordinate) -> bool:
     return coordinate.axis.address.startswith(f"{other.axis.address}.")
 
 
-def _comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
+def _list_comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
     """The parameters that tell families of points made by hand apart."""
     return {
         plain_key(key): value
@@ -291,7 +293,7 @@ def _comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
     }
 
 
-def are_siblings(
+def is_sibling(
     point: SweepPoint,
     other: SweepPoint | RemovedPoint,
     keys: frozenset[str],
@@ -302,7 +304,7 @@ def are_siblings(
     `keys` and `words` are those of the pattern that wants it.
     """
     if not point.coordinates or not other.coordinates:
-        mine, theirs = _comparable(point), _comparable(other)
+        mine, theirs = _list_comparable(point), _list_comparable(other)
         return all(mine[k] == theirs[k] for k in (mine.keys() & theirs.keys()) - keys)
     theirs_at = {c.axis.address: c for c in other.coordinates}
     apart: dict[str, object] = {}
@@ -312,10 +314,10 @@ def are_siblings(
             apart[mine_at.axis.label] = mine_at.value
         elif found.position != mine_at.position and not mine_at.may_lead_to(words):
             return False
-    return not _labels_differ(apart, theirs_at.values(), keys)
+    return not _is_label_different(apart, theirs_at.values(), keys)
 
 
-def _labels_differ(
+def _is_label_different(
     mine: Mapping[str, object], others: Iterable[Coordinate], keys: frozenset[str]
 ) -> bool:
     """Whether a parameter that two points choose on different axes differs."""
@@ -326,7 +328,7 @@ def _labels_differ(
     )
 
 
-def differences(point: SweepPoint, other: SweepPoint) -> int:
+def count_differences(point: SweepPoint, other: SweepPoint) -> int:
     """On how many axes two points do not agree."""
     mine = {c.axis.address: c.position for c in point.coordinates}
     theirs = {c.axis.address: c.position for c in other.coordinates}

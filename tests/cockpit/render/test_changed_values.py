@@ -15,7 +15,7 @@ from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.stages import build_families
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.planning.grid import build_grid
-from autoexp_tui.planning.job_details import JobPapers
+from autoexp_tui.planning.job_details import JobDetails
 from tests.support.campaigns import campaign, plan_of
 from tests.support.scripted_handle import with_job
 
@@ -102,7 +102,7 @@ def test_the_grid_marks_the_cell_of_the_job_alone() -> None:
 
 def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
     plan = plan_of(BASE)
-    page = build_pages(plan, changed(), JobPapers())[0]
+    page = build_pages(plan, changed(), JobDetails())[0]
     text = [plain(line) for line in page.lines]
     place = text.index("Changed  it runs with these values")
     assert any("7e-9  (planned: " in line for line in text[place:])
@@ -110,7 +110,7 @@ def test_the_config_page_tells_what_was_swept_and_what_runs() -> None:
 
 
 def test_two_jobs_differ_by_what_they_run_with() -> None:
-    page = build_diff_pages((FIRST.spec, JobPapers()), (changed(), JobPapers()))[0]
+    page = build_diff_pages((FIRST.spec, JobDetails()), (changed(), JobDetails()))[0]
     assert any(plain(line) == f"+{KEY}: 7e-9" for line in page.lines)
 
 

@@ -10,7 +10,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.masking import MaskRules
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.planning.job_details import JobPapers
+from autoexp_tui.planning.job_details import JobDetails
 from tests.model.builders import job, plan
 
 SECRET = "abc-def"
@@ -23,7 +23,7 @@ def text(mask: MaskRules) -> str:
         overrides=(f"hub.token={SECRET}", "lr=1"),
     )
     made = replace(plan(spec), overrides=(f"hub.token={SECRET}",), mask=mask)
-    pages = build_pages(made, spec, JobPapers())
+    pages = build_pages(made, spec, JobDetails())
     return "\n".join(
         "".join(span.text for span in line) for page in pages for line in page.lines
     )

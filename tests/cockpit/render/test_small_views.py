@@ -10,7 +10,7 @@ from autoexp_tui.cockpit.render.lists import render_session, render_session_coun
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import JobState
-from autoexp_tui.planning.job_details import JobPapers
+from autoexp_tui.planning.job_details import JobDetails
 from tests.support.campaigns import T0, campaign, plan_of
 
 SPECS = plan_of(campaign(31)).jobs
@@ -18,7 +18,7 @@ SPECS = plan_of(campaign(31)).jobs
 
 def told(first: JobSpec, second: JobSpec) -> list[str]:
     """The first page of what differs."""
-    nothing = JobPapers()
+    nothing = JobDetails()
     page = build_diff_pages((first, nothing), (second, nothing))[0]
     return [plain(line) for line in page.lines]
 

@@ -13,7 +13,7 @@ from autoexp_tui.cockpit.spans import Line, Role, Span, fit, line, outside
 from autoexp_tui.cockpit.state.parameters import find_planned, format_value
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override, mask_value
 from autoexp_tui.model.wording import duration, plural
-from autoexp_tui.planning.job_details import JobPapers
+from autoexp_tui.planning.job_details import JobDetails
 from autoexp_tui.sweep.points import STAGE_KEYS
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Page:
 
 def build_known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
     """The pages of one job or of two before their papers are read."""
-    nothing = JobPapers()
+    nothing = JobDetails()
     pages = (
         build_diff_pages((jobs[0], nothing), (jobs[1], nothing))
         if len(jobs) == 2
@@ -70,7 +70,7 @@ def build_known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
 
 
 # --------------------------------------------------------------------------- one job
-def build_pages(plan: Plan, job: JobSpec, papers: JobPapers) -> tuple[Page, ...]:
+def build_pages(plan: Plan, job: JobSpec, papers: JobDetails) -> tuple[Page, ...]:
     """What a person may want to read of how one job is made."""
     return (
         Page("Overrides", tuple(_overrides(plan, job))),
@@ -148,7 +148,7 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> Iterable[Line]:
         yield (Span("  nothing", "muted"),)
 
 
-def _config(papers: JobPapers) -> Iterable[Line]:
+def _config(papers: JobDetails) -> Iterable[Line]:
     if papers.missing:
         yield (Span(papers.missing, "warning"),)
         return
@@ -189,7 +189,7 @@ def _texts(lines: Sequence[str]) -> tuple[Line, ...]:
 
 
 # --------------------------------------------------------------------------- two jobs
-Told = tuple["JobSpec", "JobPapers"]
+Told = tuple["JobSpec", "JobDetails"]
 
 
 def build_diff_pages(
@@ -221,7 +221,9 @@ def _sweep(job: JobSpec, rules: MaskRules) -> Sequence[str]:
     ]
 
 
-def _config_differs(names: tuple[str, str], mine: JobPapers, yours: JobPapers) -> Page:
+def _config_differs(
+    names: tuple[str, str], mine: JobDetails, yours: JobDetails
+) -> Page:
     missing = mine.missing or yours.missing
     if missing:
         return Page("Config", ((Span(missing, "warning"),),))

@@ -30,7 +30,7 @@ from autoexp_tui.conditions.files import awaited_by
 from autoexp_tui.model import resubmission as revival
 from autoexp_tui.model.states import BEGUN, NOT_STARTED
 from autoexp_tui.model.wording import duration, plural
-from autoexp_tui.planning.overrides import override_key
+from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
 
 if TYPE_CHECKING:
@@ -277,11 +277,11 @@ def _override_line(jobs: Sequence[JobView], entry: str) -> Line:
 
 def _present(spec: JobSpec, key: str) -> str:
     """The value that a job has now; empty where only its config tells."""
-    plain = override_key(key)
+    plain = read_override_key(key)
     for name, value in spec.parameters.items():
         if plain_key(name) == plain:
             return format_value(value)
-    given = [text for text in spec.overrides if override_key(text) == plain]
+    given = [text for text in spec.overrides if read_override_key(text) == plain]
     return outside(given[-1].partition("=")[2]) if given else ""
 
 

@@ -29,7 +29,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import count, duration, plural
 from autoexp_tui.model.wording import size as spell_size
-from autoexp_tui.planning.estimate import estimate, gpu_words
+from autoexp_tui.planning.estimate import estimate, format_gpu_hours
 from autoexp_tui.text.spelling import format_pace
 
 if TYPE_CHECKING:
@@ -422,7 +422,7 @@ def _cost(jobs: Sequence[JobView]) -> str:
     """`at most 12 GPU h an attempt`; of those that are left to run."""
     if not jobs:
         return "nothing is left to run"
-    words = gpu_words(estimate(job.record.spec for job in jobs))
+    words = format_gpu_hours(estimate(job.record.spec for job in jobs))
     return f"{words} an attempt" if words.endswith(" h") else words
 
 
