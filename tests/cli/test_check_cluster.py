@@ -7,9 +7,9 @@ import json
 import pytest
 
 from autoexp_tui.cli import plan as command
-from autoexp_tui.cli.cluster_messages import check_json, format_check
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
+from autoexp_tui.cli.plan import check_json, format_check
 from autoexp_tui.config.planning import PlanningAnswer
 from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
 from autoexp_tui.executors.slurm.refusals import parse_refusal

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import sessions
-from autoexp_tui.cli.since import (
+from autoexp_tui.cli.detach import (
     name_visit_file,
-    parse_since,
     read_last_visit,
     record_visit,
 )
+from autoexp_tui.cli.session_verbs.show import parse_since
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.storage.week_session import write_week

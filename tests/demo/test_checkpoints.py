@@ -84,7 +84,7 @@ def test_a_kill_at_any_step_leaves_a_complete_checkpoint_or_none(
     command = [sys.executable, "-c", KILLED_SAVES, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     kills = [line for line in done.stdout.splitlines() if not line.endswith(" 0")]
-    found = [checkpoints.newest(place) for place in places]
+    found = [checkpoints.find_newest(place) for place in places]
     assert 10 <= len(kills) < len(places)
     assert found[0] is None
     assert found[len(kills) - 1] is not None
@@ -110,7 +110,7 @@ def test_the_newest_is_the_highest_complete_iteration(tmp_path: Path) -> None:
     for iteration in (9, 10, 11):
         save(tmp_path, iteration)
     (tmp_path / "iter_00000011" / "done.txt").unlink()
-    assert checkpoints.newest(tmp_path) == tmp_path / "iter_00000010"
+    assert checkpoints.find_newest(tmp_path) == tmp_path / "iter_00000010"
 
 
 def test_an_iteration_is_found_in_a_save_directory(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from autoexp_tui.demo import checkpoints
 from autoexp_tui.demo.checkpoints import Checkpoint
-from autoexp_tui.demo.evaluation import summary_line
+from autoexp_tui.demo.evaluation import format_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,10 +113,10 @@ def test_the_summary_says_both_losses_and_the_gain_in_one_line() -> None:
         "heldout_loss": 1.5,
         "baseline": {"heldout_loss": 1.625},
     }
-    line = summary_line(record)
+    line = format_summary(record)
     assert line == "lr1e-3     cooled down 1.5000   stable 1.6250   gain +0.1250"
 
 
 def test_a_loss_that_is_no_number_is_said_as_such() -> None:
     record = {"name": "x", "heldout_loss": None, "baseline": {"heldout_loss": None}}
-    assert summary_line(record).count("not a number") == 2
+    assert format_summary(record).count("not a number") == 2

@@ -25,7 +25,7 @@ TRAIN_LOSS = re.compile(r"lm loss: (\S+)")
 
 
 def test_a_progress_line_has_the_megatron_form() -> None:
-    line = training.progress_line(PROGRESS, now=0.0)
+    line = training.format_progress(PROGRESS, now=0.0)
     assert re.fullmatch(
         r" \[19(69|70)-\d\d-\d\d \d\d:\d\d:\d\d\] iteration     8000/   10000 \| "
         r"lm loss: 2\.915000E\+00 \| learning rate: 1\.000E-03 \| tokens/s: 51200 \| "
@@ -37,7 +37,7 @@ def test_a_progress_line_has_the_megatron_form() -> None:
 
 @pytest.mark.parametrize("loss", [2.915, 1e-7, math.inf, 12345.678])
 def test_the_loss_can_be_read_back(loss: float) -> None:
-    line = training.progress_line(replace(PROGRESS, loss=loss), now=0.0)
+    line = training.format_progress(replace(PROGRESS, loss=loss), now=0.0)
     match = TRAIN_LOSS.search(line)
     assert match is not None
     assert float(match[1]) == pytest.approx(loss)
@@ -48,12 +48,12 @@ def test_the_loss_can_be_read_back(loss: float) -> None:
 )
 def test_what_is_no_number_is_a_plain_word(value: float, word: str) -> None:
     progress = replace(PROGRESS, loss=value, grad_norm=value)
-    line = training.progress_line(progress, now=0.0)
+    line = training.format_progress(progress, now=0.0)
     assert f"lm loss: {word} |" in line
     assert f"grad norm: {word} |" in line
 
 
 def test_the_validation_line_is_not_taken_for_training() -> None:
-    line = training.validation_line(8000, 2.5)
+    line = training.format_validation(8000, 2.5)
     assert "validation loss at iteration 8000 | lm loss value: 2.500000E+00" in line
     assert TRAIN_LOSS.search(line) is None

@@ -24,7 +24,7 @@ def double_weights() -> Floats:
 
 
 def loss_at(flat: Floats) -> float:
-    logits = model.forward(model.views(flat, SHAPE), CONTEXTS).logits
+    logits = model.forward(model.split_weights(flat, SHAPE), CONTEXTS).logits
     return float(model.softmax(logits, TARGETS)[1].mean())
 
 
@@ -38,7 +38,10 @@ def test_every_gradient_agrees_with_finite_differences() -> None:
     flat = double_weights()
     gradient = np.empty_like(flat)
     model.loss_and_gradient(
-        model.views(flat, SHAPE), model.views(gradient, SHAPE), CONTEXTS, TARGETS
+        model.split_weights(flat, SHAPE),
+        model.split_weights(gradient, SHAPE),
+        CONTEXTS,
+        TARGETS,
     )
     measured = [slope_at(flat, index) for index in range(flat.size)]
     np.testing.assert_allclose(gradient, measured, rtol=1e-5, atol=1e-8)
@@ -46,43 +49,43 @@ def test_every_gradient_agrees_with_finite_differences() -> None:
 
 def test_the_loss_is_the_mean_negative_log_probability() -> None:
     flat = double_weights()
-    weights = model.views(flat, SHAPE)
+    weights = model.split_weights(flat, SHAPE)
     logits = model.forward(weights, CONTEXTS).logits
     probabilities = model.softmax(logits, TARGETS)[0]
     expected = -np.log(probabilities[np.arange(4), TARGETS]).mean()
-    gradient = model.views(np.empty_like(flat), SHAPE)
+    gradient = model.split_weights(np.empty_like(flat), SHAPE)
     loss = model.loss_and_gradient(weights, gradient, CONTEXTS, TARGETS)
     assert loss == pytest.approx(expected)
 
 
 def test_random_weights_know_nothing_yet() -> None:
     shape = Shape(context=24, hidden=64, vocabulary=128)
-    weights = model.views(model.initial(shape, seed=0), shape)
+    weights = model.split_weights(model.initialize_weights(shape, seed=0), shape)
     text = np.arange(1000) % 128
     assert model.text_loss(weights, text, 24) == pytest.approx(math.log(128), abs=0.1)
 
 
 def test_the_weights_are_views_of_the_flat_vector() -> None:
     flat = double_weights()
-    model.views(flat, SHAPE).output_bias[-1] = 42.0
+    model.split_weights(flat, SHAPE).output_bias[-1] = 42.0
     assert flat[-1] == 42.0
 
 
 def test_the_same_seed_gives_the_same_weights() -> None:
-    first = model.initial(SHAPE, seed=3)
-    assert first.tobytes() == model.initial(SHAPE, seed=3).tobytes()
-    assert first.tobytes() != model.initial(SHAPE, seed=4).tobytes()
+    first = model.initialize_weights(SHAPE, seed=3)
+    assert first.tobytes() == model.initialize_weights(SHAPE, seed=3).tobytes()
+    assert first.tobytes() != model.initialize_weights(SHAPE, seed=4).tobytes()
 
 
 def test_the_text_loss_is_the_mean_over_every_position() -> None:
-    weights = model.views(double_weights(), SHAPE)
+    weights = model.split_weights(double_weights(), SHAPE)
     text = np.array([0, 1, 2, 3, 4, 5, 6, 0])
     single = [model.text_loss(weights, text[at : at + 4], 3) for at in range(5)]
     assert model.text_loss(weights, text, 3) == pytest.approx(np.mean(single))
 
 
 def test_a_stride_measures_only_some_positions() -> None:
-    weights = model.views(double_weights(), SHAPE)
+    weights = model.split_weights(double_weights(), SHAPE)
     text = np.array([0, 1, 2, 3, 4, 5, 6])
     ends = [model.text_loss(weights, text[at : at + 4], 3) for at in (0, 3)]
     assert model.text_loss(weights, text, 3, stride=3) == pytest.approx(np.mean(ends))

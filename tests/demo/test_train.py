@@ -94,9 +94,9 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
         assert process.stdout is not None
         next(line for line in process.stdout if "iteration       15/" in line)
         process.send_signal(signal.SIGKILL)
-    newest = checkpoints.newest(tmp_path / "killed")
-    assert newest is not None
-    assert newest.name >= "iter_00000014"
+    find_newest = checkpoints.find_newest(tmp_path / "killed")
+    assert find_newest is not None
+    assert find_newest.name >= "iter_00000014"
     small_process(*often)
     assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "killed" / FINAL)
 

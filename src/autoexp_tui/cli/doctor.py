@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 import locale
 import os
+import re
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Final, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import find_state_dir, parse_options
+from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import (
@@ -80,56 +84,61 @@ def main(argv: Sequence[str]) -> int:
 
 def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     """Every finding, what is needed first; `configs`: the root that was chosen."""
-    yield _check_python()
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", "ok", f"{python} at {sys.executable}")
     yield from _check_packages()
-    yield _check_program(
-        "git", "needed for provenance and code states", "git", needed=True
+    git = shutil.which("git")
+    yield _judge(
+        "git",
+        git,
+        git or "needed for provenance and code states",
+        "apt-get install git, or your site's module",
+        "missing",
     )
     yield _check_configs(configs)
     yield _check_state_dir(state_dir)
-    yield _check_disk(state_dir)
+    place = _find_existing(state_dir)
+    free = shutil.disk_usage(place).free
+    yield _judge(
+        "disk",
+        free >= _MIN_FREE_BYTES,
+        f"{free / (1 << 30):.1f} GiB free at {place}",
+        "Make room: a full disk holds every session that writes there.",
+        "missing",
+    )
     yield _check_slots_dir()
     yield _check_multiplexer()
-    yield _check_encoding()
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    yield _judge(
+        "encoding",
+        encoding.lower().replace("-", "") == "utf8",
+        encoding,
+        "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used.",
+    )
     yield _check_terminal()
     yield _check_detaching()
     yield from examine_slurm(state_dir, ClusterCommands())
-    yield _check_program("nvidia-smi", "no NVIDIA GPU: no GPU samples", "")
+    gpus = shutil.which("nvidia-smi")
+    yield _judge("nvidia-smi", gpus, gpus or "no NVIDIA GPU: no GPU samples")
 
 
-def _check_python() -> Finding:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return Finding("python", "ok", f"{version} at {sys.executable}")
+def _judge(
+    what: str, is_ok: object, found: str, mend: str = "", grade: Grade = "hint"
+) -> Finding:
+    """What was found; with what mends it when that is not in order."""
+    return Finding(what, "ok", found) if is_ok else Finding(what, grade, found, mend)
 
 
 def _check_packages() -> Iterator[Finding]:
-    from importlib.metadata import requires
-
     for requirement in requires("autoexp-tui") or ():
+        name = re.split("[=<>! ;]", requirement)[0]
         if "extra ==" in requirement:
             continue
-        name = requirement.split("=")[0].split("<")[0].split(">")[0].split("!")[0]
-        yield _check_package(name.strip(), requirement)
-
-
-def _check_package(name: str, requirement: str) -> Finding:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return Finding(name, "ok", version(name))
-    except PackageNotFoundError:
-        mend = f"{sys.executable} -m pip install '{requirement}'"
-        return Finding(name, "missing", "not installed", mend)
-
-
-def _check_program(
-    name: str, without: str, package: str, *, needed: bool = False
-) -> Finding:
-    place = shutil.which(name)
-    if place:
-        return Finding(name, "ok", place)
-    mend = f"apt-get install {package}, or your site's module" if package else ""
-    return Finding(name, "missing" if needed else "hint", without, mend)
+        try:
+            yield Finding(name, "ok", version(name))
+        except PackageNotFoundError:
+            mend = f"{sys.executable} -m pip install '{requirement}'"
+            yield Finding(name, "missing", "not installed", mend)
 
 
 def _check_configs(chosen: str) -> Finding:
@@ -142,9 +151,8 @@ def _check_configs(chosen: str) -> Finding:
 
 
 def _check_state_dir(state_dir: Path) -> Finding:
-    place = _find_existing(state_dir)
     try:
-        with tempfile.TemporaryFile(dir=place):
+        with tempfile.TemporaryFile(dir=_find_existing(state_dir)):
             pass
     except OSError as error:
         mend = "Choose another place: --state-dir DIR, or AUTOEXP_STATE_DIR."
@@ -152,34 +160,15 @@ def _check_state_dir(state_dir: Path) -> Finding:
     return Finding("state dir", "ok", f"{state_dir} (writable)")
 
 
-def _check_disk(state_dir: Path) -> Finding:
-    place = _find_existing(state_dir)
-    free = shutil.disk_usage(place).free
-    text = f"{free / (1 << 30):.1f} GiB free at {place}"
-    if free >= _MIN_FREE_BYTES:
-        return Finding("disk", "ok", text)
-    mend = "Make room: a full disk holds every session that writes there."
-    return Finding("disk", "missing", text, mend)
-
-
 def _check_slots_dir() -> Finding:
-    from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
-
     usual, found = usual_slots_dir(), find_slots_dir()
     if found != usual:
         text = f"{found}, because {usual} is not yours alone"
-        return Finding(
-            "slots",
-            "hint",
-            text,
-            "Nothing to do. Whoever made it, or an administrator, may remove it.",
-        )
-    try:
-        private = found.stat().st_uid == os.geteuid()
-    except OSError:
-        private = False
-    if private:
-        return Finding("slots", "ok", f"{found} (yours alone)")
+        mend = "Nothing to do. Whoever made it, or an administrator, may remove it."
+        return Finding("slots", "hint", text, mend)
+    with suppress(OSError):
+        if found.stat().st_uid == os.geteuid():
+            return Finding("slots", "ok", f"{found} (yours alone)")
     mend = "Name a directory of your own on this host: slurm.client.slots_dir=DIR"
     return Finding("slots", "missing", f"{found} cannot be used", mend)
 
@@ -193,17 +182,8 @@ def _check_multiplexer() -> Finding:
     return Finding("tmux", "hint", "not installed; runs go on without it")
 
 
-def _check_encoding() -> Finding:
-    encoding = locale.getpreferredencoding(do_setlocale=False)
-    if encoding.lower().replace("-", "") == "utf8":
-        return Finding("encoding", "ok", encoding)
-    mend = "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used."
-    return Finding("encoding", "hint", encoding, mend)
-
-
 def _check_terminal() -> Finding:
-    term = os.environ.get("TERM", "")
-    colour = os.environ.get("COLORTERM", "")
+    term, colour = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
     if term in ("", "dumb"):
         mend = "export TERM=xterm-256color"
         return Finding("terminal", "hint", f"TERM={term or 'unset'}", mend)
@@ -215,12 +195,10 @@ def _check_detaching() -> Finding:
     try:
         subprocess.run(scope, capture_output=True, timeout=5, check=True)
     except (OSError, subprocess.SubprocessError):
-        return Finding(
-            "leaving",
-            "hint",
-            "engines detach with setsid",
-            "If your site kills processes at logout: loginctl enable-linger, or tmux.",
+        mend = (
+            "If your site kills processes at logout: loginctl enable-linger, or tmux."
         )
+        return Finding("leaving", "hint", "engines detach with setsid", mend)
     return Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
 
 
@@ -245,9 +223,25 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
         if shutil.which(program) is None:
             yield Finding(program, "missing", "not on PATH: jobs need it", _MODULE)
     yield _check_accounting(facts, commands)
-    yield _check_arrays(facts)
-    yield _check_memory(facts)
-    yield _check_kill_wait(facts)
+    most, age = facts.max_array_size - 1, facts.min_job_age
+    if most < 1:
+        yield Finding("arrays", "hint", "none here (MaxArraySize): one job a sbatch")
+    else:
+        yield Finding("arrays", "ok", f"up to {most} jobs an array (MaxArraySize)")
+    yield _judge(
+        "MinJobAge",
+        facts.accounting or age >= _FEWEST_JOB_SECONDS,
+        f"the controller remembers ended jobs for {duration(age)}",
+        f"Ask for MinJobAge={_FEWEST_JOB_SECONDS:.0f} or more: nobody else keeps how a "
+        "job ended.",
+    )
+    yield _judge(
+        "KillWait",
+        facts.kill_wait >= GRACE_SECONDS,
+        f"{duration(facts.kill_wait)} between TERM and KILL at a time limit",
+        f"grace_seconds ({GRACE_SECONDS:g}) does not count there: a job that needs "
+        "longer to save is told earlier by slurm.sbatch.signal=USR1@120.",
+    )
     yield _check_shared_state(state_dir, commands)
 
 
@@ -258,9 +252,9 @@ def _explain_no_answer(ran: Ran) -> Finding:
     if ran.timed_out:
         found = f"the controller did not answer within {ASK_SECONDS:g} s"
         return Finding("slurm", "hint", found, "scontrol ping")
-    told = parse_refusal(extract_complaint(ran.stderr), {})
-    mend = told.hint or "scontrol ping   says whether the controller is up"
-    return Finding("slurm", "hint", f"no cluster answers: {told.reason}", mend)
+    refusal = parse_refusal(extract_complaint(ran.stderr), {})
+    mend = refusal.hint or "scontrol ping   says whether the controller is up"
+    return Finding("slurm", "hint", f"no cluster answers: {refusal.reason}", mend)
 
 
 def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
@@ -275,35 +269,7 @@ def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     if ran.ok:
         return Finding("accounting", "ok", "sacct answers")
     why = "no answer" if ran.timed_out else extract_complaint(ran.stderr)
-    found = f"sacct: {why}; {without}"
-    return Finding("accounting", "hint", found, "sacctmgr ping")
-
-
-def _check_arrays(facts: ClusterFacts) -> Finding:
-    most = facts.max_array_size - 1
-    if most < 1:
-        return Finding("arrays", "hint", "none here (MaxArraySize): one job a sbatch")
-    return Finding("arrays", "ok", f"up to {most} jobs an array (MaxArraySize)")
-
-
-def _check_memory(facts: ClusterFacts) -> Finding:
-    found = f"the controller remembers ended jobs for {duration(facts.min_job_age)}"
-    if facts.accounting or facts.min_job_age >= _FEWEST_JOB_SECONDS:
-        return Finding("MinJobAge", "ok", found)
-    mend = f"Ask for MinJobAge={_FEWEST_JOB_SECONDS:.0f} or more: nobody else keeps "
-    return Finding("MinJobAge", "hint", found, f"{mend}how a job ended.")
-
-
-def _check_kill_wait(facts: ClusterFacts) -> Finding:
-    wait = duration(facts.kill_wait)
-    found = f"{wait} between TERM and KILL at a time limit"
-    if facts.kill_wait >= GRACE_SECONDS:
-        return Finding("KillWait", "ok", found)
-    mend = (
-        f"grace_seconds ({GRACE_SECONDS:g}) does not count there: a job that needs "
-        "longer to save is told earlier by slurm.sbatch.signal=USR1@120."
-    )
-    return Finding("KillWait", "hint", found, mend)
+    return Finding("accounting", "hint", f"sacct: {why}; {without}", "sacctmgr ping")
 
 
 # ----------------------------------------------------------------- the state directory

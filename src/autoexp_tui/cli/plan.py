@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -15,14 +15,18 @@ from autoexp_tui.cli.open import build_request, find_session, refuse_overrides
 from autoexp_tui.cli.options import Options, option, parse_options
 from autoexp_tui.model.errors import MOST_TOLD, UsageError
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import join_some, plural
+from autoexp_tui.text.spelling import clock_time, join_some, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.config.planning import PlanningAnswer
+    from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
     from autoexp_tui.model.done import DoneReport
     from autoexp_tui.model.specs import Plan, PlanFinding
 
 _MOST_NAMED: Final = 5
+_MOST_REFUSED: Final = 3
+"""Jobs that are named when a cluster refuses them, before the rest is counted."""
+_SOON_SECONDS: Final = 60.0
 _FLAGS: Final = (
     option("--points", "stop after expanding the sweep"),
     option(
@@ -182,7 +186,6 @@ def show_check(result: PlanningAnswer, options: Options) -> int:
     Raises:
         AutoexpError: the plan has errors, is not for a cluster, or none answers.
     """
-    from autoexp_tui.cli.cluster_messages import check_json, format_check
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.executors.slurm.check import check_cluster
     from autoexp_tui.executors.slurm.commands import ClusterCommands
@@ -261,6 +264,93 @@ def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
         if names:
             shown = join_some(list(map(clean, names)), _MOST_NAMED)
             yield f"{reason}, run again: {shown}"
+
+
+# ----------------------------------------------------------------- a cluster's answers
+def format_check(check: ClusterCheck, now: float) -> str:
+    """What was asked, and each answer with the next step."""
+    lines = [
+        f"cluster   {_name_cluster(check)}: "
+        f"{plural(len(check.checks), 'question')}, nothing was submitted"
+    ]
+    for one in check.checks:
+        lines += _format_answer(one, now)
+    return "\n".join(lines)
+
+
+def _name_cluster(check: ClusterCheck) -> str:
+    facts = check.facts
+    version = f"Slurm {facts.version}" if facts.version else "Slurm"
+    return f"{facts.cluster}, {version}" if facts.cluster else version
+
+
+def _format_answer(one: Checked, now: float) -> Iterator[str]:
+    from autoexp_tui.executors.slurm.refusals import format_sizes
+
+    jobs = plural(len(one.jobs), "job")
+    where = one.options.get("partition") or "the default partition"
+    asked = ", ".join(
+        part
+        for part in (
+            f"partition {where}",
+            format_sizes(one.options),
+            _format_limit(one),
+        )
+        if part and part != "partition the default partition"
+    )
+    match one.verdict:
+        case "taken":
+            yield f"  ✓ {jobs:<9} {_format_start(one, now)}   ({asked or 'no options'})"
+        case "not now":
+            yield f"  · {jobs:<9} not taken just now: {one.said}   ({asked})"
+            yield "      It is sent again by itself until there is room."
+        case "refused":
+            names = join_some(one.jobs, _MOST_REFUSED)
+            yield f"  ✗ {jobs:<9} would be refused: {names}"
+            yield from _explain_refusal(one)
+
+
+def _format_limit(one: Checked) -> str:
+    limit = one.options.get("time")
+    return f"time {limit}" if limit is not None else ""
+
+
+def _format_start(one: Checked, now: float) -> str:
+    if one.starts_at is None:
+        return "would be taken"
+    late = one.starts_at - now > _SOON_SECONDS
+    when = f"expected {clock_time(one.starts_at, now)}" if late else "at once"
+    where = f" on {one.nodes}" if one.nodes else ""
+    inside = f" in {one.partition}" if one.partition else ""
+    return f"would start {when}{where}{inside}"
+
+
+def _explain_refusal(one: Checked) -> Iterator[str]:
+    if one.refused is None:
+        return
+    where = f"{one.refused.where}: " if one.refused.where else ""
+    yield f"      {where}{one.refused.reason}"
+    if one.refused.said != one.refused.reason:
+        yield f"      Slurm said: {one.refused.said}"
+    if one.refused.hint:
+        yield f"      {one.refused.hint}"
+
+
+def check_json(check: ClusterCheck) -> dict[str, object]:
+    """The answers in the documented shape."""
+    return {
+        "name": check.facts.cluster,
+        "version": check.facts.version,
+        "accounting": check.facts.accounting,
+        "checks": [_answer_json(one) for one in check.checks],
+    }
+
+
+def _answer_json(one: Checked) -> dict[str, object]:
+    found = asdict(one) | {"options": dict(one.options)}
+    if one.refused is not None:
+        found["refused"] = asdict(one.refused) | {"where": one.refused.where}
+    return found
 
 
 entry = partial(exit_with, main, collects=False)

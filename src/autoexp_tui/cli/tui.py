@@ -11,9 +11,11 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from autoexp_tui.cli.detach import read_last_visit, record_visit
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
 from autoexp_tui.cli.open import SessionWays
 from autoexp_tui.cli.options import (
@@ -24,19 +26,23 @@ from autoexp_tui.cli.options import (
     option,
     parse_options,
 )
-from autoexp_tui.cli.since import read_last_visit, record_visit
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import (
+    AutoexpError,
+    EnvironmentFailed,
+    Problem,
+    UsageError,
+    ValidationFailed,
+    find_written_place,
+)
 
 if TYPE_CHECKING:
     import argparse
 
     from autoexp_tui.cockpit.app import CockpitApp
     from autoexp_tui.cockpit.options import CockpitOptions
-    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
-    from autoexp_tui.cockpit.state.kill_cost import Looks
+    from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
-    from autoexp_tui.model.outputs import CheckpointPlace
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobDetails
     from autoexp_tui.storage.job_details import PaperReader
@@ -169,25 +175,6 @@ class _RowFilter:
         return bool(self._expression.evaluate(values))
 
 
-def _prepare_filters() -> None:
-    """Import what filters are written in, ahead of the first one."""
-    import autoexp_tui.sweep.expression  # noqa: F401 - kept for the filter
-
-
-def _find_changes(plan: Plan) -> PlanChanges | None:
-    """What changed since the last plan; imported when it is asked."""
-    from autoexp_tui.cli.plan_diff import find_changes
-
-    return find_changes(plan)
-
-
-def _look_for_checkpoints(places: Sequence[CheckpointPlace]) -> Looks:
-    """What jobs that run have saved; imported when it is asked."""
-    from autoexp_tui.storage.checkpoint_files import look_for_checkpoints
-
-    return look_for_checkpoints(places)
-
-
 class _JobDetails:
     """Reads how jobs were made; what reads it is imported when it is first asked."""
 
@@ -204,6 +191,11 @@ class _JobDetails:
 
             self._reader = PaperReader()
         return self._reader
+
+
+def _load_later(module: str, name: str) -> Callable[..., Any]:
+    """A function that is imported when it is first called."""
+    return lambda *args: getattr(import_module(module), name)(*args)
 
 
 # ------------------------------------------------------------------------ the cockpit
@@ -305,8 +297,6 @@ class Cockpit:
         if not again:
             self._failure = error
         if self._is_planning and isinstance(error, AutoexpError):
-            from autoexp_tui.cli.faults import locate_faults
-
             faults = locate_faults(error)
             self._call_running(lambda app: app.planning.show_faults(faults))
         else:
@@ -344,9 +334,16 @@ class Cockpit:
             replay=self._args.replay,
             expression=_RowFilter,
             papers=papers,
-            checkpoints=_look_for_checkpoints,
-            ahead=(papers.prepare, _prepare_filters),
-            changes=_find_changes if self._is_planning else None,
+            checkpoints=_load_later(
+                "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
+            ),
+            ahead=(
+                papers.prepare,
+                partial(import_module, "autoexp_tui.sweep.expression"),
+            ),
+            changes=_load_later("autoexp_tui.cli.plan_diff", "find_changes")
+            if self._is_planning
+            else None,
             replan=self._plan_again if self._is_planning else None,
         )
         # Opened after the first paint: planning and pydantic would slow it down.
@@ -427,6 +424,29 @@ class Cockpit:
 def _format_return(session: SessionDir) -> str:
     """The command that attaches to the session again."""
     return f"autoexp-tui --session {name_session(session.id, session.state_dir)}"
+
+
+def locate_faults(error: AutoexpError) -> tuple[Fault, ...]:
+    """Every finding of an error; where planning told no place, without one."""
+    problems: tuple[Problem, ...] = ()
+    if isinstance(error, ValidationFailed | UsageError):
+        problems = error.problems
+    own = Problem(error.problem, where=error.where, hint=error.hint)
+    return tuple(map(_locate_fault, problems or (own,)))
+
+
+def _locate_fault(problem: Problem) -> Fault:
+    from autoexp_tui.cockpit.render.plan_findings import Fault
+
+    path, line = find_written_place(problem.place or problem.where) or ("", 0)
+    return Fault(
+        message=problem.message,
+        where=problem.where,
+        job=problem.job,
+        hint=problem.hint,
+        path=path,
+        line=line,
+    )
 
 
 def _log_fault(fault: BaseException, log_file: str) -> None:

@@ -63,7 +63,7 @@ class Checkpoint:
     """Adam's second moment."""
 
 
-def iteration_name(iteration: int) -> str:
+def name_iteration(iteration: int) -> str:
     """The directory of an iteration below a save directory."""
     return f"iter_{iteration:08d}"
 
@@ -73,7 +73,7 @@ def is_complete(path: Path) -> bool:
     return (path / DONE_FILE).is_file()
 
 
-def newest(directory: Path) -> Path | None:
+def find_newest(directory: Path) -> Path | None:
     """The complete checkpoint with the highest iteration in a save directory."""
     if not directory.is_dir():
         return None
@@ -93,7 +93,9 @@ def locate(path: Path, iteration: int | None = None) -> Path:
     """
     if is_complete(path):
         return path
-    wanted = newest(path) if iteration is None else path / iteration_name(iteration)
+    wanted = (
+        find_newest(path) if iteration is None else path / name_iteration(iteration)
+    )
     if wanted is None or not is_complete(wanted):
         raise DemoError(f"no complete checkpoint at {wanted or path}")
     return wanted
@@ -104,7 +106,7 @@ def set_aside(directory: Path) -> Path | None:
 
     Raises OSError when it cannot be moved.
     """
-    if newest(directory) is None:
+    if find_newest(directory) is None:
         return None
     names = (f"{directory.name}.earlier-{n}" for n in itertools.count(1))
     places = map(directory.with_name, names)
@@ -125,8 +127,8 @@ def prepare(directory: Path) -> None:
 
 def save(directory: Path, checkpoint: Checkpoint) -> Path:
     """Write a checkpoint into a prepared directory; returns its own directory."""
-    final = directory / iteration_name(checkpoint.facts.iteration)
-    partial = partial_path(final)
+    final = directory / name_iteration(checkpoint.facts.iteration)
+    partial = get_partial_path(final)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     _write_arrays(partial / ARRAYS_FILE, checkpoint)
@@ -190,7 +192,7 @@ def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
 
 
 # --------------------------------------------------------- writing that outlives a kill
-def partial_path(path: Path) -> Path:
+def get_partial_path(path: Path) -> Path:
     """The hidden neighbour that is written first and then renamed to `path`."""
     return path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
 
@@ -218,7 +220,7 @@ def write_atomic(path: Path, text: str) -> None:
     Raises OSError when the place cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = partial_path(path)
+    partial = get_partial_path(path)
     write_synced(partial, text)
     partial.replace(path)
     sync_directory(path.parent)

@@ -16,8 +16,8 @@ import numpy as np
 
 from autoexp_tui.demo import checkpoints
 from autoexp_tui.demo.checkpoints import DemoError, write_atomic
-from autoexp_tui.demo.model import text_loss, views
-from autoexp_tui.demo.training import Corpus, number, read_corpus
+from autoexp_tui.demo.model import split_weights, text_loss
+from autoexp_tui.demo.training import Corpus, format_number, read_corpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,17 +42,17 @@ class Measurement:
     def to_record(self) -> dict[str, Any]:
         """As JSON; what is not finite becomes null."""
         return {
-            key: _or_null(value) if isinstance(value, float) else value
+            key: _convert_loss(value) if isinstance(value, float) else value
             for key, value in asdict(self).items()
         }
 
-    def losses(self) -> str:
+    def format_losses(self) -> str:
         """Its losses as a log line tells them."""
-        bits = number(self.bits_per_byte, ".4f")
-        return f"{number(self.heldout_loss, '.6f')} | bits per byte: {bits}"
+        bits = format_number(self.bits_per_byte, ".4f")
+        return f"{format_number(self.heldout_loss, '.6f')} | bits per byte: {bits}"
 
 
-def _or_null(value: float) -> float | None:
+def _convert_loss(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
@@ -82,10 +82,10 @@ def evaluate(
     }
     write_atomic(output, json.dumps(record, indent=2) + "\n")
     if summary is not None:
-        write_atomic(summary, summary_line(record) + "\n")
-    say(f"held-out loss: {result.losses()}")
+        write_atomic(summary, format_summary(record) + "\n")
+    say(f"held-out loss: {result.format_losses()}")
     if compared is not None:
-        say(f"baseline loss: {compared.losses()}")
+        say(f"baseline loss: {compared.format_losses()}")
 
 
 def measure(path: Path, corpus: Corpus) -> Measurement:
@@ -93,7 +93,7 @@ def measure(path: Path, corpus: Corpus) -> Measurement:
     found = checkpoints.load(path)
     facts = found.facts
     checkpoints.require_corpus(path, facts, corpus.digest)
-    weights = views(found.parameters, facts.shape)
+    weights = split_weights(found.parameters, facts.shape)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         loss = text_loss(weights, corpus.heldout, facts.shape.context)
     return Measurement(
@@ -116,7 +116,7 @@ def _measure_baseline(path: Path, result: Measurement, corpus: Corpus) -> Measur
     return baseline
 
 
-def summary_line(record: dict[str, Any]) -> str:
+def format_summary(record: dict[str, Any]) -> str:
     """A record in one line: the losses side by side, and the gain."""
     after, baseline = record["heldout_loss"], record["baseline"]
     before = baseline["heldout_loss"] if baseline else None
@@ -159,8 +159,8 @@ class Result:
         return {
             "name": self.name,
             "lr": self.lr,
-            "heldout_loss": _or_null(loss),
-            "gain": _or_null(self.gain),
+            "heldout_loss": _convert_loss(loss),
+            "gain": _convert_loss(self.gain),
         }
 
 
@@ -248,8 +248,8 @@ def to_markdown(before: Sequence[Result], after: Sequence[Result]) -> str:
     parts = (
         f"# {QUESTION}",
         f"Held-out loss in nats per byte, every run {where}.",
-        _table(("rank", "lr before", "loss", "lr after", "loss"), rankings),
-        _table(("run", "lr", "stable", "cooled down", "gain"), gains),
+        _format_table(("rank", "lr before", "loss", "lr after", "loss"), rankings),
+        _format_table(("run", "lr", "stable", "cooled down", "gain"), gains),
         f"{verdict}. Best before cooldown: lr {first.lr:g} ({_cell(first.before)}); "
         f"best after: lr {last.lr:g} ({_cell(last.after)}).",
     )
@@ -260,10 +260,10 @@ def _cell(value: str | float) -> str:
     """A loss, or a name in one cell: no line break, no column sign of its own."""
     if isinstance(value, str):
         return " ".join(value.split()).replace("|", "\\|")
-    return number(value, ".4f")
+    return format_number(value, ".4f")
 
 
-def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+def _format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     columns = zip(head, *rows, strict=True)
     widths = [max(len(cell) for cell in column) for column in columns]
     rule = tuple("-" * width for width in widths)

@@ -73,18 +73,18 @@ class Activations(NamedTuple):
     logits: Floats
 
 
-def views(flat: Floats, shape: Shape) -> Weights:
+def split_weights(flat: Floats, shape: Shape) -> Weights:
     """Cut a flat vector of `shape.parameters` numbers into weights, sharing memory."""
     ends = np.cumsum([int(np.prod(part)) for part in shape.parts()])
     pieces = zip(np.split(flat, ends[:-1]), shape.parts(), strict=True)
     return Weights(*(piece.reshape(part) for piece, part in pieces))
 
 
-def initial(shape: Shape, seed: int, scale: float = 1.0) -> Floats:
+def initialize_weights(shape: Shape, seed: int, scale: float = 1.0) -> Floats:
     """Random float32 weights as a flat vector; `scale` widens both matrices."""
     random = np.random.Generator(np.random.Philox(key=seed))
     flat = random.standard_normal(shape.parameters, dtype=np.float32)
-    weights = views(flat, shape)
+    weights = split_weights(flat, shape)
     weights.embedding[:] *= EMBEDDING_SCALE
     weights.hidden[:] *= scale / weights.hidden.shape[0] ** 0.5
     weights.output[:] *= scale * OUTPUT_SCALE / weights.output.shape[0] ** 0.5

@@ -31,10 +31,10 @@ from autoexp_tui.demo.model import (
     Schedule,
     Shape,
     clip,
-    initial,
+    initialize_weights,
     loss_and_gradient,
+    split_weights,
     text_loss,
-    views,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def find_start(settings: TrainSettings, corpus: Corpus) -> tuple[Checkpoint, str
     """
     if settings.save and not settings.resume:
         checkpoints.set_aside(settings.save)
-    own = checkpoints.newest(settings.save) if settings.save else None
+    own = checkpoints.find_newest(settings.save) if settings.save else None
     if own is None and settings.load is None:
         return _random_start(settings, corpus), "starting from random weights", False
     path = own or checkpoints.locate(settings.load or Path())
@@ -133,7 +133,9 @@ def _require_fit(path: Path, facts: RunFacts, settings: TrainSettings) -> None:
 
 
 def _random_start(settings: TrainSettings, corpus: Corpus) -> Checkpoint:
-    parameters = initial(settings.shape, settings.seed, settings.weight_init_scale)
+    parameters = initialize_weights(
+        settings.shape, settings.seed, settings.weight_init_scale
+    )
     facts = _make_facts(settings, corpus, iteration=0, samples=0)
     return Checkpoint(
         facts, parameters, np.zeros_like(parameters), np.zeros_like(parameters)
@@ -175,8 +177,8 @@ class Trainer:
         self._samples = start.facts.samples
         self._flat = start.parameters
         self._gradient = np.empty_like(self._flat)
-        self._weights = views(self._flat, settings.shape)
-        self._slopes = views(self._gradient, settings.shape)
+        self._weights = split_weights(self._flat, settings.shape)
+        self._slopes = split_weights(self._gradient, settings.shape)
         self._adam = Adam(start.mean, start.square)
         self._losses: list[float] = []
         """Of the log interval so far; `_seconds` leaves evaluation and saving out."""
@@ -247,15 +249,15 @@ class Trainer:
             grad_norm=norm,
         )
         self._losses, self._seconds = [], 0.0
-        self._say(progress_line(progress, time.time()))
+        self._say(format_progress(progress, time.time()))
 
     def _validate(self) -> None:
         text, context = self._corpus.heldout, self._settings.context
         loss = text_loss(self._weights, text, context, VALIDATION_STRIDE)
-        self._say(validation_line(self._iteration, loss))
+        self._say(format_validation(self._iteration, loss))
 
     def _save_last(self) -> None:
-        name = checkpoints.iteration_name(self._iteration)
+        name = checkpoints.name_iteration(self._iteration)
         save = self._settings.save
         if save is None or not checkpoints.is_complete(save / name):
             self._save()
@@ -294,12 +296,12 @@ class Progress:
     grad_norm: float
 
 
-def number(value: float, spec: str) -> str:
+def format_number(value: float, spec: str) -> str:
     """A number in a format, or plain `nan`, `inf`, `-inf`."""
     return format(value, spec) if math.isfinite(value) else str(value)
 
 
-def progress_line(progress: Progress, now: float) -> str:
+def format_progress(progress: Progress, now: float) -> str:
     """One log interval as a line, what matters most first.
 
     `now` is in seconds since the epoch.
@@ -307,10 +309,10 @@ def progress_line(progress: Progress, now: float) -> str:
     stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(now))
     fields = (
         f" [{stamp}] iteration {progress.iteration:8d}/{progress.train_iters:8d}",
-        f"lm loss: {number(progress.loss, '.6E')}",
-        f"learning rate: {number(progress.rate, '.3E')}",
+        f"lm loss: {format_number(progress.loss, '.6E')}",
+        f"learning rate: {format_number(progress.rate, '.3E')}",
         f"tokens/s: {progress.tokens_per_second:.0f}",
-        f"grad norm: {number(progress.grad_norm, '.3f')}",
+        f"grad norm: {format_number(progress.grad_norm, '.3f')}",
         f"consumed samples: {progress.samples}",
         f"elapsed time per iteration (ms): "
         f"{progress.seconds_per_iteration * 1e3:.1f} |",
@@ -318,11 +320,11 @@ def progress_line(progress: Progress, now: float) -> str:
     return " | ".join(fields)
 
 
-def validation_line(iteration: int, loss: float) -> str:
+def format_validation(iteration: int, loss: float) -> str:
     """The held-out loss in the middle of a run."""
     return (
         f" validation loss at iteration {iteration} | "
-        f"lm loss value: {number(loss, '.6E')} |"
+        f"lm loss value: {format_number(loss, '.6E')} |"
     )
 
 
@@ -362,7 +364,9 @@ def read_corpus(root: Path | None = None) -> Corpus:
     train, heldout = _read_parts(place)
     if not train or not heldout:
         raise DemoError(f"no Python source text to learn from below {place}")
-    return Corpus(_array(train), _array(heldout), _digest(train, heldout))
+    return Corpus(
+        _build_array(train), _build_array(heldout), _hash_text(train, heldout)
+    )
 
 
 def _read_parts(root: Path) -> tuple[bytes, bytes]:
@@ -370,8 +374,8 @@ def _read_parts(root: Path) -> tuple[bytes, bytes]:
     heldout = [name for name in names if _is_heldout(name)]
     train = [name for name in names if not _is_heldout(name)]
     return (
-        _join(_texts(root, train), TRAIN_BYTES),
-        _join(_texts(root, heldout), HELDOUT_BYTES),
+        _join(_read_texts(root, train), TRAIN_BYTES),
+        _join(_read_texts(root, heldout), HELDOUT_BYTES),
     )
 
 
@@ -392,7 +396,7 @@ def _is_heldout(name: str) -> bool:
     return _name_hash(name)[-1] % HELDOUT_ONE_IN == 0
 
 
-def _texts(root: Path, names: Iterable[str]) -> Iterator[bytes]:
+def _read_texts(root: Path, names: Iterable[str]) -> Iterator[bytes]:
     for name in names:
         with (root / name).open("rb") as file:
             text = file.read(FILE_BYTES)
@@ -411,11 +415,11 @@ def _join(texts: Iterable[bytes], limit: int) -> bytes:
     return SEPARATOR.join(parts)[:limit]
 
 
-def _array(text: bytes) -> Bytes:
+def _build_array(text: bytes) -> Bytes:
     return np.frombuffer(text, dtype=np.uint8)
 
 
-def _digest(train: bytes, heldout: bytes) -> str:
+def _hash_text(train: bytes, heldout: bytes) -> str:
     return hashlib.sha256(train + SEPARATOR + heldout).hexdigest()[:16]
 
 

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from autoexp_tui.cli.detach import read_last_visit
 from autoexp_tui.cli.open import list_places
 from autoexp_tui.cli.session_verbs.probe import Sight, look_at, require_jobs
 from autoexp_tui.cli.session_verbs.request import Request
@@ -16,9 +17,14 @@ from autoexp_tui.cli.session_verbs.show_job import (
     job_lines,
     values_json,
 )
-from autoexp_tui.cli.since import describe_since
+from autoexp_tui.cockpit.render.digest import write_digest
+from autoexp_tui.cockpit.spans import plain
+from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.session import build_session
+from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.resubmission import is_open
+from autoexp_tui.model.snapshot import EngineView
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.model.wording import (
@@ -28,11 +34,16 @@ from autoexp_tui.model.wording import (
     sentence,
     wakes,
 )
+from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import SessionRow, list_sessions
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import wall_time
+from autoexp_tui.text.time_parsing import NoMoment, parse_moment
 
+LEFT = "left"
+"""For `--since`: the moment at which this user last left the cockpit."""
 _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""
 
@@ -234,3 +245,49 @@ def _count_causes(jobs: Sequence[JobRecord]) -> str:
         if job.cause is not None and job.ended and job.state is not JobState.COMPLETED
     )
     return ", ".join(f"{n} {cause}" for cause, n in counts.most_common())
+
+
+# ---------------------------------------------------------------------------- since
+def parse_since(text: str, session: SessionDir, now: float) -> float:
+    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`.
+
+    Raises:
+        UsageError: it names none.
+    """
+    if text == LEFT:
+        left = read_last_visit(session.path)
+        if left is None:
+            raise UsageError(
+                "you have not left this session's cockpit yet",
+                "--since",
+                "Name a time instead: 2h, 14:02, 03-12 14:02.",
+            )
+        return left
+    ago = f"-{text}" if text[:1].isdigit() and text[-1:] in "smhdn" else text
+    try:
+        return parse_moment(ago, now, 0.0, now)
+    except NoMoment:
+        raise UsageError(
+            f"{text!r} is no time", "--since", "2h, 14:02, 03-12 14:02, or left"
+        ) from None
+
+
+def describe_since(session: SessionDir, text: str) -> list[str]:
+    """What happened in a session since a moment, as lines of text.
+
+    Raises:
+        AutoexpError: no such moment, or the session cannot be read.
+    """
+    now = time.time()
+    since = parse_since(text, session, now)
+    loaded = load_state(session)
+    publisher = SnapshotBuilder()
+    publisher.note(loaded.events)
+    shown = build_session(
+        publisher.snapshot(loaded.state, EngineView(role="viewer"), {})
+    )
+    groups = group_causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
+    lines = write_digest(
+        shown, groups, shown.present(since), shown.present(now), lead="Since"
+    )
+    return [plain(line).rstrip() for line in lines] or ["Nothing new since then."]
