@@ -12,8 +12,8 @@ from omegaconf import OmegaConf
 from autoexp_tui.config.interpolations import Absent, Doubtful, Place, Values
 from autoexp_tui.config.job_template import Template
 from autoexp_tui.config.job_view import JobView
-from autoexp_tui.config.plain_tree import Path, unpatched, with_values
 from autoexp_tui.config.resolvers import Environment, register_resolvers
+from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 
 TREE: dict[str, Any] = {
     "size": "small",

@@ -22,9 +22,9 @@ from autoexp_tui.cockpit.keymap import keymap
 from autoexp_tui.config.action_specs import ACTIONS
 from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
 from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.config.yaml_files import parse_yaml
 from autoexp_tui.executors import wrapper
 from autoexp_tui.plan import expand_sweep
-from autoexp_tui.probes.yaml_files import parse_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(

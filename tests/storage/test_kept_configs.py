@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.plain_tree import Path, unpatched, with_values
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.storage.kept_configs import ConfigKeeper, Shared, configs_in
+from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 
 ORIGIN: dict[str, Any] = {
     "lr": 0.1,

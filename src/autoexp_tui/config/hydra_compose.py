@@ -55,6 +55,8 @@ from autoexp_tui.config.sweep_overrides import (
     apply_sweep_overrides,
     split_sweep_overrides,
 )
+from autoexp_tui.config.yaml_files import route_entry, show_path
+from autoexp_tui.config.yaml_limits import too_deep
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.planning.ports import CannotCompose
@@ -63,8 +65,6 @@ from autoexp_tui.probes.config_files import (
     find_config,
     list_configs,
 )
-from autoexp_tui.probes.yaml_files import route_entry, show_path
-from autoexp_tui.probes.yaml_limits import too_deep
 from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
 
 DIRECTORIES: Final = (

@@ -20,8 +20,8 @@ from omegaconf.errors import (
 )
 
 from autoexp_tui.config.resolver_table import names
+from autoexp_tui.config.yaml_limits import too_deep
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.probes.yaml_limits import too_deep
 from autoexp_tui.sweep.points import A_KEY, is_key
 from autoexp_tui.text.did_you_mean import did_you_mean, listed, nearest, slip_of
 

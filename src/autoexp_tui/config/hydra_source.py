@@ -25,7 +25,7 @@ from hydra.core.object_type import ObjectType
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.custom import search_working_directory
-from autoexp_tui.probes.yaml_files import SCHEME, YamlFiles, route_entry
+from autoexp_tui.config.yaml_files import SCHEME, YamlFiles, route_entry
 
 _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""

@@ -19,8 +19,8 @@ from omegaconf import OmegaConf
 from omegaconf.grammar_parser import parse
 from omegaconf.grammar_visitor import GrammarVisitor
 
-from autoexp_tui.config.plain_tree import ABSENT, Path, at
 from autoexp_tui.config.resolvers import PURE
+from autoexp_tui.text.plain_tree import ABSENT, Path, at
 
 MISSING: Final = "???"
 _SCALARS: Final = (str, int, float, bool, type(None))

@@ -22,7 +22,8 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.nodes import AnyNode
 
 from autoexp_tui.config.interpolations import MISSING, Doubtful, Values, is_open
-from autoexp_tui.config.plain_tree import (
+from autoexp_tui.planning.overrides import BARE
+from autoexp_tui.text.plain_tree import (
     Path,
     at,
     leaves,
@@ -30,7 +31,6 @@ from autoexp_tui.config.plain_tree import (
     unpatched,
     with_values,
 )
-from autoexp_tui.planning.overrides import BARE
 
 _SET: Final = re.compile(r"(\+{0,2})([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)=(.*)", re.ASCII)
 _WHOLE: Final = re.compile(r"-?(?:0|[1-9]\d*)", re.ASCII)

@@ -23,9 +23,9 @@ from autoexp_tui.config.interpolations import (
     split_keys,
 )
 from autoexp_tui.config.job_template import Template
-from autoexp_tui.config.plain_tree import Path, at, leaves, unpatched, with_values
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
+from autoexp_tui.text.plain_tree import Path, at, leaves, unpatched, with_values
 
 SWITCH: Final = "AUTOEXP_COMPOSE"
 """The environment variable that, set to `hydra`, has every job composed by Hydra."""

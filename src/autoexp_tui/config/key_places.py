@@ -17,9 +17,9 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
+from autoexp_tui.config.yaml_files import show_path
+from autoexp_tui.config.yaml_limits import MAX_DEPTH, list_nodes
 from autoexp_tui.model.errors import Problem, find_written_place
-from autoexp_tui.probes.yaml_files import show_path
-from autoexp_tui.probes.yaml_limits import MAX_DEPTH, list_nodes
 from autoexp_tui.sweep.provenance import Entries, Origins
 from autoexp_tui.sweep.schema import BODIES
 

@@ -36,6 +36,7 @@ from autoexp_tui.config.planning import (
     list_findings,
 )
 from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.config.yaml_files import make_refusal, parse_yaml, read_text
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,
@@ -63,7 +64,6 @@ from autoexp_tui.planning.ports import (
 from autoexp_tui.planning.replan_job import build_job_again
 from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import config_dir, state_dir
-from autoexp_tui.probes.yaml_files import make_refusal, parse_yaml, read_text
 from autoexp_tui.storage.json_codec import encode_job, encode_plan
 from autoexp_tui.storage.provenance import (
     RecordBuilder,

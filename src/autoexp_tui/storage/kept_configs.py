@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autoexp_tui.config.plain_tree import Path, with_values
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.yaml_text import YamlWriter
+from autoexp_tui.text.plain_tree import Path, with_values
 from autoexp_tui.text.structural_cache import Patched
 
 _WINDOW: Final = 32 * 1024

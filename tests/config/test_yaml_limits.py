@@ -6,10 +6,10 @@ import time
 
 import pytest
 
+from autoexp_tui.config.yaml_files import parse_yaml
+from autoexp_tui.config.yaml_limits import MAX_DEPTH
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.probes.yaml_files import parse_yaml
-from autoexp_tui.probes.yaml_limits import MAX_DEPTH
 
 CPU_SECONDS = 2.0
 """Far above what a refusal takes; what it stands against would take hours."""

@@ -21,9 +21,7 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.config.eval_rewrite import rewrite, rewrite_tree
-from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.probes.yaml_limits import (
+from autoexp_tui.config.yaml_limits import (
     MAX_DEPTH,
     check_size,
     count_open,
@@ -31,6 +29,8 @@ from autoexp_tui.probes.yaml_limits import (
     locate,
     too_deep,
 )
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import CannotCompose
 
 SCHEME: Final = "autoexp"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from autoexp_tui.config.yaml_files import YamlFiles, parse_yaml
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.probes.yaml_files import YamlFiles, parse_yaml
 
 
 def problem_of(text: str) -> Problem:
