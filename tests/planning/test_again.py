@@ -11,7 +11,8 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.build import build_execution_plan
 from autoexp_tui.planning.ports import CannotCompose, SpecRefused
-from autoexp_tui.planning.replan_job import build_job_again, job_view
+from autoexp_tui.planning.replan_job import build_job_again, job_view, join_plan
+from tests.model import builders
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -139,3 +140,19 @@ def test_the_config_is_recorded_where_it_differs_from_the_plan_s() -> None:
             record=lambda resolved, written: kept.append(resolved),
         )
     assert [config["backend"]["lr"] for config in kept] == [1]
+
+
+# ---------------------------------------------------------------- joining
+@pytest.mark.parametrize(("own", "named"), [("f0", ["f3", "f3"]), ("f1", ["f7", "f8"])])
+def test_one_family_joins_that_of_its_job_and_several_are_numbered_anew(
+    own: str, named: list[str]
+) -> None:
+    jobs = builders.job("x", family="f0"), builders.job("y", 1, family=own)
+    made = join_plan(builders.plan(*jobs), family="f3", families=7)
+    assert [one.family for one in made.jobs] == named
+
+
+def test_only_jobs_without_a_stage_are_given_one() -> None:
+    jobs = builders.job("x"), builders.job("y", 1, stage="own")
+    made = join_plan(builders.plan(*jobs), family="", families=1, stage="train")
+    assert [one.stage for one in made.jobs] == ["train", "own"]

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.dag import find_rings, format_ring, sort_topologically
+from autoexp_tui.model.specs import Edge
+from autoexp_tui.planning.dag import (
+    find_first_family,
+    find_links,
+    find_rings,
+    format_ring,
+    list_stages,
+    order_stages,
+    sort_topologically,
+)
+from tests.planning.plans import job, plan, ten_jobs
 
 
 def test_jobs_come_after_those_they_wait_for_ties_by_position() -> None:
@@ -64,3 +75,111 @@ def test_of_a_long_ring_the_middle_is_counted() -> None:
     told = format_ring([f"s{at}" for at in range(4000)])
     head = "s0 -> s1 -> s2 -> s3 -> s4 -> s5 -> (3,988 more) -> "
     assert told == f"{head}s3994 -> s3995 -> s3996 -> s3997 -> s3998 -> s3999 -> s0"
+
+
+# ------------------------------------------------------------------ stages
+def edge(before: str, after: str, mode: str) -> Edge:
+    """An edge; `mode` is its first letter."""
+    return Edge(before=before, after=after, mode="reads" if mode == "r" else "waits")
+
+
+def test_a_job_that_is_read_and_waited_for_is_waited_for() -> None:
+    edges = (edge("a", "b", "r"), edge("a", "b", "w"))
+    links = find_links(plan([job("a"), job("b", 1)], edges=edges))
+    assert (links.waits["b"], links.reads["b"]) == (("a",), ())
+
+
+def test_a_dependency_without_an_edge_is_a_wait() -> None:
+    links = find_links(plan([job("a"), job("b", 1, depends_on=("a",))], edges=()))
+    assert links.waits["b"] == ("a",)
+
+
+def test_a_dependency_that_only_reads_is_no_wait() -> None:
+    jobs = [job("a"), job("b", 1, depends_on=("a",))]
+    links = find_links(plan(jobs, edges=(edge("a", "b", "r"),)))
+    assert (links.waits["b"], links.reads["b"]) == ((), ("a",))
+
+
+def test_jobs_that_wait_within_their_stage_do_not_make_it_follow_itself() -> None:
+    made = plan([job("a", stage="s"), job("b", 1, stage="s", depends_on=("a",))])
+    (stage,) = list_stages(made, find_links(made))
+    assert (stage.waits, stage.reads) == ((), ())
+
+
+def test_a_stage_that_waits_and_reads_elsewhere_tells_the_two_apart() -> None:
+    jobs = [job(name, at, stage=name) for at, name in enumerate("abc")]
+    edges = (edge("a", "c", "w"), edge("b", "c", "r"))
+    made = plan(jobs, edges=edges)
+    last = list_stages(made, find_links(made))[-1]
+    assert (last.waits, last.reads) == (("a",), ("b",))
+
+
+def test_a_stage_that_is_waited_for_and_read_from_is_named_once() -> None:
+    jobs = [job("a", stage="s"), job("b", 1, stage="t"), job("c", 2, stage="t")]
+    edges = (edge("a", "b", "w"), edge("a", "c", "r"))
+    made = plan(jobs, edges=edges)
+    last = list_stages(made, find_links(made))[-1]
+    assert (last.waits, last.reads) == (("s",), ())
+
+
+# -------------------------------------------------------------------------- order
+@pytest.mark.parametrize(
+    ("before", "order"),
+    [
+        ({"c": [], "a": [], "b": []}, ["c", "a", "b"]),
+        ({"late": ["first"], "first": [], "other": []}, ["first", "late", "other"]),
+        ({"a": ["a"], "b": []}, ["a", "b"]),
+        ({"a": ["c"], "b": ["a"], "c": ["b"], "d": []}, ["d", "a", "b", "c"]),
+        ({"a": ["gone"], "b": []}, ["a", "b"]),
+    ],
+    ids=["as they are", "free again", "after itself", "a ring", "unknown"],
+)
+def test_stages_come_after_those_before_them_and_rings_last(
+    before: dict[str, list[str]], order: list[str]
+) -> None:
+    assert order_stages(before) == order
+
+
+NAMES = st.sampled_from("abcdefghij")
+
+
+@settings(deadline=None)
+@given(st.dictionaries(NAMES, st.lists(NAMES, max_size=3), max_size=10))
+def test_every_stage_comes_exactly_once(before: dict[str, list[str]]) -> None:
+    assert sorted(order_stages(before)) == sorted(before)
+
+
+# ------------------------------------------------------------ first family
+def test_the_first_family_goes_with_all_its_stages() -> None:
+    made = ten_jobs()
+    first = made.jobs[0].family
+    assert find_first_family(made) == tuple(
+        one.name for one in made.jobs if one.family == first
+    )
+
+
+def test_what_it_waits_for_goes_too() -> None:
+    jobs = [
+        job("a", 0, family="f0", depends_on=("base",)),
+        job("b", 1, family="f1"),
+        job("base", 2, depends_on=("data",)),
+        job("data", 3),
+    ]
+    assert find_first_family(plan(jobs)) == ("a", "base", "data")
+
+
+def test_a_job_without_a_family_goes_alone() -> None:
+    assert find_first_family(plan([job("a"), job("b", 1)])) == ("a",)
+
+
+def test_a_plan_without_jobs_has_none() -> None:
+    assert find_first_family(plan([])) == ()
+
+
+def test_a_family_that_is_done_tries_nothing_and_the_next_one_goes() -> None:
+    jobs = [
+        job("a", 0, family="f0"),
+        job("b", 1, family="f1", depends_on=("a",)),
+        job("c", 2, family="f2"),
+    ]
+    assert find_first_family(plan(jobs), done=("a",)) == ("a", "b")

@@ -13,17 +13,17 @@ from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan, Resources
 from autoexp_tui.planning.plan_diff import PlanDiff, ValueChange, diff_plans
 from autoexp_tui.planning.plan_diff_text import (
-    diff_lines,
     diff_to_json,
-    headline,
+    list_differences,
+    list_first_differences,
     summarize_diff,
 )
 from tests.model.builders import job, plan
 
 
 def lines(found: PlanDiff) -> list[str]:
-    told = (f"{mark} {text}" for mark, text in diff_lines(found))
-    return [headline(found), *told]
+    told = (f"{mark} {text}" for mark, text in list_differences(found))
+    return [summarize_diff(found), *told]
 
 
 def families(count: int, lr: float = 1e-3, **fields: Any) -> list[JobSpec]:
@@ -51,7 +51,7 @@ def test_equal_plans_do_not_differ() -> None:
     same = diff_plans(
         plan(*families(2)), plan(*families(2), plan_id="p2", created_at=9)
     )
-    assert not same.any
+    assert not same.differs
     assert lines(same) == ["nothing differs: 4 jobs"]
 
 
@@ -193,7 +193,7 @@ def test_a_job_that_differs_in_what_was_not_recorded_is_not_the_same() -> None:
     new = plan(job("a", fingerprint="2"), job("b", fingerprint="1"))
     found = diff_plans(old, new)
     assert lines(found)[0] == "1 job changed in what is not recorded, 1 the same"
-    assert found.any
+    assert found.differs
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_many_ways_of_one_change_are_folded_to_an_example() -> None:
 def test_in_short_there_are_few_lines_however_much_differs() -> None:
     old = plan(*families(2), base_output_dir="/a")
     new = plan(*families(5, lr=1.0)[2:], base_output_dir="/b", overrides=("x=1",))
-    short = summarize_diff(diff_plans(old, new))
+    short = list_first_differences(diff_plans(old, new))
     assert len(short) == 4
     assert short[-1].endswith("more: `autoexp-plan --diff` tells them")
 
@@ -282,4 +282,4 @@ def test_alike_changes_of_paths_are_told_once_though_each_job_has_its_own() -> N
         )
         for one in old.jobs
     ]
-    assert len(diff_plans(old, plan(*jobs)).folded) == 1
+    assert len(diff_plans(old, plan(*jobs)).alike) == 1

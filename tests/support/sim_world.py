@@ -55,7 +55,7 @@ from autoexp_tui.model.outputs import (
 )
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.planning.further import join_plan
+from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_evidence import FakeEvidence
 from autoexp_tui.testing.fake_executor import FakeExecutor

@@ -28,12 +28,12 @@ def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[st
     Raises:
         NotConfirmed: nobody said yes to what is above the bounds.
     """
-    from autoexp_tui.planning import canary
+    from autoexp_tui.planning.dag import find_first_family
 
     chosen: tuple[str, ...] = ()
     if first_family:
         done = frozenset() if options.force else find_done_jobs(plan)
-        chosen = canary.find_first_family(plan, done)
+        chosen = find_first_family(plan, done)
     confirm(plan, options, frozenset(chosen) if first_family else None)
     return chosen
 

@@ -37,7 +37,11 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
     Raises:
         UsageError: there is no such plan, or it does not read.
     """
-    from autoexp_tui.planning.plan_diff_text import diff_lines, diff_to_json, headline
+    from autoexp_tui.planning.plan_diff_text import (
+        diff_to_json,
+        list_differences,
+        summarize_diff,
+    )
     from autoexp_tui.storage.plan_history import diff_recorded_plans
 
     old = _find_plan(other, options, plan)
@@ -47,8 +51,8 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
         print(json.dumps(diff_to_json(found) | ids))
         return
     print(f"against   {_format_title(old)}")
-    print(headline(found))
-    for mark, text in diff_lines(found):
+    print(summarize_diff(found))
+    for mark, text in list_differences(found):
         print(f"  {mark} {text}")
 
 
@@ -62,14 +66,14 @@ def _format_title(plan: Plan) -> str:
 
 def format_since(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
-    from autoexp_tui.planning.plan_diff_text import summarize_diff
+    from autoexp_tui.planning.plan_diff_text import list_first_differences
     from autoexp_tui.storage.plan_history import diff_to_last_plan
     from autoexp_tui.text.spelling import clock_time
 
     since = diff_to_last_plan(plan)
     if since is None:
         return
-    head, *rest = summarize_diff(since.difference)
+    head, *rest = list_first_differences(since.difference)
     yield f"since the plan of {clock_time(since.created_at, time.time())}: {head}"
     yield from (f"  {line}" for line in rest)
 
@@ -104,7 +108,7 @@ def find_changes(plan: Plan) -> PlanChanges | None:
 
 def main(argv: Sequence[str]) -> int:
     """Compare the plan of a state directory with the one before, and print."""
-    from autoexp_tui.planning.plan_diff_text import diff_lines, headline
+    from autoexp_tui.planning.plan_diff_text import list_differences, summarize_diff
     from autoexp_tui.storage.plan_history import diff_to_last_plan, find_manifest
     from autoexp_tui.storage.session_dir import read_manifest
 
@@ -114,9 +118,9 @@ def main(argv: Sequence[str]) -> int:
     since = diff_to_last_plan(read_manifest(path)) if path is not None else None
     answer = since and {
         "created_at": since.created_at,
-        "differs": since.difference.any,
-        "head": headline(since.difference),
-        "lines": diff_lines(since.difference, _MOST_LINES),
+        "differs": since.difference.differs,
+        "head": summarize_diff(since.difference),
+        "lines": list_differences(since.difference, _MOST_LINES),
     }
     print(json.dumps(answer))
     return 0

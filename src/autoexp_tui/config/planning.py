@@ -30,7 +30,7 @@ from autoexp_tui.model.errors import (
 )
 from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
-from autoexp_tui.planning.further import join_plan
+from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
 from autoexp_tui.storage.crash_log import write_crash_log
 

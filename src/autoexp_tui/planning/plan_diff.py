@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.condition import Condition
@@ -50,6 +51,7 @@ class ValueChange(NamedTuple):
     new: object = ABSENT
 
 
+Values: TypeAlias = Mapping[str, object]
 ConfigDiff: TypeAlias = Callable[[str, str], Iterable[ValueChange] | None]
 """Names of an old and a new job -> what differs in their recorded resolved configs;
 None: not both are recorded."""
@@ -84,7 +86,7 @@ class JobChange:
     """The same text for jobs that changed alike, whatever they are called."""
 
     @property
-    def renamed(self) -> bool:
+    def is_renamed(self) -> bool:
         """Whether it has another name."""
         return self.name != self.old_name
 
@@ -94,7 +96,7 @@ class JobChange:
         return (*self.parameters, *self.config, *self.conditions, *self.other)
 
     @property
-    def changed(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether more than its name differs."""
         return bool(self.values or self.edges)
 
@@ -109,7 +111,7 @@ class JobsOnly:
     """Parameters that all of them share and no job of the other plan has so."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class PlanDiff:
     """All that differs between two plans."""
 
@@ -127,34 +129,49 @@ class PlanDiff:
     """Those of them of which nothing else differs: they are not the same."""
 
     @property
-    def any(self) -> bool:
+    def differs(self) -> bool:
         """Whether anything differs."""
         return bool(self.plan or self.added or self.removed or self.jobs or self.unseen)
 
-    @property
+    @cached_property
     def renamed(self) -> tuple[JobChange, ...]:
         """Jobs with another name, changed otherwise or not."""
-        return tuple(job for job in self.jobs if job.renamed)
+        return tuple(job for job in self.jobs if job.is_renamed)
 
-    @property
+    @cached_property
     def changed(self) -> tuple[JobChange, ...]:
         """Jobs of which more than the name differs."""
-        return tuple(job for job in self.jobs if job.changed)
+        return tuple(job for job in self.jobs if job.is_changed)
 
-    @property
-    def folded(self) -> tuple[tuple[JobChange, ...], ...]:
+    @cached_property
+    def alike(self) -> tuple[tuple[JobChange, ...], ...]:
         """Changed jobs, those together that changed alike."""
         groups: dict[str, list[JobChange]] = {}
         for job in self.changed:
             groups.setdefault(job.likeness, []).append(job)
         return tuple(map(tuple, groups.values()))
 
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """How many jobs are added, removed ... by the names that JSON has for them."""
+        return {
+            "added": sum(len(group.names) for group in self.added),
+            "removed": sum(len(group.names) for group in self.removed),
+            "renamed": len(self.renamed),
+            "changed": len(self.changed),
+            "same": self.same,
+            "without_config": self.without_config,
+            "unseen": self.unseen,
+        }
 
-def no_configs(old: str, new: str) -> None:
-    """Where no configs are recorded."""
+
+def skip_configs(old: str, new: str) -> None:
+    """A `ConfigDiff` where no configs are recorded."""
 
 
-def diff_plans(old: Plan, new: Plan, diff_configs: ConfigDiff = no_configs) -> PlanDiff:
+def diff_plans(
+    old: Plan, new: Plan, diff_configs: ConfigDiff = skip_configs
+) -> PlanDiff:
     """How `new` differs from `old`."""
     return _PlanComparison(old, new, diff_configs).diff()
 
@@ -165,15 +182,14 @@ class _PlanComparison:
         self._diff_configs = diff_configs
         self._pairs, self._gone, self._come = _match_jobs(old, new)
         self._renames = {a.name: b.name for a, b in self._pairs if a.name != b.name}
-        self._old_edges, self._new_edges = _edges_of(old), _edges_of(new)
-        self._old_stages = {job.name: job.stage for job in old.jobs}
-        self._new_stages = {job.name: job.stage for job in new.jobs}
+        self._edges = [_group_edges(plan) for plan in (old, new)]
+        self._stages = [{j.name: j.stage for j in plan.jobs} for plan in (old, new)]
         self._without_config: set[str] = set()
         """Jobs, by their new names; see `PlanDiff`."""
 
     def diff(self) -> PlanDiff:
         changes = [self._diff_job(a, b) for a, b in self._pairs]
-        jobs = tuple(one for one in changes if one.renamed or one.changed)
+        jobs = tuple(one for one in changes if one.is_renamed or one.is_changed)
         unseen = len(self._without_config - {one.name for one in jobs})
         return PlanDiff(
             plan=tuple(_diff_wholes(self._old, self._new)),
@@ -186,29 +202,31 @@ class _PlanComparison:
         )
 
     def _diff_job(self, old: JobSpec, new: JobSpec) -> JobChange:
-        rename = self._renamer(old, new)
+        rename = self._build_renamer(old, new)
 
-        def changes(pairs: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
+        def keep(pairs: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
             return tuple(
                 self._mask(one) for one in pairs if _differ(rename(one.old), one.new)
             )
 
-        parameters = changes(
+        parameters = keep(
             diff_values(_flatten_parameters(old), _flatten_parameters(new))
         )
-        config = changes(self._diff_config(old, new, parameters))
-        rest = () if parameters or config else diff_values(_launch(old), _launch(new))
+        config = keep(self._diff_config(old, new, parameters))
+        rest = (
+            () if parameters or config else diff_values(*map(_list_launch, (old, new)))
+        )
         change = JobChange(
             name=new.name,
             old_name=old.name,
             stage=new.stage,
             parameters=parameters,
             config=config,
-            conditions=changes(_diff_conditions(old, new)),
+            conditions=keep(_diff_conditions(old, new)),
             edges=tuple(self._diff_edges(old, new)),
-            other=changes(rest),
+            other=keep(rest),
         )
-        return replace(change, likeness=_likeness(change, old, new))
+        return replace(change, likeness=_find_likeness(change, old, new))
 
     def _mask(self, change: ValueChange) -> ValueChange:
         """A change, either value as its plan shows it."""
@@ -216,11 +234,11 @@ class _PlanComparison:
         old = mask_value(key, old, self._old.mask)
         return ValueChange(key, old, mask_value(key, new, self._new.mask))
 
-    def _renamer(self, old: JobSpec, new: JobSpec) -> _Renamer:
+    def _build_renamer(self, old: JobSpec, new: JobSpec) -> _Renamer:
         texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
         texts |= {
-            _root_of(old.output_dir, old.name): _root_of(new.output_dir, new.name),
-            _root_of(old.log_dir, old.name): _root_of(new.log_dir, new.name),
+            _find_root(old.output_dir, old.name): _find_root(new.output_dir, new.name),
+            _find_root(old.log_dir, old.name): _find_root(new.log_dir, new.name),
         }
         names = (old.name, *old.depends_on)
         texts |= {one: self._renames[one] for one in names if one in self._renames}
@@ -240,19 +258,16 @@ class _PlanComparison:
     def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
         before = {
             (edge.mode, self._renames.get(edge.before, edge.before)): edge.before
-            for edge in self._old_edges.get(old.name, ())
+            for edge in self._edges[0].get(old.name, ())
         }
         after = {
             (edge.mode, edge.before): edge.before
-            for edge in self._new_edges.get(new.name, ())
+            for edge in self._edges[1].get(new.name, ())
         }
-        for mine, theirs, stages, added in (
-            (after, before, self._new_stages, True),
-            (before, after, self._old_stages, False),
-        ):
+        for mine, theirs, added in ((after, before, True), (before, after, False)):
             for mode, name in (key for key in mine if key not in theirs):
                 job = mine[mode, name]
-                stage = stages.get(job, "")
+                stage = self._stages[added].get(job, "")
                 yield EdgeChange(mode=mode, added=added, job=job, stage=stage)
 
     def _group_only(
@@ -267,25 +282,20 @@ class _PlanComparison:
             for job in (other.jobs if stages else ())
             for key, value in _flatten_parameters(job).items()
         }
-        return tuple(
-            JobsOnly(
-                stage=stage,
-                names=tuple(job.name for job in members),
-                values=tuple(
-                    self._mask(
-                        ValueChange(key, new=value)
-                        if added
-                        else ValueChange(key, old=value)
-                    )
-                    for key, value in _shared_values(members)
-                    if (key, _text(value)) not in theirs
-                ),
+        found = []
+        for stage, members in stages.items():
+            own = (
+                ValueChange(key, ABSENT, one) if added else ValueChange(key, one)
+                for key, one in _list_shared(members)
+                if (key, _text(one)) not in theirs
             )
-            for stage, members in stages.items()
-        )
+            names = tuple(job.name for job in members)
+            values = tuple(map(self._mask, own))
+            found.append(JobsOnly(stage=stage, names=names, values=values))
+        return tuple(found)
 
 
-def _edges_of(plan: Plan) -> dict[str, list[Edge]]:
+def _group_edges(plan: Plan) -> dict[str, list[Edge]]:
     found: dict[str, list[Edge]] = {}
     for edge in plan.edges:
         found.setdefault(edge.after, []).append(edge)
@@ -306,12 +316,11 @@ def _diff_conditions(old: JobSpec, new: JobSpec) -> Iterator[ValueChange]:
 def _flatten_conditions(
     where: str, conditions: Sequence[Condition]
 ) -> dict[str, object]:
+    trees = [_drop_defaults(condition_to_json(one)) for one in conditions]
     return {
         key: value
-        for at, one in enumerate(conditions)
-        for key, value in flatten(
-            f"{where}.{at}", _drop_defaults(condition_to_json(one))
-        )
+        for at, tree in enumerate(trees)
+        for key, value in flatten(f"{where}.{at}", tree)
     }
 
 
@@ -323,7 +332,7 @@ def _drop_defaults(tree: object) -> object:
     return [_drop_defaults(item) for item in tree] if isinstance(tree, list) else tree
 
 
-def _launch(job: JobSpec) -> dict[str, object]:
+def _list_launch(job: JobSpec) -> dict[str, object]:
     """What neither a parameter nor a key of the config tells."""
     texts: dict[str, object] = {"stage": job.stage, "command": " ".join(job.command)}
     texts |= {f"env.{name}": value for name, value in job.env.items()}
@@ -331,9 +340,9 @@ def _launch(job: JobSpec) -> dict[str, object]:
     return texts | {"cwd": job.cwd}
 
 
-def _shared_values(jobs: Sequence[JobSpec]) -> Iterator[tuple[str, object]]:
+def _list_shared(jobs: Sequence[JobSpec]) -> Iterator[tuple[str, object]]:
     """Parameters that all of these jobs have alike, their stage and name apart."""
-    first, *others = [_flatten_parameters(job) for job in jobs]
+    first, *others = map(_flatten_parameters, jobs)
     for key, value in first.items():
         if key not in ("stage", _NAME):
             text = _text(value)
@@ -341,12 +350,16 @@ def _shared_values(jobs: Sequence[JobSpec]) -> Iterator[tuple[str, object]]:
                 yield key, value
 
 
-def _likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
-    if not change.changed:
+def _find_likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
+    if not change.is_changed:
         return ""
-    names = [*enumerate((old.name, *old.depends_on))]
-    names += enumerate((new.name, *new.depends_on))
-    hide = _Renamer({name: f"\0{at}" for at, name in names})
+    hide = _Renamer(
+        {
+            name: f"\0{at}"
+            for job in (old, new)
+            for at, name in enumerate((job.name, *job.depends_on))
+        }
+    )
     values = [
         (value.key, _text(hide(value.old)), _text(hide(value.new)))
         for value in change.values
@@ -378,9 +391,7 @@ def _diff_wholes(old: Plan, new: Plan) -> Iterator[ValueChange]:
 
 
 # ------------------------------------------------------------------------- values
-def diff_values(
-    old: Mapping[str, object], new: Mapping[str, object]
-) -> Iterator[ValueChange]:
+def diff_values(old: Values, new: Values) -> Iterator[ValueChange]:
     """The keys whose values differ, those of `new` first."""
     for key in dict.fromkeys((*new, *old)):
         theirs, ours = old.get(key, ABSENT), new.get(key, ABSENT)
@@ -433,13 +444,13 @@ def _match_jobs(old: Plan, new: Plan) -> tuple[_Pairs, list[JobSpec], list[JobSp
     """(old, new) of the same job, in the new order; what only old has; only new."""
     left = {job.name: job for job in old.jobs}
     found: dict[int, JobSpec] = {}
-    for key_of in (lambda job: job.name, lambda job: job.fingerprint, _work_of):
+    for find_key in (lambda job: job.name, lambda job: job.fingerprint, _describe_work):
         waiting: dict[str, list[JobSpec]] = {}
         missing = [at for at in range(len(new.jobs)) if at not in found]
         for job in left.values() if missing else ():
-            waiting.setdefault(key_of(job), []).append(job)
+            waiting.setdefault(find_key(job), []).append(job)
         for at in missing if waiting else ():
-            key = key_of(new.jobs[at])
+            key = find_key(new.jobs[at])
             if key and waiting.get(key):
                 found[at] = left.pop(waiting[key].pop(0).name)
     pairs = [(found[at], job) for at, job in enumerate(new.jobs) if at in found]
@@ -447,35 +458,25 @@ def _match_jobs(old: Plan, new: Plan) -> tuple[_Pairs, list[JobSpec], list[JobSp
     return pairs, list(left.values()), come
 
 
-def _work_of(job: JobSpec) -> str:
+def _describe_work(job: JobSpec) -> str:
     """What a job does, whatever it and those that it follows are called.
 
     Its name is part of the config, so of the fingerprint, so of neither here.
     """
     mine = _flatten_parameters(job)
     mine.pop(_NAME, None)
-    hide = _Renamer(
-        {
-            text: f"\0{at}"
-            for at, name in enumerate((job.name, *job.depends_on))
-            for text in _places_of(job, name)
-        }
-    )
+    hidden: dict[str, str] = {}
+    for at, name in enumerate((job.name, *job.depends_on)):
+        hidden[name] = f"\0{at}"
+        for directory in (job.output_dir, job.log_dir):
+            root = _find_root(directory, job.name)
+            hidden[f"{root}/{name}" if root else directory] = f"\0{at}"
     env = sorted(job.env.items())
-    return format_canonical(
-        hide([job.stage, mine, job.command, env, job.resources.key])
-    )
+    work = [job.stage, mine, job.command, env, job.resources.key]
+    return format_canonical(_Renamer(hidden)(work))
 
 
-def _places_of(job: JobSpec, name: str) -> Iterator[str]:
-    """A job's name and, beside those of `job`, its directories."""
-    yield name
-    for directory in (job.output_dir, job.log_dir):
-        root = _root_of(directory, job.name)
-        yield f"{root}/{name}" if root else directory
-
-
-def _root_of(directory: str, name: str) -> str:
+def _find_root(directory: str, name: str) -> str:
     """The directory that holds the job's own; empty when that is called otherwise."""
     ending = f"/{name}"
     return directory.removesuffix(ending) if directory.endswith(ending) else ""
@@ -486,25 +487,23 @@ class _Renamer:
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = {old: new for old, new in texts.items() if old and old != new}
-        self._found: re.Pattern[str] | None = None
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        # Most are never needed, and compiling takes its time.
+        either = "|".join(map(re.escape, sorted(self._texts, key=len, reverse=True)))
+        return re.compile(rf"(?<![\w.\-])(?:{either})(?![\w.\-])")
 
     def __call__(self, value: object) -> object:
         """`value` (nested) as it would be with the new names."""
         if not self._texts:
             return value
         if isinstance(value, str):
-            return self._rename(value)
+            if not any(old in value for old in self._texts):
+                return value
+            return self._pattern.sub(lambda found: self._texts[found[0]], value)
         if isinstance(value, Mapping):
             return {key: self(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self(item) for item in value]
         return value
-
-    def _rename(self, text: str) -> str:
-        if not any(old in text for old in self._texts):
-            return text
-        if self._found is None:  # most are never needed, and compiling takes its time
-            longest = sorted(self._texts, key=len, reverse=True)
-            either = "|".join(map(re.escape, longest))
-            self._found = re.compile(rf"(?<![\w.\-])(?:{either})(?![\w.\-])")
-        return self._found.sub(lambda found: self._texts[found[0]], text)

@@ -1,4 +1,4 @@
-"""A job of a plan made again with further overrides, where it was.
+"""A job of a plan made again with further overrides; a plan that joins a session.
 
 Its name, directories and waits stay. What its config says otherwise than the plan
 follows from the overrides alone: a config that has changed since is refused.
@@ -162,3 +162,25 @@ class _Again:
             view.put("project.base_output_dir", self.plan.base_output_dir)
         if view.has("slurm.log_dir"):
             view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))
+
+
+def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:
+    """`plan`, its families told apart from those of the session.
+
+    Args:
+        plan: what is to join.
+        family: of the job on whose account it joins.
+        families: how many the session has.
+        stage: of jobs that say none.
+    """
+    own = list(dict.fromkeys(job.family for job in plan.jobs))
+    names = {own[0]: family} if len(own) == 1 else _numbered(own, families)
+    jobs = tuple(
+        replace(job, family=names[job.family], stage=job.stage or stage)
+        for job in plan.jobs
+    )
+    return replace(plan, jobs=jobs)
+
+
+def _numbered(own: list[str], first: int) -> dict[str, str]:
+    return {family: f"f{number}" for number, family in enumerate(own, first)}

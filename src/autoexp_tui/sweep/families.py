@@ -53,7 +53,7 @@ _MOST_EXPLAINED: Final = 50
 _MOST_PATTERNS: Final = 100
 """Patterns that find nothing for which it is looked why: it takes all points each."""
 _MOST_COMPARED: Final = 500_000
-"""Points that are compared to explain failures; the rest is told as for those above."""
+"""Points that are compared without finding one, and as many to say why."""
 
 
 class UnusableJob(Exception):
@@ -115,7 +115,7 @@ class Families:
         self._fits_some: dict[str, bool] = {}
         self._all: dict[str, Sequence[int]] = {}
         self._lookup = Lookup(points)
-        self._chosen: dict[tuple[object, ...], tuple[int, Sequence[int]]] = {}
+        self._compared_in_vain = 0
         self._by_place: dict[tuple[str, str], list[int]] = {}
         for stage, positions in self._lookup.by_stage.items():
             for at in positions:
@@ -259,38 +259,27 @@ class Families:
         """Siblings within the family."""
         if wanted.stage is None:
             return ()
-        family = self._names[current]
-        candidates = self._by_place.get((wanted.stage, family), ())
-        return self._find_best(wanted, current, candidates, family)
+        candidates = self._by_place.get((wanted.stage, self._names[current]), ())
+        return self._compare(wanted, current, candidates)
 
     def _find_anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
         fitting = self._lookup.fitting(wanted)
         if len(fitting) > _FEW:
             beside = self._lookup.beside(wanted.keys, wanted.stage, current)
             fitting = min(fitting, beside, key=len)
-        return self._find_best(wanted, current, fitting, "")
+        return self._compare(wanted, current, fitting)
 
-    def _find_best(
-        self, wanted: Pattern, current: int, candidates: Sequence[int], family: str
+    def _compare(
+        self, wanted: Pattern, current: int, candidates: Sequence[int]
     ) -> Sequence[int]:
         """Those that fit and are siblings; of several, the ones that differ least.
 
-        `family`: candidates are those of the stage in it; empty: of any family.
+        Raises:
+            SiblingNotFound: so many were compared in vain that no more are.
         """
-        if len(candidates) <= _FEW or not self._lookup.have_places:
-            return self._compare(wanted, current, candidates)
-        known = (wanted.text, family, self._lookup.outline(wanted, current))
-        if known not in self._chosen:
-            found = self._compare(wanted, current, candidates)
-            self._chosen[known] = current, found
-        asker, found = self._chosen[known]
-        if asker == current or current not in found:
-            return found
-        return sorted({*found, asker} - {current})
-
-    def _compare(
-        self, wanted: Pattern, current: int, candidates: Iterable[int]
-    ) -> Sequence[int]:
+        if len(candidates) > _FEW and self._compared_in_vain > _MOST_COMPARED:
+            message = f"is not looked for: too many jobs find no one {wanted.text}"
+            raise SiblingNotFound(message, "mend the references of those first")
         point, keys, words = self.points[current], wanted.keys, wanted.words
         fitting = [
             at
@@ -299,11 +288,11 @@ class Families:
             and wanted.fits(self.points[at])
             and is_sibling(point, self.points[at], keys, words)
         ]
-        if len(fitting) < 2:
-            return fitting
         differing = [count_differences(point, self.points[at]) for at in fitting]
-        least = min(differing)
-        return [at for at, n in zip(fitting, differing, strict=True) if n == least]
+        least = min(differing, default=0)
+        found = [at for at, n in zip(fitting, differing, strict=True) if n == least]
+        self._compared_in_vain += len(candidates) if len(found) != 1 else 0
+        return found
 
     # ----------------------------------------------------------------- failures
     def _check_base_is_there(self, point: SweepPoint) -> None:

@@ -7,9 +7,8 @@ one is a sibling is asked of it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Final, TypeAlias
@@ -29,7 +28,6 @@ _MOST_SHAPES: Final = 64
 """Rows of axes by which points are looked up; of more, all points are gone through."""
 
 _Shape: TypeAlias = tuple[str, ...]
-Outline: TypeAlias = tuple[object, ...]
 
 
 # -------------------------------------------------------------------------- looking up
@@ -45,14 +43,6 @@ class _Row:
     """By what has to agree: the points of the row."""
 
 
-@dataclass(slots=True)
-class _Spots:
-    """Where the points lie that fit one pattern, and how many lie there."""
-
-    places: Counter[tuple[str, int]] = field(default_factory=Counter)
-    values: Counter[tuple[str, object]] = field(default_factory=Counter)
-
-
 class Lookup:
     """The points of one sweep, by what references may ask of them."""
 
@@ -61,10 +51,7 @@ class Lookup:
         self.by_stage: dict[str, list[int]] = {}
         for at, point in enumerate(points):
             self.by_stage.setdefault(point.stage, []).append(at)
-        self.have_places = all(point.coordinates for point in points)
-        """Whether none is made by hand."""
         self._fitting: dict[Pattern, Sequence[int]] = {}
-        self._spots: dict[Pattern, _Spots] = {}
         self._by_value: dict[str, dict[object, list[int]]] = {}
         self._rows: dict[tuple[object, ...], _Row] = {}
 
@@ -190,45 +177,6 @@ class Lookup:
         for axis in axes:
             found[axis.address] = found.get(axis.address, frozenset()) | axis.carries
         return found
-
-    # ---------------------------------------------------------------------- outlines
-    def outline(self, wanted: Pattern, current: int) -> Outline:
-        """What of a point's place matters to the points that fit a pattern.
-
-        To two points of one outline the same others are siblings, and differ from
-        them on as many axes; each is to others what the other one is. Only where no
-        point is made by hand.
-        """
-        spots = self._count_spots(wanted)
-        point = self._points[current]
-        itself = int(wanted.fits(point))
-        words = wanted.words
-        marks = (_mark_coordinate(c, spots, itself, words) for c in point.coordinates)
-        return itself, *marks
-
-    def _count_spots(self, wanted: Pattern) -> _Spots:
-        if wanted not in self._spots:
-            spots = self._spots[wanted] = _Spots()
-            for at in self.fitting(wanted):
-                for c in self._points[at].coordinates:
-                    spots.places[c.axis.address, c.position] += 1
-                    spots.values[c.axis.label, _make_hashable(c.value)] += 1
-        return self._spots[wanted]
-
-
-def _mark_coordinate(
-    c: Coordinate, spots: _Spots, itself: int, words: Mapping[str, frozenset[str]]
-) -> object:
-    """A coordinate, without its position and its value if no other point has them."""
-    value = (c.axis.label, _make_hashable(c.value))
-    is_shared = spots.places[c.axis.address, c.position] > itself
-    is_chosen = bool(c.axis.label) and spots.values[value] > itself
-    return (
-        c.axis.address,
-        c.position if is_shared else c.may_lead_to(words),
-        is_shared,
-        (value, repr(c.value)) if is_chosen else None,
-    )
 
 
 def _make_hashable(value: object) -> Hashable:
