@@ -47,8 +47,8 @@ from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Outcome, Result, why
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
@@ -65,7 +65,7 @@ class Forever:
 
     epoch = 1
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Always."""
         return True
 
@@ -265,13 +265,13 @@ def compare_resume(directory: Path) -> None:
     session = SessionDir(directory / "resume")
     session.make()
     the_plan = plan(int(EVENTS / (PER_JOB + 1.1)))
-    records = campaign(session.store_plan(the_plan), the_plan)
+    records = campaign(session.save_plan(the_plan), the_plan)
     with_sqlite(session.path / "all.sqlite", records, 5_000)
     journal = FileJournal(session, Forever())
     for group in groups(records, 5_000):
         journal.append(group)
     compare_appends(directory, records)
-    size = session.journal_part(1).stat().st_size
+    size = session.get_part(1).stat().st_size
     print(
         f"\n{len(records):,} events, {size / 1e6:.0f} MB, {len(the_plan.jobs):,} jobs"
     )
@@ -281,7 +281,7 @@ def compare_resume(directory: Path) -> None:
 
 def resume(session: SessionDir) -> None:
     """Time one start: of several rounds, the fastest of each part."""
-    part = session.journal_part(1)
+    part = session.get_part(1)
     parts: dict[str, Callable[[], object]] = {
         "json.loads alone": lambda: [
             json.loads(line) and 0 for line in part.open("rb")

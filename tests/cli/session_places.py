@@ -16,10 +16,11 @@ from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.storage.file_journal import FileJournal
-from autoexp_tui.storage.lease import acquire, highest_epoch
-from autoexp_tui.storage.process_identity import Identity, start_time
-from autoexp_tui.storage.session_dir import SessionDir, create_session
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import find_highest_epoch, take_lease
+from autoexp_tui.storage.processes import Identity, read_start
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
 
 Said = tuple[int, str, str]
@@ -86,7 +87,7 @@ class Place:
     ) -> SessionDir:
         """A session in which this happened, at `t`, because of a command."""
         session = create_session(self.state_dir, lambda _length: session_id)
-        lease = acquire(session, ManualClock())
+        lease = take_lease(session, ManualClock())
         journal = FileJournal(session, lease)
         sha = journal.add_plan(plan or self.plan())
         state = SessionState(plans={sha: plan or self.plan()})
@@ -126,22 +127,22 @@ def all_ended() -> list[events.Event]:
 
 def held_elsewhere(session: SessionDir) -> None:
     """An engine on another host took the session."""
-    me = Identity.of_this_process()
+    me = Identity.get_own()
     _take(session, replace(me, host="cn17", machine="m2", boot="b2"))
 
 
 def held_by_the_dead(session: SessionDir) -> None:
     """A process of this host that is gone took the session."""
-    _take(session, replace(Identity.of_this_process(), started="1"))
+    _take(session, replace(Identity.get_own(), started="1"))
 
 
 def held_by(session: SessionDir, pid: int) -> None:
     """A process of this host took the session."""
-    me = Identity.of_this_process()
-    _take(session, replace(me, pid=pid, started=start_time(pid) or ""))
+    me = Identity.get_own()
+    _take(session, replace(me, pid=pid, started=read_start(pid) or ""))
 
 
 def _take(session: SessionDir, holder: Identity) -> None:
-    epoch = highest_epoch(session) + 1
+    epoch = find_highest_epoch(session) + 1
     record = {"epoch": epoch, "since": 1000.0, **asdict(holder)}
     (session.lease / f"{epoch}.json").write_text(json.dumps(record))

@@ -17,7 +17,7 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import NotConfirmed
 from autoexp_tui.model.specs import ExecutorSpec, Resources
-from autoexp_tui.storage.session_dir import write_manifest
+from autoexp_tui.storage.manifests import write_manifest
 from tests.model.builders import job, plan
 
 LARGE = plan(

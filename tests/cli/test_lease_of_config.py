@@ -23,7 +23,7 @@ def patient(plan: Plan) -> Plan:
 
 
 def told(session: SessionDir) -> tuple[int, float]:
-    holder = LeaseWatch(session).holder()
+    holder = LeaseWatch(session).find_holder()
     assert holder is not None
     return holder.epoch, holder.stale_seconds
 

@@ -13,7 +13,7 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.plan_diff import find_changes
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.storage.session_dir import write_manifest
+from autoexp_tui.storage.manifests import write_manifest
 from tests.config.config_trees import write_tree
 from tests.planning.plans import job, plan
 from tests.storage.test_session_list import Engine

@@ -30,7 +30,7 @@ from autoexp_tui.executors.slurm.srun_wrapper import AROUND
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.storage.done_file import read_done
-from autoexp_tui.storage.session_dir import entry_dir, write_manifest
+from autoexp_tui.storage.manifests import get_entry_dir, write_manifest
 from tests.model.builders import job, plan
 
 Say = Callable[..., tuple[int, str, str]]
@@ -167,7 +167,7 @@ def test_what_would_run_is_printed_and_nothing_runs(tmp_path: Path, say: Say) ->
 def test_the_jobs_exit_status_is_ours_and_recorded(tmp_path: Path, say: Say) -> None:
     manifest = kept(tmp_path, entry(tmp_path, "a", 0, "exit 9"))
     assert say(manifest, "--index", "0")[0] == 9
-    place = entry_dir(tmp_path / "state", "p1", "a") / "1"
+    place = get_entry_dir(tmp_path / "state", "p1", "a") / "1"
     assert json.loads((place / "exit.0.json").read_text())["exit_code"] == 9
     assert (place / "begin.0.json").exists()
     assert read_done(tmp_path / "out" / "a") is None
@@ -183,7 +183,7 @@ def test_an_entry_s_srun_has_a_shell_around_for_the_sake_of_its_tasks(
     executor = ExecutorSpec(class_name="SlurmClient", settings={"srun_opts": "-v"})
     manifest = kept(tmp_path, entry(tmp_path, "a", 0, "exit 9"), executor=executor)
     assert say(manifest, "--index", "0")[0] == 9
-    place = entry_dir(tmp_path / "state", "p1", "a") / "1"
+    place = get_entry_dir(tmp_path / "state", "p1", "a") / "1"
     ran = json.loads((place / "task.json").read_text())["command"]
     assert ran == [*AROUND, "srun", "-v", "sh", "-c", "exit 9"]
 
@@ -217,7 +217,7 @@ def test_provenance_lies_beside_the_results(tmp_path: Path, say: Say) -> None:
 
 def test_an_entry_that_runs_already_is_refused(tmp_path: Path, say: Say) -> None:
     manifest = two(tmp_path)
-    home = entry_dir(tmp_path / "state", "p1", "a")
+    home = get_entry_dir(tmp_path / "state", "p1", "a")
     home.mkdir(parents=True)
     with (home / "running").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

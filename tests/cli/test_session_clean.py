@@ -31,7 +31,7 @@ def test_without_a_yes_it_only_tells_what_would_go_and_how_much(place: Place) ->
     assert f"would remove {session.path}" in out
     assert f"in {size_of(session.path).files} files" in out
     assert "nothing was removed" in err
-    assert session.exists
+    assert session.has_journal()
 
 
 def test_several_go_at_once(place: Place) -> None:
@@ -48,7 +48,7 @@ def test_when_one_may_not_go_none_goes(place: Place) -> None:
     code, _, err = place.say("clean", "a2aa", "b2bb", "--yes")
     assert code == 4
     assert "session b2bb is run by" in err
-    assert free.exists
+    assert free.has_journal()
 
 
 def test_an_engine_elsewhere_that_may_live_keeps_its_session(place: Place) -> None:
@@ -56,7 +56,7 @@ def test_an_engine_elsewhere_that_may_live_keeps_its_session(place: Place) -> No
     held_elsewhere(session)
     code, _, err = place.say("clean", "k7f2", "--yes")
     assert (code, "may be run by host cn17" in err) == (4, True)
-    assert session.exists
+    assert session.has_journal()
 
 
 def test_a_session_whose_jobs_may_run_stays(place: Place) -> None:
@@ -68,7 +68,7 @@ def test_a_session_whose_jobs_may_run_stays(place: Place) -> None:
     code, _, err = place.say("clean", "k7f2", "--yes")
     assert code == 2
     assert "may still run: train" in err
-    assert session.exists
+    assert session.has_journal()
 
 
 def test_all_that_ended_goes_and_the_rest_stays(place: Place) -> None:
@@ -78,8 +78,8 @@ def test_all_that_ended_goes_and_the_rest_stays(place: Place) -> None:
     code, out, _ = place.say("clean", "--ended", "--yes")
     assert code == 0
     assert [line.split()[1] for line in out.splitlines()] == [str(ended.path)]
-    assert waits.exists
-    assert runs.exists
+    assert waits.has_journal()
+    assert runs.has_journal()
 
 
 def test_only_old_ones_go_when_an_age_is_given(place: Place) -> None:
@@ -87,7 +87,7 @@ def test_only_old_ones_go_when_an_age_is_given(place: Place) -> None:
     new = place.session("b2bb", *all_ended(), t=time.time() - 86400)
     code, *_ = place.say("clean", "--older-than", "30d", "--yes")
     assert code == 0
-    assert (old.exists, new.exists) == (False, True)
+    assert (old.has_journal(), new.has_journal()) == (False, True)
 
 
 def test_nothing_to_remove_is_no_failure(place: Place) -> None:
@@ -150,13 +150,13 @@ def test_a_session_into_which_a_job_writes_is_refused(place: Place) -> None:
     session = place.session("k7f2", *all_ended(), plan=plan)
     code, _, err = place.say("clean", "k7f2", "--yes")
     assert (code, "writes into the session's own directory" in err) == (2, True)
-    assert session.exists
+    assert session.has_journal()
 
 
 def test_a_damaged_session_goes_unless_a_run_is_open(place: Place) -> None:
     session = place.session("k7f2", *all_ended())
-    session.journal_part(1).write_text("{}\n{}\n{}\n")
-    records = session.attempt("train", 1)
+    session.get_part(1).write_text("{}\n{}\n{}\n")
+    records = session.get_attempt("train", 1)
     records.mkdir(parents=True)
     (records / "begin.0.json").write_text("{}")
     code, _, err = place.say("clean", "k7f2", "--yes")

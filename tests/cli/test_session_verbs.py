@@ -28,7 +28,7 @@ from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import encode_live
 from autoexp_tui.storage.live_sink import FileLiveSink, detail_of
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_registry import remember
+from autoexp_tui.storage.user_files import note_place
 from tests.cli.session_places import (
     Place,
     all_ended,
@@ -101,7 +101,7 @@ def test_a_session_that_lies_elsewhere_is_told_where(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "xdg"))
     there = Place(tmp_path / "there", place.capsys)
     there.session("k7f2")
-    remember(there.state_dir)
+    note_place(there.state_dir)
     code, _, err = place.say("show", "k7f2")
     assert code == 2
     assert f"--state-dir {there.state_dir}" in err
@@ -127,7 +127,7 @@ def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         return listdir(where)
 
     monkeypatch.setattr(os, "listdir", refusing)
-    monkeypatch.setattr(SessionDir, "exists", False)
+    monkeypatch.setattr(SessionDir, "has_journal", lambda _: False)
 
 
 # ------------------------------------------------------------------------------- show

@@ -14,8 +14,8 @@ import pytest
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.lease import acquire
-from autoexp_tui.storage.session_registry import remember
+from autoexp_tui.storage.lease import take_lease
+from autoexp_tui.storage.user_files import note_place
 from tests.e2e.campaign import Campaign
 from tests.storage.test_session_list import Engine
 from tests.storage.whole_session import WholeSession, whole
@@ -72,7 +72,7 @@ def test_sessions_of_other_known_places_are_listed_and_found(
     here, there = tmp_path / "outputs/.autoexp", tmp_path / "there"
     Engine(here, "a2aa", 1.0)
     Engine(there, "b2bb", 2.0)
-    remember(there)
+    note_place(there)
     assert run_guarded(main, ["list"]) == 0
     out = capsys.readouterr().out
     places = [line for line in out.splitlines() if line.endswith(":")]
@@ -149,7 +149,7 @@ def test_stopping_the_engine_ends_its_process_and_leaves_the_jobs(
 def damaged(state_dir: Path) -> WholeSession:
     """A session with flipped bits in its last commit."""
     made = whole(state_dir / "k7f2")
-    path = made.session.journal_part(2)
+    path = made.session.get_part(2)
     path.write_bytes(path.read_bytes().replace(b"loss", b"lOsS"))
     return made
 
@@ -179,7 +179,7 @@ def test_a_repair_is_done_only_with_a_yes(tmp_path: Path, sessions: Say) -> None
     made = damaged(tmp_path / "state")
     code, out, _ = sessions("check", "k7f2", "--repair")
     assert (code, "add --yes" in out) == (1, True)
-    assert made.session.journal_parts() == [(1, 0), (2, 0)]
+    assert made.session.list_parts() == [(1, 0), (2, 0)]
     code, out, _ = sessions("check", "k7f2", "--repair", "--yes")
     assert "done     journal.3.jsonl goes on there" in out
     code, out, _ = sessions("check", "k7f2")
@@ -188,7 +188,7 @@ def test_a_repair_is_done_only_with_a_yes(tmp_path: Path, sessions: Say) -> None
 
 def test_a_repair_beside_an_engine_is_refused(tmp_path: Path, sessions: Say) -> None:
     made = damaged(tmp_path / "state")
-    acquire(made.session, SystemClock())
+    take_lease(made.session, SystemClock())
     code, _, err = sessions("check", "k7f2", "--repair", "--yes")
     assert code == 4
     assert "autoexp-sessions stop k7f2" in err

@@ -17,7 +17,7 @@ import pytest
 from autoexp_tui.cli.headless import Report
 from autoexp_tui.engine.viewer import ViewerHandle
 from autoexp_tui.storage.lease import LeaseWatch
-from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import describe
 from autoexp_tui.storage.session_watch import FileSessionWatcher
@@ -25,7 +25,7 @@ from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place, held_by
 from tests.support.campaigns import campaign
 
-ELSEWHERE = replace(Identity.of_this_process(), host="another", machine="m")
+ELSEWHERE = replace(Identity.get_own(), host="another", machine="m")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_whether_an_engine_elsewhere_is_stopped_is_not_known(
 ) -> None:
     stop(engine)
     watch = LeaseWatch(session, me=ELSEWHERE)
-    assert watch.halted_pid(watch.holder()) == 0
+    assert watch.find_halted(watch.find_holder()) == 0
 
 
 def test_the_list_says_how_it_goes_on(

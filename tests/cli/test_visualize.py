@@ -16,7 +16,7 @@ from autoexp_tui.cli.visualize import main, render_chart, to_ascii
 from autoexp_tui.conditions.kinds import JobStateIs, MetadataIs
 from autoexp_tui.model.specs import Plan, PlanFinding
 from autoexp_tui.planning.chart import build_chart
-from autoexp_tui.storage.session_dir import write_manifest
+from autoexp_tui.storage.manifests import write_manifest
 from tests.planning.plans import job, plan, ten_jobs
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -40,8 +40,8 @@ from autoexp_tui.model.errors import (
 )
 from autoexp_tui.model.specs import Plan, PlanFinding
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.manifests import read_manifest
 from autoexp_tui.storage.provenance import load_record, read_record
-from autoexp_tui.storage.session_dir import read_manifest
 from tests.config.config_trees import write_tree
 
 EXPERIMENT = """

@@ -13,11 +13,11 @@ import pytest
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.executors.local.executor import LocalExecutor
 from autoexp_tui.executors.local.start import LocalSettings
+from autoexp_tui.executors.supervisors import kill_left_behind
 from autoexp_tui.executors.wrapper_copy import install_wrapper
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.storage.process_identity import Alive, Identity
-from autoexp_tui.storage.processes import kill_left_behind
+from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.testing.executor_contract import ExecutorContract
 from tests.contract.real_world import RealWorld
 
@@ -41,10 +41,10 @@ class LocalWorld(RealWorld):
         return LocalExecutor(self.settings, SystemClock())
 
     def close(self) -> None:
-        me = Identity.of_this_process()
+        me = Identity.get_own()
         for task in self.tasks:
             supervisor = read_attempt(task.attempt_dir).supervisor
-            if supervisor and supervisor.alive(me) is Alive.YES:
+            if supervisor and supervisor.check_alive(me) is Alive.YES:
                 os.kill(supervisor.pid, signal.SIGKILL)
             if supervisor:
                 kill_left_behind(task.attempt_dir)

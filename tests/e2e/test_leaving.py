@@ -15,7 +15,7 @@ from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import Holder, LeaseWatch
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.e2e.campaign import Campaign
 from tests.e2e.terminal import Terminal
@@ -91,8 +91,8 @@ def session_dir(campaign: Campaign) -> SessionDir:
 
 def owner(campaign: Campaign) -> Holder | None:
     watch = LeaseWatch(session_dir(campaign))
-    holder = watch.holder()
-    alive = watch.alive(holder, SystemClock().monotonic())
+    holder = watch.find_holder()
+    alive = watch.check_alive(holder, SystemClock().monotonic())
     return holder if alive is Alive.YES else None
 
 

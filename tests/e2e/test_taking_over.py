@@ -47,7 +47,9 @@ def _until(holds: Callable[[], object], seconds: float = 30.0) -> None:
 
 
 def _owner_pid(campaign: Campaign) -> int:
-    holder = LeaseWatch(SessionDir(campaign.state_dir / campaign.session())).holder()
+    holder = LeaseWatch(
+        SessionDir(campaign.state_dir / campaign.session())
+    ).find_holder()
     return holder.identity.pid if holder and holder.identity else 0
 
 

@@ -19,7 +19,8 @@ from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.processes import COOKIE
-from autoexp_tui.storage.session_dir import SessionDir, sessions_in
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import find_sessions
 
 APPROVE = f"{sys.executable} -m autoexp_tui.cli.sessions approve $S --state-dir $D"
 LEFT = """
@@ -130,10 +131,10 @@ class Campaign:
 
     @property
     def session(self) -> SessionDir:
-        return sessions_in(self.state_dir)[0]
+        return find_sessions(self.state_dir)[0]
 
     def asks(self) -> bool:
-        found = sessions_in(self.state_dir) if self.state_dir.exists() else []
+        found = find_sessions(self.state_dir) if self.state_dir.exists() else []
         if not found:
             return False
         job = load_state(found[0]).state.jobs.get("spend")

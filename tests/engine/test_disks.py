@@ -26,12 +26,13 @@ from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.file_journal import FileJournal, Rotation
 from autoexp_tui.storage.inbox import FileInbox, leave
 from autoexp_tui.storage.journal import StoredPlans, load_state, read_session
-from autoexp_tui.storage.lease import FileLease, acquire
-from autoexp_tui.storage.process_identity import Identity
-from autoexp_tui.storage.session_dir import SessionDir, create_session
+from autoexp_tui.storage.journal_writer import FileJournal, Rotation
+from autoexp_tui.storage.lease import FileLease, take_lease
+from autoexp_tui.storage.processes import Identity
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import by_job
@@ -86,8 +87,8 @@ class Disks:
         """An engine, the first one or after a kill."""
         self.pool = InlinePool()
         # Of a process that does not live: the next engine need not wait.
-        me = replace(Identity.of_this_process(), started="1")
-        self.lease = acquire(self.session, self.clock, me=me)
+        me = replace(Identity.get_own(), started="1")
+        self.lease = take_lease(self.session, self.clock, me=me)
         self.journal = FileJournal(
             self.session,
             self.lease,
@@ -106,7 +107,7 @@ class Disks:
             parts.outside,
             preparation=Ground(self.session),
             store_plan=self.journal.add_plan,
-            attempt_dir=self.session.attempt,
+            attempt_dir=self.session.get_attempt,
         )
         real = replace(
             parts,
@@ -491,6 +492,6 @@ def test_on_a_real_read_only_disk_nothing_is_taken_or_left(small_disk: Path) -> 
         with pytest.raises(EnvironmentFailed, match="Read-only"):
             leave(campaign.session, Order(command_id="c2", command=Pause()), 1.0)
         with pytest.raises(EnvironmentFailed, match="Read-only"):
-            acquire(SessionDir(new), campaign.clock)
+            take_lease(SessionDir(new), campaign.clock)
     finally:
         subprocess.run(["mount", "-o", "remount,rw", str(small_disk)], check=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.executors.local_actions import LocalErrands
-from autoexp_tui.storage.sharing import MODES, PRIVATE
+from autoexp_tui.storage.atomic import MODES, PRIVATE
 
 
 def test_lines_are_added_one_after_the_other(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
+from autoexp_tui.executors import supervisors
 from autoexp_tui.executors.local import executor as local
 from autoexp_tui.executors.local.executor import (
     LocalExecutor,
@@ -37,15 +38,14 @@ from autoexp_tui.executors.local.executor import (
     visible_gpus,
 )
 from autoexp_tui.executors.local.start import LocalSettings
+from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.executors.wrapper import WRAPPER_VERSION
 from autoexp_tui.executors.wrapper_copy import compiled, install_wrapper, version_of
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage import processes
 from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.storage.process_identity import Alive, Identity, start_time
-from autoexp_tui.storage.processes import kill_left_behind, terminate
+from autoexp_tui.storage.processes import Alive, Identity, read_start
 from autoexp_tui.testing.clock import ManualClock
 from tests.executors.wrapper_runs import environment_of, until
 
@@ -91,13 +91,13 @@ class Machine:
         return path.read_text().split() if path.exists() else []
 
     def close(self) -> None:
-        me = Identity.of_this_process()
+        me = Identity.get_own()
         for task in self.tasks:
             directory = Path(task.attempt_dir)
             directory.mkdir(parents=True, exist_ok=True)
             (directory / "cancel").touch()
             supervisor = read_attempt(task.attempt_dir).supervisor
-            alive = supervisor and supervisor.alive(me) is Alive.YES
+            alive = supervisor and supervisor.check_alive(me) is Alive.YES
             if supervisor and alive and supervisor.pid != me.pid:
                 os.kill(supervisor.pid, signal.SIGKILL)
             kill_left_behind(task.attempt_dir)
@@ -519,7 +519,7 @@ def test_while_nobody_looks_a_task_is_not_gone_for_longer(machine: Machine) -> N
 # -------------------------------------------------------------- kills and other hosts
 def forge(task: Task, **process: object) -> None:
     """A claim and a begun run of a supervisor that is not on this machine any more."""
-    me = {**Identity.of_this_process().as_json(), **process}
+    me = {**Identity.get_own().as_json(), **process}
     directory = Path(task.attempt_dir)
     directory.mkdir(parents=True, exist_ok=True)
     claim = {
@@ -555,7 +555,7 @@ def test_a_claim_that_comes_while_a_poll_looks_is_not_a_dead_one(
         forge(task)
         return False
 
-    monkeypatch.setattr(local, "start_lives", claimed_meanwhile)
+    monkeypatch.setattr(local, "is_start_alive", claimed_meanwhile)
     assert look(machine.executor(), task).phase is TaskPhase.RUNNING
 
 
@@ -592,9 +592,9 @@ def test_a_supervisor_in_another_container_lives_as_long_as_its_lock(
 
 
 def test_terminating_a_namesake_is_refused() -> None:
-    me = Identity.of_this_process()
-    assert not terminate(replace(me, started="1"))
-    assert not terminate(replace(me, pid=2**22 - 1))
+    me = Identity.get_own()
+    assert not send_term(replace(me, started="1"))
+    assert not send_term(replace(me, pid=2**22 - 1))
 
 
 def test_what_both_killed_supervisors_left_is_ended_by_the_next_look(
@@ -632,7 +632,7 @@ def test_what_has_no_environment_is_known_by_the_commands_session(
     assert until(lambda: environment_of(left) == [b""])
     killed_both(task)
     ended(executor, task)
-    assert until(lambda: start_time(left) is None)
+    assert until(lambda: read_start(left) is None)
 
 
 def sleeper() -> subprocess.Popen[bytes]:
@@ -642,7 +642,7 @@ def sleeper() -> subprocess.Popen[bytes]:
 
 def test_a_session_that_was_given_the_number_since_is_left_alone() -> None:
     with sleeper() as other:
-        started = start_time(other.pid)
+        started = read_start(other.pid)
         assert started
         assert kill_left_behind("/nowhere", (other.pid, str(int(started) - 1))) == 0
         assert kill_left_behind("/nowhere", (other.pid, "")) == 0
@@ -651,7 +651,7 @@ def test_a_session_that_was_given_the_number_since_is_left_alone() -> None:
 
 def test_processes_older_than_the_command_are_left_alone() -> None:
     with sleeper() as leader:
-        started = int(start_time(leader.pid) or 0)
+        started = int(read_start(leader.pid) or 0)
         assert started
         assert kill_left_behind("/nowhere", (leader.pid, str(started + 1))) == 0
         leader.kill()
@@ -699,7 +699,7 @@ def started_and_refused(machine: Machine, executor: LocalExecutor) -> tuple[Task
     in_the_way = refuse_exit(task)
     (machine.root / "out" / "go").touch()
     wait_for(machine.root / "out" / "over")
-    assert until(lambda: start_time(command_of(task)) is None)
+    assert until(lambda: read_start(command_of(task)) is None)
     return task, in_the_way
 
 
@@ -750,7 +750,7 @@ def test_while_the_guard_tries_for_a_dead_supervisor_nothing_is_lost(
     task, _ = started_and_refused(machine, executor)
     in_the_way = refuse_guard(task)
     os.kill(supervisor_of(task), signal.SIGKILL)
-    assert until(lambda: start_time(supervisor_of(task)) is None)
+    assert until(lambda: read_start(supervisor_of(task)) is None)
     assert {one.phase for one in looks(executor, task, clock)} == {TaskPhase.RUNNING}
     in_the_way.rmdir()
     report = ended(executor, task)
@@ -779,12 +779,12 @@ def test_nothing_is_lost_while_its_directory_refuses_a_record(
     executor.submit(one(task))
     wait_for(Path(task.attempt_dir, "begin.0.json"))
     killed_both(task)
-    assert until(lambda: start_time(supervisor_of(task)) is None)
+    assert until(lambda: read_start(supervisor_of(task)) is None)
 
     def read_only(*_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr(processes, "write_record", read_only)
+    monkeypatch.setattr(supervisors, "write_record", read_only)
     reports = looks(executor, task, clock)
     assert not lost(reports)
     refusal = f"{task.attempt_dir} cannot be written: Read-only file system"

@@ -12,7 +12,7 @@ import pytest
 from autoexp_tui.cli import doctor
 from autoexp_tui.executors.local import slots_dir
 from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
-from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.processes import Identity
 
 
 @pytest.fixture(autouse=True)
@@ -78,8 +78,8 @@ def test_another_boot_or_host_has_a_name_of_its_own(
 ) -> None:
     taken()
     found = find_slots_dir()
-    there = replace(Identity.of_this_process(), **elsewhere)
-    monkeypatch.setattr(Identity, "of_this_process", lambda: there)
+    there = replace(Identity.get_own(), **elsewhere)
+    monkeypatch.setattr(Identity, "get_own", lambda: there)
     assert find_slots_dir() not in (found, usual_slots_dir())
 
 

@@ -28,7 +28,7 @@ from autoexp_tui.executors.slurm.text import (
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.attempt_records import AttemptRecords, Claim, Run, Void
-from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.processes import Identity
 
 TASK = Task(
     job="a",

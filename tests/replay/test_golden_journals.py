@@ -67,9 +67,9 @@ EVENTS_OF_V1 = frozenset(
 def v1(tmp_path: Path) -> Loaded:
     session = SessionDir(tmp_path / "k7f2")
     session.path.mkdir()
-    shutil.copy(JOURNAL_V1, session.journal_part(1))
+    shutil.copy(JOURNAL_V1, session.get_part(1))
     shutil.copy(DATA / "plan_v1.json", session.plan)
-    further = session.further_plan(SECOND_SHA)
+    further = session.plans / f"{SECOND_SHA}.json"
     further.parent.mkdir()
     shutil.copy(DATA / "further_plan_v1.json", further)
     return load_state(session)

@@ -41,15 +41,12 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.storage.done_file import get_done_path, read_done
 from autoexp_tui.storage.journal import read_session
-from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.lease import take_lease
+from autoexp_tui.storage.manifests import write_manifest
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
-from autoexp_tui.storage.session_dir import (
-    SessionDir,
-    require_ground,
-    sessions_in,
-    write_manifest,
-)
+from autoexp_tui.storage.session_dir import SessionDir, require_ground
 from autoexp_tui.storage.session_list import list_sessions
+from autoexp_tui.storage.sessions import find_sessions
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place
 from tests.security.two_users import ALICE, give
@@ -304,7 +301,7 @@ def test_who_comes_second_to_a_state_directory_has_manifests_of_their_own(
 
 # ------------------------------------------------------------------ parts of a session
 PARTS: dict[str, Callable[[SessionDir], Path]] = {
-    "a part of the journal": lambda session: session.journal_part(1),
+    "a part of the journal": lambda session: session.get_part(1),
     "the plan": lambda session: session.plan,
     "a lease": lambda session: session.lease / "9.json",
 }
@@ -374,7 +371,7 @@ def test_a_fifo_among_the_sessions_is_a_line_of_the_list(lab: Lab) -> None:
 
 def test_a_journal_without_a_line_end_is_not_read_whole(lab: Lab) -> None:
     session = lab.planted()
-    part = session.journal_part(2)
+    part = session.get_part(2)
     part.touch()
     os.truncate(part, 900 << 20)
     give(part, ALICE)
@@ -521,7 +518,7 @@ def test_a_record_of_trust_that_others_may_write_counts_for_nothing(
 
 def test_a_lease_is_taken_of_the_users_own_session_alone(lab: Lab) -> None:
     with pytest.raises(EnvironmentFailed, match="what it runs would run as you"):
-        acquire(lab.planted(), ManualClock())
+        take_lease(lab.planted(), ManualClock())
 
 
 # ------------------------------------------------------------------- wrappers and logs
@@ -571,7 +568,7 @@ def test_a_replaced_wrapper_is_told_with_the_start(lab: Lab) -> None:
     plan = replace(plan, jobs=(held,))
     wanted = Wanted(state_dir=lab.state_dir)
     engine = start_session(plan, lambda _: None, wanted)
-    (session,) = sessions_in(lab.state_dir)
+    (session,) = find_sessions(lab.state_dir)
     stop(engine)
     wrapper_place(session.path).write_text("print('planted')")
     again = resume_session(session, lambda _: None, wanted)

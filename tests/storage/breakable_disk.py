@@ -43,7 +43,7 @@ class BreakableDisk:
             monkeypatch.setattr(os, name, self._by_path(getattr(os, name)))
         for name in _BY_DESCRIPTOR:
             monkeypatch.setattr(os, name, self._by_descriptor(getattr(os, name)))
-        sync = "autoexp_tui.storage.file_journal.sync_data"
+        sync = "autoexp_tui.storage.journal_writer.sync_data"
         monkeypatch.setattr(sync, self._by_descriptor(os.fsync))
 
     def _strike(self, path: str) -> None:

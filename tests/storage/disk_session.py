@@ -13,12 +13,12 @@ import pytest
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
-from autoexp_tui.storage.file_journal import FileJournal, Rotation
 from autoexp_tui.storage.journal import load_state, read_session
+from autoexp_tui.storage.journal_writer import FileJournal, Rotation
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.support.inline_pool import InlinePool
 
-SYNC = "autoexp_tui.storage.file_journal.sync_data"
+SYNC = "autoexp_tui.storage.journal_writer.sync_data"
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
@@ -50,7 +50,7 @@ KILLS: dict[str, tuple[str, object]] = {
     "seal whole, second event torn": ("write_all", tear(0.99)),
     "seal written, not synced": ("sync_data", die),
 }
-"""The steps at which a part begins, and what of `file_journal` to replace there."""
+"""The steps at which a part begins, and what of `journal_writer` to replace there."""
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class FixedLease:
     ours: bool = True
     asked: list[bool] = field(default_factory=list)
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         self.asked.append(self.ours)
         return self.ours
 

@@ -19,8 +19,8 @@ from autoexp_tui.events.events import MessageLogged, SessionStarted
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.file_journal import FileJournal
-from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.model.builders import at
 
@@ -64,7 +64,7 @@ def _run(number: int, directories: list[Path]) -> None:
 
 def _won(session: SessionDir, clock: SystemClock) -> bool:
     try:
-        acquire(session, clock)
+        take_lease(session, clock)
     except SessionOwned:
         return False
     return True
@@ -77,7 +77,7 @@ def _count(path: Path, mark: str) -> int:
 def hold(path: Path) -> None:
     """Own a session and write to it when told."""
     session = SessionDir(path)
-    lease = acquire(session, SystemClock())
+    lease = take_lease(session, SystemClock())
     journal = FileJournal(session, lease)
     state = journal.load().state
     first = SessionStarted(

@@ -25,9 +25,9 @@ from autoexp_tui.events.events import EngineStarted, SessionStarted
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.session_dir import SessionDir
 from tests.model.builders import at
 
@@ -37,7 +37,7 @@ PATIENCE_SECONDS = 60.0
 def start_engine(session: SessionDir) -> bool:
     """Own the session and write the first commit; False when another has it."""
     try:
-        lease = acquire(session, SystemClock())
+        lease = take_lease(session, SystemClock())
     except SessionOwned:
         return False
     journal = FileJournal(session, lease)

@@ -11,7 +11,7 @@ import pytest
 
 from autoexp_tui.cli.assemble import FaultLog
 from autoexp_tui.cli.diagnostics import run_guarded
-from autoexp_tui.storage.crash_log import write_crash_log
+from autoexp_tui.storage.user_files import write_crash_log
 
 
 def mode(path: Path) -> int:

@@ -28,13 +28,13 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.atomic import sync_data
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import (
     JournalFollower,
     load_state,
     read_session,
 )
-from autoexp_tui.storage.journal_parts import Notices, Part, find_seal
+from autoexp_tui.storage.journal_parts import Part, find_seal
+from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.record_codec import decode_record, encode_record
 from autoexp_tui.testing.journal_contract import (
     PLAN,
@@ -62,7 +62,7 @@ class TestFileJournal(JournalContract):
 
 
 def part(store: DiskStore, epoch: int) -> Path:
-    return store.session.journal_part(epoch)
+    return store.session.get_part(epoch)
 
 
 def texts(records: list[Recorded]) -> list[str]:
@@ -92,7 +92,7 @@ def test_the_current_part_has_a_name_that_stays(store: DiskStore) -> None:
 
 def test_opening_a_journal_writes_nothing(store: DiskStore) -> None:
     Writer(store)
-    assert store.session.journal_parts() == []
+    assert store.session.list_parts() == []
 
 
 def test_one_commit_is_one_write_and_one_sync(
@@ -207,7 +207,7 @@ def test_a_lease_that_cannot_be_asked_refuses_the_append(
         raise FULL
 
     with monkeypatch.context() as broken:
-        broken.setattr(FixedLease, "held", unknown)
+        broken.setattr(FixedLease, "is_held", unknown)
         with pytest.raises(EnvironmentFailed):
             writer.journal.append(records)
     writer.journal.append(records)
@@ -224,7 +224,7 @@ def test_a_part_whose_directory_would_not_sync_is_tried_again(
         raise FULL
 
     with monkeypatch.context() as broken:
-        broken.setattr("autoexp_tui.storage.file_journal.sync_directory", refuse)
+        broken.setattr("autoexp_tui.storage.journal_writer.sync_directory", refuse)
         with pytest.raises(EnvironmentFailed):
             writer.journal.append(records)
     writer.journal.append(records)
@@ -264,9 +264,9 @@ def test_late_bytes_of_a_deposed_engine_do_not_count(store: DiskStore) -> None:
     second = Writer(store)
     after = second.begin()
     append_bytes(part(store, 1), b"".join(encode_record(record) for record in late))
-    notices = Notices()
+    notices: list[str] = []
     assert list(read_session(store.session, notices)) == before + after
-    assert any("no later part counts" in line for line in notices.lines)
+    assert any("no later part counts" in line for line in notices)
 
 
 def test_an_engine_deposed_between_its_sync_and_its_question_is_told(
@@ -355,7 +355,7 @@ def test_a_kill_at_any_step_of_a_take_over_loses_nothing(
         records = victim.draft(*victim.first_events(), message("of the victim"))
         name, replacement = KILLS[step]
         with monkeypatch.context() as killing:
-            killing.setattr(f"autoexp_tui.storage.file_journal.{name}", replacement)
+            killing.setattr(f"autoexp_tui.storage.journal_writer.{name}", replacement)
             with pytest.raises(Died):
                 victim.journal.append(records)
     heir = Writer(store)
@@ -375,7 +375,7 @@ def test_a_kill_at_any_step_of_a_first_start_leaves_a_new_session(
     records = victim.draft(*victim.first_events())
     name, replacement = KILLS[step]
     with monkeypatch.context() as killing:
-        killing.setattr(f"autoexp_tui.storage.file_journal.{name}", replacement)
+        killing.setattr(f"autoexp_tui.storage.journal_writer.{name}", replacement)
         with pytest.raises(Died):
             victim.journal.append(records)
     heir = Writer(store)
@@ -526,15 +526,15 @@ def test_a_follower_sees_what_is_appended(store: DiskStore) -> None:
     writer.begin()
     follower = follow(store)
     added = writer.write(message("1"), message("2"))
-    assert list(follower.poll().records) == added
-    assert follower.poll().records == ()
+    assert follower.poll() == added
+    assert follower.poll() == []
 
 
 def test_a_follower_from_before_the_first_event_sees_all(store: DiskStore) -> None:
     follower = follow(store)
-    assert follower.poll().records == ()
+    assert follower.poll() == []
     written = Writer(store).begin()
-    assert list(follower.poll().records) == written
+    assert follower.poll() == written
 
 
 def test_a_follower_waits_for_the_end_of_a_line(store: DiskStore) -> None:
@@ -544,9 +544,9 @@ def test_a_follower_waits_for_the_end_of_a_line(store: DiskStore) -> None:
     (record,) = writer.draft(message("x"))
     data = encode_record(record)
     append_bytes(part(store, 1), data[:20])
-    assert follower.poll().records == ()
+    assert follower.poll() == []
     append_bytes(part(store, 1), data[20:])
-    assert follower.poll().records == (record,)
+    assert follower.poll() == [record]
 
 
 def test_a_follower_waits_for_the_end_of_a_commit(store: DiskStore) -> None:
@@ -555,9 +555,9 @@ def test_a_follower_waits_for_the_end_of_a_commit(store: DiskStore) -> None:
     follower = follow(store)
     records = writer.draft(message("1"), message("2"))
     append_bytes(part(store, 1), encode_record(records[0]))
-    assert follower.poll().records == ()
+    assert follower.poll() == []
     append_bytes(part(store, 1), encode_record(records[1]))
-    assert list(follower.poll().records) == records
+    assert follower.poll() == records
 
 
 def test_a_follower_goes_on_over_take_overs(store: DiskStore) -> None:
@@ -569,7 +569,7 @@ def test_a_follower_goes_on_over_take_overs(store: DiskStore) -> None:
     third = Writer(store)
     expected += third.begin()
     expected += third.write(message("3"))
-    assert list(follower.poll().records) == expected
+    assert follower.poll() == expected
 
 
 def test_a_follower_is_not_disturbed_by_an_engine_that_never_began(
@@ -580,7 +580,7 @@ def test_a_follower_is_not_disturbed_by_an_engine_that_never_began(
     follower = follow(store)
     part(store, 2).write_bytes(b'{"v":1')
     added = writer.write(message("1"))
-    assert list(follower.poll().records) == added
+    assert follower.poll() == added
 
 
 def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
@@ -597,7 +597,7 @@ def test_a_follower_that_read_void_bytes_says_so(store: DiskStore) -> None:
         sealed_bytes=second.seal.bytes,
     )
     second.append([replace(late[0], event=start, epoch=2)])
-    assert follower.poll().rewound
+    assert follower.poll() is None
 
 
 def test_a_follower_that_read_what_was_cut_back_says_so(store: DiskStore) -> None:
@@ -608,7 +608,7 @@ def test_a_follower_that_read_what_was_cut_back_says_so(store: DiskStore) -> Non
     append_bytes(part(store, 1), encode_record(refused))
     follower = follow(store)
     os.truncate(part(store, 1), size)
-    assert follower.poll().rewound
+    assert follower.poll() is None
 
 
 def test_a_follower_notices_another_line_where_one_was_cut_back(
@@ -625,7 +625,7 @@ def test_a_follower_notices_another_line_where_one_was_cut_back(
     instead = replace(refused, event=message("instead"))
     for record in (instead, further):
         append_bytes(part(store, 1), encode_record(record))
-    assert follower.poll().rewound
+    assert follower.poll() is None
 
 
 def test_after_a_rewind_loading_anew_tells_the_truth(store: DiskStore) -> None:
@@ -635,10 +635,10 @@ def test_after_a_rewind_loading_anew_tells_the_truth(store: DiskStore) -> None:
     append_bytes(part(store, 1), encode_record(writer.draft(message("refused"))[0]))
     follower = follow(store)
     os.truncate(part(store, 1), size)
-    assert follower.poll().rewound
+    assert follower.poll() is None
     loaded = load_state(store.session)
     assert list(loaded.events) == before
-    assert JournalFollower(store.session, loaded).poll().records == ()
+    assert JournalFollower(store.session, loaded).poll() == []
 
 
 def test_an_idle_look_reads_no_journal(
@@ -648,7 +648,7 @@ def test_an_idle_look_reads_no_journal(
     follower = follow(store)
     opened: list[object] = []
     monkeypatch.setattr(Path, "open", lambda path, *_args: opened.append(path))
-    assert follower.poll().records == ()
+    assert follower.poll() == []
     assert opened == []
 
 
@@ -657,7 +657,7 @@ def test_a_commit_that_was_torn_between_two_of_its_records_does_not_count(
 ) -> None:
     writer = Writer(store)
     writer.begin()
-    part = store.session.journal_part(1)
+    part = store.session.get_part(1)
     whole = part.stat().st_size
     first = load_state(store.session).state.seq + 1
     lines = [

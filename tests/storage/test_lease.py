@@ -21,16 +21,16 @@ from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.atomic import link_new
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import read_session
+from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import (
     FileLease,
     Holder,
     LeaseWatch,
-    acquire,
-    highest_epoch,
+    find_highest_epoch,
+    take_lease,
 )
-from autoexp_tui.storage.process_identity import Alive, Identity
+from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at
@@ -38,7 +38,7 @@ from tests.model.builders import at
 from .lease_racers import winners
 from .races import engines_in, leave_dead_holder, race
 
-ME = Identity.of_this_process()
+ME = Identity.get_own()
 ELSEWHERE = replace(ME, host="login2", machine="m2", boot="b2")
 DEAD = replace(ME, started="1")
 """This pid, but of a process that started at another time."""
@@ -57,7 +57,7 @@ def clock() -> ManualClock:
 
 
 def take(session: SessionDir, me: Identity = ME) -> FileLease:
-    return acquire(session, ManualClock(), me=me)
+    return take_lease(session, ManualClock(), me=me)
 
 
 def beat(session: SessionDir, epoch: int, at: int) -> None:
@@ -70,11 +70,11 @@ def test_who_has_watched_a_heartbeat_stand_need_not_wait_again(
 ) -> None:
     take(session, ELSEWHERE)
     watch = LeaseWatch(session, me=ME)
-    assert watch.alive(watch.holder(), clock.monotonic()) is Alive.UNKNOWN
+    assert watch.check_alive(watch.find_holder(), clock.monotonic()) is Alive.UNKNOWN
     clock.advance(601.0)
     with pytest.raises(SessionOwned):
-        acquire(session, clock, me=ME)
-    assert acquire(session, clock, watch=watch).epoch == 2
+        take_lease(session, clock, me=ME)
+    assert take_lease(session, clock, watch=watch).epoch == 2
 
 
 # -------------------------------------------------------------------- one process
@@ -135,7 +135,7 @@ def test_a_deposed_lease_loses_its_heartbeat(session: SessionDir) -> None:
     assert former.heartbeat()
     take(session)
     assert not former.heartbeat()
-    assert not former.held()
+    assert not former.is_held()
 
 
 def test_a_heartbeat_moves_the_mtime_of_ones_own_file(session: SessionDir) -> None:
@@ -189,7 +189,7 @@ def test_the_late_release_of_a_deposed_engine_frees_nothing(
 def test_epochs_are_numbers_not_words(session: SessionDir) -> None:
     for name in ("9.json", "10.json", "2.json", "x.json", "11.released", ".tmp.json"):
         (session.lease / name).touch()
-    assert highest_epoch(session) == 10
+    assert find_highest_epoch(session) == 10
 
 
 def test_a_lease_that_does_not_read_is_watched_not_taken(session: SessionDir) -> None:
@@ -218,9 +218,9 @@ def test_a_lease_with_rubbish_in_it_is_free_once_it_was_seen_still(
 ) -> None:
     (session.lease / "1.json").write_bytes(UNREADABLE[what])
     watch = LeaseWatch(session)
-    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    assert watch.take_if_free(clock.monotonic(), 0.0) is None
     clock.advance(600)
-    taken = watch.try_acquire(clock.monotonic(), 0.0)
+    taken = watch.take_if_free(clock.monotonic(), 0.0)
     assert taken is not None
     assert taken.epoch == 2
 
@@ -279,7 +279,7 @@ def test_a_disk_that_takes_no_lease_is_an_error_with_a_remedy(
     with pytest.raises(EnvironmentFailed) as caught:
         take(session)
     assert caught.value.hint
-    assert highest_epoch(session) == 0
+    assert find_highest_epoch(session) == 0
 
 
 def test_a_holder_whose_name_would_steer_the_terminal_is_told_without(
@@ -327,11 +327,11 @@ def test_an_engine_elsewhere_is_free_when_its_heartbeat_stood_still(
 ) -> None:
     take(session, ELSEWHERE)
     watch = LeaseWatch(session)
-    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    assert watch.take_if_free(clock.monotonic(), 0.0) is None
     clock.advance(599)
-    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    assert watch.take_if_free(clock.monotonic(), 0.0) is None
     clock.advance(1)
-    taken = watch.try_acquire(clock.monotonic(), 0.0)
+    taken = watch.take_if_free(clock.monotonic(), 0.0)
     assert taken is not None
     assert taken.epoch == 2
 
@@ -343,7 +343,7 @@ def test_a_heartbeat_that_moves_starts_the_wait_anew(
     watch = LeaseWatch(session)
     for moment in range(5):
         beat(session, 1, moment)
-        assert watch.try_acquire(clock.monotonic(), 0.0) is None
+        assert watch.take_if_free(clock.monotonic(), 0.0) is None
         clock.advance(599)
 
 
@@ -354,7 +354,7 @@ def test_a_heartbeat_far_in_the_past_or_future_means_nothing(
     for moment in (0, 2**33):
         beat(session, 1, moment)
         watch = LeaseWatch(session)
-        assert watch.try_acquire(clock.monotonic(), 0.0) is None
+        assert watch.take_if_free(clock.monotonic(), 0.0) is None
 
 
 def test_an_engine_elsewhere_lives_once_its_heartbeat_was_seen_moving(
@@ -364,7 +364,7 @@ def test_an_engine_elsewhere_lives_once_its_heartbeat_was_seen_moving(
     watch = LeaseWatch(session)
 
     def look() -> Alive:
-        return watch.alive(watch.holder(), clock.monotonic())
+        return watch.check_alive(watch.find_holder(), clock.monotonic())
 
     seen = [look()]
     beat(session, 1, 1)
@@ -378,7 +378,7 @@ def test_waiting_takes_the_session_when_the_holder_has_been_still(
     session: SessionDir, clock: ManualClock
 ) -> None:
     take(session, ELSEWHERE)
-    taken = acquire(session, clock, me=ME, wait=700, pause=clock.advance)
+    taken = take_lease(session, clock, me=ME, wait=700, pause=clock.advance)
     assert taken.epoch == 2
 
 
@@ -386,7 +386,7 @@ def taken_elsewhere(
     session: SessionDir, clock: ManualClock, stale_seconds: float
 ) -> None:
     """By an engine that says how long its heartbeat may stand still."""
-    acquire(session, clock, me=ELSEWHERE, stale_seconds=stale_seconds)
+    take_lease(session, clock, me=ELSEWHERE, stale_seconds=stale_seconds)
 
 
 def test_a_holder_says_how_long_its_heartbeat_may_stand_still(
@@ -394,19 +394,19 @@ def test_a_holder_says_how_long_its_heartbeat_may_stand_still(
 ) -> None:
     taken_elsewhere(session, clock, 120.0)
     watch = LeaseWatch(session, me=ME)
-    watch.alive(watch.holder(), clock.monotonic())
+    watch.check_alive(watch.find_holder(), clock.monotonic())
     clock.advance(119)
-    assert watch.alive(watch.holder(), clock.monotonic()) is Alive.UNKNOWN
+    assert watch.check_alive(watch.find_holder(), clock.monotonic()) is Alive.UNKNOWN
     clock.advance(1)
-    assert watch.alive(watch.holder(), clock.monotonic()) is Alive.NO
+    assert watch.check_alive(watch.find_holder(), clock.monotonic()) is Alive.NO
 
 
 def test_a_successor_says_of_its_heartbeat_what_the_first_engine_said(
     session: SessionDir, clock: ManualClock
 ) -> None:
     taken_elsewhere(session, clock, 7200.0)
-    acquire(session, clock, me=ME, wait=7300, pause=clock.advance)
-    holder = LeaseWatch(session).holder()
+    take_lease(session, clock, me=ME, wait=7300, pause=clock.advance)
+    holder = LeaseWatch(session).find_holder()
     assert holder is not None
     assert (holder.epoch, holder.stale_seconds) == (2, 7200.0)
 
@@ -419,9 +419,9 @@ def test_a_lease_that_says_an_impossible_time_is_not_taken_over_sooner(
     data = f'{record[:-1]}, "stale_seconds": {said}}}'
     (session.lease / "1.json").write_text(data)
     watch = LeaseWatch(session, me=ME)
-    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    assert watch.take_if_free(clock.monotonic(), 0.0) is None
     clock.advance(599)
-    assert watch.try_acquire(clock.monotonic(), 0.0) is None
+    assert watch.take_if_free(clock.monotonic(), 0.0) is None
 
 
 def test_waiting_ends_when_its_time_is_up(
@@ -430,7 +430,7 @@ def test_waiting_ends_when_its_time_is_up(
     take(session, ELSEWHERE)
     start = clock.monotonic()
     with pytest.raises(SessionOwned):
-        acquire(session, clock, me=ME, wait=30, pause=clock.advance)
+        take_lease(session, clock, me=ME, wait=30, pause=clock.advance)
     assert clock.monotonic() - start == pytest.approx(30)
 
 
@@ -533,7 +533,7 @@ def test_a_killed_engine_s_session_is_written_again_within_a_second(
     holder.kill()
     holder.wait()
     start = time.monotonic()
-    succeed(session, acquire(session, SystemClock())).close()
+    succeed(session, take_lease(session, SystemClock())).close()
     assert time.monotonic() - start < 1.0
     assert isinstance(list(read_session(session))[-1].event, EngineStarted)
 
@@ -578,7 +578,7 @@ def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
     assert said(holder) == "written"
     holder.send_signal(signal.SIGSTOP)
     # For a host that cannot see the process, a still heartbeat is all there is.
-    taken = acquire(session, clock, me=ELSEWHERE, wait=601, pause=clock.advance)
+    taken = take_lease(session, clock, me=ELSEWHERE, wait=601, pause=clock.advance)
     succeed(session, taken).close()
     before = list(read_session(session))
     holder.send_signal(signal.SIGCONT)
@@ -590,19 +590,19 @@ def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
 
 # ----------------------------------------------------------------------- identity
 def test_this_process_is_alive() -> None:
-    assert ME.alive(ME) is Alive.YES
+    assert ME.check_alive(ME) is Alive.YES
 
 
 def test_a_reused_pid_is_another_process() -> None:
-    assert DEAD.alive(ME) is Alive.NO
+    assert DEAD.check_alive(ME) is Alive.NO
 
 
 def test_a_pid_that_nobody_has_is_dead() -> None:
-    assert replace(ME, pid=2**22 + 1).alive(ME) is Alive.NO
+    assert replace(ME, pid=2**22 + 1).check_alive(ME) is Alive.NO
 
 
 def test_hosts_that_share_a_name_are_told_apart() -> None:
-    assert replace(ME, boot="b2", machine="").alive(ME) is Alive.UNKNOWN
+    assert replace(ME, boot="b2", machine="").check_alive(ME) is Alive.UNKNOWN
 
 
 @pytest.mark.parametrize("tree", [{}, {"pid": "x"}, {**ME.as_json(), "pid": None}])

@@ -22,15 +22,16 @@ from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.file_journal import FileJournal
-from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.output_dir_lock import (
     Living,
     Owner,
     read_owner,
     take_ownership,
 )
-from autoexp_tui.storage.session_dir import SessionDir, create_session
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.journal_contract import PLAN
 from tests.model.builders import at
@@ -166,7 +167,7 @@ class Engine:
 
     def __init__(self, state_dir: Path, *happened: Event) -> None:
         self.session: SessionDir = create_session(state_dir)
-        self.lease: FileLease = acquire(self.session, ManualClock())
+        self.lease: FileLease = take_lease(self.session, ManualClock())
         self.journal = FileJournal(self.session, self.lease)
         sha = self.journal.add_plan(PLAN)
         draft = Draft(SessionState(plans={sha: PLAN}), at(1.0), self.lease.epoch)
@@ -209,7 +210,7 @@ def test_a_session_whose_job_may_still_run_is_alive(submitted: Engine) -> None:
 
 def test_a_session_whose_job_left_its_exit_record_is_dead(submitted: Engine) -> None:
     submitted.lease.release()
-    attempt = submitted.session.attempt("a", 1)
+    attempt = submitted.session.get_attempt("a", 1)
     attempt.mkdir(parents=True)
     (attempt / "begin.0.json").write_text(json.dumps(begin()))
     (attempt / "exit.0.json").write_text(json.dumps(ended()))
@@ -218,7 +219,7 @@ def test_a_session_whose_job_left_its_exit_record_is_dead(submitted: Engine) -> 
 
 def test_a_session_whose_job_began_again_is_alive(submitted: Engine) -> None:
     submitted.lease.release()
-    attempt = submitted.session.attempt("a", 1)
+    attempt = submitted.session.get_attempt("a", 1)
     attempt.mkdir(parents=True)
     for name in ("begin.0.json", "exit.0.json", "begin.1.json"):
         (attempt / name).touch()
@@ -238,7 +239,7 @@ def test_a_session_that_was_deleted_is_dead(tmp_path: Path) -> None:
 
 def test_a_session_that_does_not_read_counts_as_alive(submitted: Engine) -> None:
     submitted.lease.release()
-    submitted.session.journal_part(1).write_bytes(b"oh no\n")
+    submitted.session.get_part(1).write_bytes(b"oh no\n")
     assert "cannot be read" in submitted.why_alive()
 
 

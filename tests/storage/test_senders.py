@@ -15,10 +15,9 @@ import pytest
 
 from autoexp_tui.model.commands import Sender
 from autoexp_tui.storage import senders
-from autoexp_tui.storage.process_identity import start_time
-from autoexp_tui.storage.processes import COOKIE
+from autoexp_tui.storage.processes import COOKIE, read_start
 from autoexp_tui.storage.senders import check_sender, describe_sender, job_of
-from autoexp_tui.storage.session_registry import remember
+from autoexp_tui.storage.user_files import note_place
 
 
 @pytest.fixture(autouse=True)
@@ -94,7 +93,7 @@ def test_a_slurm_job_of_ours_is_known_by_its_claim(tmp_path: Path, field: str) -
 def test_a_slurm_job_of_a_session_elsewhere_is_known_too(tmp_path: Path) -> None:
     other = tmp_path / "other"
     claim(other, {"slurm_job": "53"})
-    remember(other)
+    note_place(other)
     with process(SLURM_JOB_ID="53") as pid:
         job = job_of(pid, tmp_path / "state")
     assert job == "attempt 2 of train, session k7f2"
@@ -145,13 +144,13 @@ def test_a_command_without_a_sender_is_in_doubt(tmp_path: Path) -> None:
 
 def test_a_sender_that_says_it_is_no_job_is_looked_at(tmp_path: Path) -> None:
     with process(**{COOKIE: "/state/k7f2/attempts/train/2"}) as pid:
-        started = start_time(pid) or ""
+        started = read_start(pid) or ""
         sender = replace(describe_sender(tmp_path), pid=pid, started=started)
         assert check_sender(sender, tmp_path).job
 
 
 def test_the_shell_stands_for_a_cockpit_that_was_left(tmp_path: Path) -> None:
-    shell = start_time(os.getpid()) or ""
+    shell = read_start(os.getpid()) or ""
     sender = replace(
         describe_sender(tmp_path),
         started="1",

@@ -16,7 +16,7 @@ from autoexp_tui.model.errors import JournalDamaged, SessionOwned
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.journal_repair import repair_journal
-from autoexp_tui.storage.lease import acquire
+from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.session_check import Flaw, SessionReport, check_session
 from autoexp_tui.storage.session_dir import SessionDir
 
@@ -59,7 +59,7 @@ def tree(path: Path) -> dict[str, str]:
 
 
 def part(made: WholeSession, epoch: int) -> Path:
-    return made.session.journal_part(epoch)
+    return made.session.get_part(epoch)
 
 
 # ------------------------------------------------------------------------ all is well
@@ -282,7 +282,7 @@ def test_a_repair_goes_on_from_the_last_commit_that_reads(
     records = list(read_session(made.session))
     assert records[: salvage.records] == made.records[: salvage.records]
     assert records[-2:-1][0].event == MessageLogged(
-        text=f"the journal was damaged: a person let it {salvage.words}",
+        text=f"the journal was damaged: a person let it {salvage.describe()}",
         level="warning",
     )
     after = tree(made.session.path)
@@ -299,7 +299,7 @@ def test_a_repair_says_what_it_would_leave_out(made: WholeSession) -> None:
 
 def test_nothing_is_repaired_while_an_engine_lives(made: WholeSession) -> None:
     flip(part(made, 2), part(made, 2).read_bytes().index(b"loss"))
-    acquire(made.session, SystemClock())
+    take_lease(made.session, SystemClock())
     with pytest.raises(SessionOwned):
         repair(made)
 
@@ -337,13 +337,13 @@ def test_a_running_job_without_records_is_told(tmp_path: Path) -> None:
     made = WholeSession(tmp_path / "k7f2")
     made.submit()
     made.begin()
-    (made.session.attempt("a", 1) / "begin.0.json").unlink()
+    (made.session.get_attempt("a", 1) / "begin.0.json").unlink()
     made.leave()
     assert "no record that it began" in only(made).problem
 
 
 def test_a_completed_job_without_an_exit_record_is_told(made: WholeSession) -> None:
-    (made.session.attempt("a", 1) / "exit.0.json").unlink()
+    (made.session.get_attempt("a", 1) / "exit.0.json").unlink()
     assert "there is no exit record" in only(made).problem
 
 
@@ -362,13 +362,13 @@ def test_records_of_an_unknown_job_are_an_error(made: WholeSession) -> None:
 
 
 def test_a_record_that_does_not_read_is_named(made: WholeSession) -> None:
-    (made.session.attempt("a", 1) / "begin.0.json").write_bytes(b"\0\0\0")
+    (made.session.get_attempt("a", 1) / "begin.0.json").write_bytes(b"\0\0\0")
     named = [flaw.where for flaw in found(made)]
-    assert str(made.session.attempt("a", 1) / "begin.0.json") in named
+    assert str(made.session.get_attempt("a", 1) / "begin.0.json") in named
 
 
 def test_an_exit_record_of_another_hand_is_named(made: WholeSession) -> None:
-    place = made.session.attempt("a", 1)
+    place = made.session.get_attempt("a", 1)
     begin = json.loads((place / "begin.0.json").read_text())
     (place / "begin.0.json").write_text(json.dumps({**begin, "nonce": "abcd"}))
     [flaw] = [one for one in found(made) if one.where.endswith("exit.0.json")]

@@ -14,15 +14,13 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged, UsageErr
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage import session_dir
 from autoexp_tui.storage.json_codec import decode_plan
-from autoexp_tui.storage.session_dir import (
-    SessionDir,
+from autoexp_tui.storage.manifests import get_manifest, read_manifest, write_manifest
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import (
     create_session,
     find_session,
-    manifest_path,
+    find_sessions,
     random_id,
-    read_manifest,
-    sessions_in,
-    write_manifest,
 )
 
 JOB = JobSpec(name="a", index=0, command=("x",), output_dir="/o", log_dir="/l")
@@ -33,7 +31,7 @@ OTHER = replace(PLAN, plan_id="p2")
 def written(state_dir: Path, session_id: str) -> SessionDir:
     """A session that an engine has written."""
     session = create_session(state_dir, lambda _length: session_id)
-    session.journal_part(1).touch()
+    session.get_part(1).touch()
     return session
 
 
@@ -42,18 +40,15 @@ def test_all_paths_of_a_session_lie_in_its_directory(tmp_path: Path) -> None:
     session = SessionDir(tmp_path / "k7f2")
     paths = [
         session.journal,
-        session.journal_part(3),
+        session.get_part(3),
         session.snapshot,
         session.plan,
-        session.further_plan("abc"),
+        session.plans,
         session.lease,
         session.inbox,
         session.inbox_rejected,
         session.attempts,
         session.scripts,
-        session.tree,
-        session.research,
-        session.agents,
         session.engine_log,
         session.live,
         session.viewers,
@@ -65,14 +60,14 @@ def test_all_paths_of_a_session_lie_in_its_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", "x" * 300, "a\nb"])
 def test_no_job_name_leads_out_of_the_attempts(tmp_path: Path, name: str) -> None:
     session = SessionDir(tmp_path)
-    path = session.attempt(name, 1)
+    path = session.get_attempt(name, 1)
     assert path.parent.parent == session.attempts
     assert path.name == "1"
 
 
 def test_two_jobs_never_share_an_attempt_directory(tmp_path: Path) -> None:
     session = SessionDir(tmp_path)
-    assert session.attempt("a/b", 1) != session.attempt("a_b", 1)
+    assert session.get_attempt("a/b", 1) != session.get_attempt("a_b", 1)
 
 
 # --------------------------------------------------------------------- creating
@@ -130,16 +125,16 @@ def test_sessions_are_the_directories_that_an_engine_wrote(tmp_path: Path) -> No
     create_session(tmp_path, lambda _length: "c2cc")
     write_manifest(tmp_path, PLAN)
     (tmp_path / "notes.txt").touch()
-    assert [session.id for session in sessions_in(tmp_path)] == ["a2aa", "b2bb"]
+    assert [session.id for session in find_sessions(tmp_path)] == ["a2aa", "b2bb"]
 
 
 def test_a_state_dir_that_does_not_exist_has_no_sessions(tmp_path: Path) -> None:
-    assert sessions_in(tmp_path / "none") == []
+    assert find_sessions(tmp_path / "none") == []
 
 
 def test_a_session_is_found_by_its_id(tmp_path: Path) -> None:
     session = written(tmp_path, "k7f2")
-    assert find_session(tmp_path, "k7f2") == session
+    assert find_session([tmp_path], "k7f2") == session
 
 
 def test_a_session_knows_its_place_wherever_one_goes(
@@ -147,7 +142,7 @@ def test_a_session_knows_its_place_wherever_one_goes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     made = written(Path("state"), "k7f2")
-    assert made == find_session(Path("state"), "k7f2")
+    assert made == find_session([Path("state")], "k7f2")
     assert made.path == tmp_path / "state" / "k7f2"
 
 
@@ -155,7 +150,7 @@ def test_an_unknown_session_names_those_spelled_like_it(tmp_path: Path) -> None:
     written(tmp_path, "k7f2")
     written(tmp_path, "zzzz")
     with pytest.raises(UsageError) as caught:
-        find_session(tmp_path, "k7f3")
+        find_session([tmp_path], "k7f3")
     assert "k7f2" in caught.value.hint
     assert "zzzz" not in caught.value.hint
     assert "autoexp-sessions list" in caught.value.hint
@@ -167,36 +162,36 @@ def test_an_odd_id_leads_nowhere(tmp_path: Path, odd: str) -> None:
     written(state, "k7f2")
     written(tmp_path, "other")
     with pytest.raises(UsageError):
-        find_session(state, odd)
+        find_session([state], odd)
 
 
 # ------------------------------------------------------------------------ plans
 def test_a_stored_plan_is_loaded_by_its_sha(tmp_path: Path) -> None:
     session = create_session(tmp_path)
-    assert session.load_plan(session.store_plan(PLAN)) == PLAN
+    assert session.load_plan(session.save_plan(PLAN)) == PLAN
     assert session.plan.exists()
 
 
 def test_a_further_plan_leaves_the_first_alone(tmp_path: Path) -> None:
     session = create_session(tmp_path)
-    first, second = session.store_plan(PLAN), session.store_plan(OTHER)
+    first, second = session.save_plan(PLAN), session.save_plan(OTHER)
     assert session.load_plan(first) == PLAN
     assert session.load_plan(second) == OTHER
-    assert session.further_plan(second).exists()
+    assert (session.plans / f"{second}.json").exists()
 
 
 def test_storing_a_plan_again_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = create_session(tmp_path)
-    sha = session.store_plan(PLAN)
+    sha = session.save_plan(PLAN)
     monkeypatch.setattr(session_dir, "write_atomic", None)
-    assert session.store_plan(PLAN) == sha
+    assert session.save_plan(PLAN) == sha
 
 
 def test_a_plan_that_was_changed_is_refused(tmp_path: Path) -> None:
     session = create_session(tmp_path)
-    sha = session.store_plan(PLAN)
+    sha = session.save_plan(PLAN)
     session.plan.write_bytes(session.plan.read_bytes().replace(b'"n"', b'"m"'))
     with pytest.raises(JournalDamaged, match=r"plan\.json.*changed"):
         session.load_plan(sha)
@@ -215,7 +210,7 @@ def test_a_manifest_is_read_back(tmp_path: Path) -> None:
 
 
 def test_a_manifest_cannot_be_written_elsewhere(tmp_path: Path) -> None:
-    assert manifest_path(tmp_path, "../../x").parent == tmp_path / "manifests"
+    assert get_manifest(tmp_path, "../../x").parent == tmp_path / "manifests"
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}", b"not json"])
@@ -249,9 +244,9 @@ def test_a_session_for_the_group_is_readable_apart_from_what_gives_rights(
 
 def test_a_plan_without_a_secret_is_readable_by_the_group(tmp_path: Path) -> None:
     session = create_session(tmp_path, share="group")
-    sha = session.store_plan(PLAN)
+    sha = session.save_plan(PLAN)
     assert mode(session.plan) == 0o640
-    assert not session.public_plan(sha).exists()
+    assert not (session.plans / f"{sha}.public.json").exists()
 
 
 def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
@@ -259,9 +254,9 @@ def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
 ) -> None:
     session = create_session(tmp_path, share="group")
     secret = replace(PLAN, jobs=(replace(JOB, env={"HF_TOKEN": "abcdef"}),))
-    sha = session.store_plan(secret)
+    sha = session.save_plan(secret)
     assert mode(session.plan) == 0o600
-    public = session.public_plan(sha)
+    public = session.plans / f"{sha}.public.json"
     assert mode(public) == 0o640
     assert decode_plan(public.read_bytes()).jobs[0].env == {"HF_TOKEN": "***"}
     assert session.load_plan(sha) == secret
@@ -270,4 +265,4 @@ def test_a_plan_with_a_secret_stays_private_beside_a_masked_copy(
 def test_a_plan_of_a_private_session_has_no_copy(tmp_path: Path) -> None:
     session = create_session(tmp_path)
     secret = replace(PLAN, jobs=(replace(JOB, env={"HF_TOKEN": "abcdef"}),))
-    assert not session.public_plan(session.store_plan(secret)).exists()
+    assert not (session.plans / f"{session.save_plan(secret)}.public.json").exists()

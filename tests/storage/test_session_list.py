@@ -22,12 +22,13 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.lease import FileLease, acquire
-from autoexp_tui.storage.process_identity import Alive
-from autoexp_tui.storage.session_dir import SessionDir, create_session
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import FileLease, take_lease
+from autoexp_tui.storage.processes import Alive
+from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import describe, list_sessions
+from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.journal_contract import PLAN
 from tests.model.builders import at
@@ -40,7 +41,7 @@ class Engine:
 
     def __init__(self, state_dir: Path, session_id: str, t: float) -> None:
         self.session: SessionDir = create_session(state_dir, lambda _length: session_id)
-        self.lease: FileLease = acquire(self.session, ManualClock())
+        self.lease: FileLease = take_lease(self.session, ManualClock())
         self.journal = FileJournal(self.session, self.lease)
         sha = self.journal.add_plan(PLAN)
         self.state = SessionState(plans={sha: PLAN})
@@ -114,7 +115,7 @@ def test_an_engine_that_left_shows(tmp_path: Path, engine: Engine) -> None:
 def test_a_session_that_does_not_read_is_a_row_with_its_problem(
     tmp_path: Path, engine: Engine
 ) -> None:
-    engine.session.journal_part(1).write_bytes(b"oh no\n")
+    engine.session.get_part(1).write_bytes(b"oh no\n")
     Engine(tmp_path, "m3x9", 1.0)
     rows = {row.id: row for row in list_sessions(tmp_path)}
     assert "not a line of JSON" in rows["k7f2"].problem
@@ -132,7 +133,8 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return load_state(session, *words, **options)
 
     monkeypatch.setattr(FOLD, load)
-    monkeypatch.setattr("autoexp_tui.storage.session_list.ANSWER_SECONDS", 0.3)
+    for place in ("session_list", "sessions"):
+        monkeypatch.setattr(f"autoexp_tui.storage.{place}.ANSWER_SECONDS", 0.3)
     yield
     answers.set()
 

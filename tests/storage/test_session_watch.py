@@ -12,7 +12,7 @@ from autoexp_tui.model.commands import Order, Pause
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.json_codec import LiveDetail, encode_live
-from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.live_sink import BEAT_SECONDS
 from autoexp_tui.storage.session_watch import LIVE_LAG_SECONDS, FileSessionWatcher
 from autoexp_tui.testing.clock import ManualClock
@@ -33,7 +33,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def lease(store: DiskStore) -> FileLease:
-    return acquire(store.session, ManualClock())
+    return take_lease(store.session, ManualClock())
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_news_that_contradict_what_was_read_ask_for_a_new_load(
 ) -> None:
     Writer(store).begin()
     watcher.load()
-    os.truncate(store.session.journal_part(1), 10)
+    os.truncate(store.session.get_part(1), 10)
     assert watcher.news() is None
 
 

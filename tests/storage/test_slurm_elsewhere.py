@@ -21,7 +21,7 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage import people, processes
-from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.processes import Identity
 from autoexp_tui.testing.executor_contract import look, running, submission, submit
 from autoexp_tui.testing.fake_script import RunScript
 from tests.executors.test_slurm_executor import ONE_NODE, World
@@ -242,7 +242,7 @@ def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) ->
     task = forgotten(world, restarted=False)
     begin = Path(task.attempt_dir, "begin.0.json")
     begun = json.loads(begin.read_text())
-    begun["process"] = Identity.of_this_process().as_json()
+    begun["process"] = Identity.get_own().as_json()
     begin.write_text(json.dumps(begun))
     os.utime(task.attempt_dir)
     assert not world.until(lambda: lost(world, task))

@@ -21,7 +21,7 @@ def write_week(state_dir: Path, **wanted: Any) -> tuple[SessionDir, Week]:
     plan = plan_of(planned(wanted.pop("jobs", 1000)))
     session = SessionDir(state_dir / wanted.setdefault("session", "w7k2"))
     session.make()
-    told = week(plan=plan, sha=session.store_plan(plan), **wanted)
+    told = week(plan=plan, sha=session.save_plan(plan), **wanted)
     write_parts(session, told.records)
     return session, told
 
@@ -30,7 +30,7 @@ def write_parts(session: SessionDir, records: Sequence[Recorded]) -> None:
     """The records as parts of a journal, each sealing the one before."""
     length = 0
     for epoch, members in groupby(records, key=lambda record: record.epoch):
-        path = session.journal_part(epoch)
+        path = session.get_part(epoch)
         with path.open("wb") as file:
             for record in members:
                 file.write(encode_record(_sealing(record, length)))

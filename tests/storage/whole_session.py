@@ -25,16 +25,16 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Outcome
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
-from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
 from tests.model.builders import at
 
-ME = Identity.of_this_process().as_json()
+ME = Identity.get_own().as_json()
 
 
 class WholeSession:
@@ -83,7 +83,7 @@ class WholeSession:
         return records
 
     def _take(self, *, first: bool) -> None:
-        self.lease = acquire(self.session, ManualClock())
+        self.lease = take_lease(self.session, ManualClock())
         self.journal = FileJournal(self.session, self.lease)
         self.state = self.journal.load().state
         seal = self.journal.seal
@@ -149,7 +149,7 @@ class WholeSession:
         self._record(number, "exit.0.json", {"ended_at": 3.0, "exit_code": 0})
 
     def _record(self, number: int, name: str, fields: dict[str, object]) -> None:
-        place = self.session.attempt("a", number)
+        place = self.session.get_attempt("a", number)
         place.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(json.dumps(fields))
 

@@ -89,17 +89,17 @@ class MemoryLease:
     session: MemorySession
     epoch: int
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether no successor has taken the session."""
         return self.session.epoch == self.epoch
 
     def heartbeat(self) -> bool:
         """As `held`."""
-        return self.held()
+        return self.is_held()
 
     def release(self) -> None:
         """Let a successor take it at once."""
-        if self.held():
+        if self.is_held():
             self.session.released = True
 
 
@@ -129,7 +129,7 @@ class MemoryJournal:
         """
         if not records:
             return
-        if not self._lease.held():
+        if not self._lease.is_held():
             raise SessionOwned("another engine has taken the session")
         self._check(records)
         fault = self._session.faults.get(self._session.appends)
@@ -142,7 +142,7 @@ class MemoryJournal:
 
     def append_unfenced(self, records: Sequence[Recorded]) -> None:
         """As `append`, but a deposed engine's records count too: a deliberate bug."""
-        if self._lease.held():
+        if self._lease.is_held():
             self.append(records)
         else:
             self._session.records.extend(records)

@@ -180,7 +180,7 @@ class Campaign:
             self._bug.executor(self.cluster.executor(self._clock)),
             self.checks,
             self.danger,
-            lambda: not lease.held(),
+            lambda: not lease.is_held(),
         )
         parts = self.world.parts(lease, pool)
         journal = parts.journal

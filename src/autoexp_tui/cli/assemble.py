@@ -54,7 +54,7 @@ from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.probes.metric_places import note_lengths
 from autoexp_tui.probes.mounts import Mounts
 from autoexp_tui.probes.pools import ThreadPool
-from autoexp_tui.storage.atomic import make_directory
+from autoexp_tui.storage.atomic import MODES, make_directory
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.storage.done_file import (
     check_done,
@@ -62,10 +62,10 @@ from autoexp_tui.storage.done_file import (
     read_done,
     write_done,
 )
-from autoexp_tui.storage.file_journal import FileJournal
 from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.journal import StoredPlans
-from autoexp_tui.storage.lease import FileLease, LeaseWatch, acquire
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import FileLease, LeaseWatch, take_lease
 from autoexp_tui.storage.live_sink import FileLiveSink
 from autoexp_tui.storage.output_dir_lock import (
     Living,
@@ -81,14 +81,10 @@ from autoexp_tui.storage.provenance import (
     write_provenance,
 )
 from autoexp_tui.storage.senders import check_sender
-from autoexp_tui.storage.session_dir import (
-    SessionDir,
-    create_session,
-    require_ground,
-)
-from autoexp_tui.storage.session_registry import remember
-from autoexp_tui.storage.sharing import MODES
+from autoexp_tui.storage.session_dir import SessionDir, require_ground
+from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.storage.trust import session_user
+from autoexp_tui.storage.user_files import note_place
 
 Listener = Callable[[Snapshot], None]
 _PORTION = 200
@@ -120,9 +116,9 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
     foreign = _find_foreign(plan, done, force=wanted.force)
     require_executor(plan)
     session = create_session(wanted.state_dir, share=plan.share)
-    remember(session.state_dir)
+    note_place(session.state_dir)
     stale_seconds = plan.monitoring.lock_stale_seconds
-    lease = acquire(session, SystemClock(), stale_seconds=stale_seconds)
+    lease = take_lease(session, SystemClock(), stale_seconds=stale_seconds)
     with _release_on_error(lease):
         journal = _open_journal(session, lease)
         sha = journal.add_plan(plan)
@@ -180,7 +176,7 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
         AutoexpError: the session cannot be read.
     """
     wait, watch = wanted.wait_for_lease, wanted.lease_watch
-    lease = acquire(session, SystemClock(), wait=wait, watch=watch)
+    lease = take_lease(session, SystemClock(), wait=wait, watch=watch)
     with _release_on_error(lease):
         journal = _open_journal(session, lease)
         loaded = journal.load()
@@ -297,8 +293,8 @@ def _build_engine(
         planner_pool=pools["planner"],
         errands=LocalErrands(MODES[plan.share]),
         errand_pool=pools["errands"],
-        attempt_dir=session.attempt,
-        store_plan=session.store_plan,
+        attempt_dir=session.get_attempt,
+        store_plan=session.save_plan,
         evidence=make_evidence(plan, session),
         evidence_pool=pools["evidence"],
     )

@@ -72,11 +72,11 @@ def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
 def _wait_start(
     session: SessionDir, epoch: int, child: subprocess.Popen[bytes]
 ) -> bool:
-    from autoexp_tui.storage.lease import highest_epoch
+    from autoexp_tui.storage.lease import find_highest_epoch
 
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if highest_epoch(session) > epoch:
+        if find_highest_epoch(session) > epoch:
             return True
         if child.poll() not in (None, 0):
             return False

@@ -32,21 +32,17 @@ from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
+from autoexp_tui.storage.atomic import MODES, explaining, make_directory, write_atomic
 from autoexp_tui.storage.done_file import (
     find_done,
     forget_done,
     get_done_path,
     write_done,
 )
+from autoexp_tui.storage.manifests import get_entry_dir, make_state_dir
 from autoexp_tui.storage.output_dir_lock import Living, require_free
 from autoexp_tui.storage.provenance import record_of, write_provenance
-from autoexp_tui.storage.session_dir import (
-    entry_dir,
-    make_state_dir,
-    require_ground,
-)
-from autoexp_tui.storage.sharing import MODES
+from autoexp_tui.storage.session_dir import require_ground
 
 _FORWARDED: Final = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
@@ -71,7 +67,7 @@ class Entry:
     @property
     def home(self) -> Path:
         """Holds a directory an attempt."""
-        return entry_dir(self.state_dir, self.plan.plan_id, self.job.name)
+        return get_entry_dir(self.state_dir, self.plan.plan_id, self.job.name)
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -20,8 +20,8 @@ from autoexp_tui.executors.local.executor import (
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.clock import SystemClock
+from autoexp_tui.storage.atomic import MODES
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sharing import MODES
 
 if TYPE_CHECKING:
     from autoexp_tui.executors.slurm.executor import SlurmSettings

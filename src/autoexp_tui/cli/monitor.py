@@ -63,14 +63,14 @@ def _find_by_manifest(options: Options) -> SessionDir:
     Raises:
         UsageError: nobody has submitted it, or it does not read.
     """
-    from autoexp_tui.storage.plan_history import read_manifest_head
-    from autoexp_tui.storage.session_dir import read_manifest, sessions_in
+    from autoexp_tui.storage.manifests import read_manifest, read_manifest_head
+    from autoexp_tui.storage.sessions import find_sessions
 
     plan = read_manifest(Path(options.manifest), run=True)
     place = find_state_dir(options, plan.state_dir)
     found = [
         session
-        for session in sessions_in(place)
+        for session in find_sessions(place)
         if (head := read_manifest_head(session.plan)) and head.plan_id == plan.plan_id
     ]
     if not found:

@@ -62,7 +62,7 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
         AutoexpError: it cannot be read, composed or validated.
     """
     from autoexp_tui.config.planning import run_planning
-    from autoexp_tui.storage.session_dir import read_manifest
+    from autoexp_tui.storage.manifests import read_manifest
 
     if options.manifest:
         refuse_overrides(options, "--manifest")
@@ -116,7 +116,7 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     from autoexp_tui.cli.executors import find_offer
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.storage.done_file import check_done
-    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.journal import list_earlier
     from autoexp_tui.storage.senders import describe_sender
 
     offer, place = find_offer(plan), find_state_dir(options, plan.state_dir)
@@ -125,7 +125,7 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
         plan=plan,
         slots=offer.slots,
         gpus=offer.gpus,
-        earlier=EarlierRecords(),
+        earlier=list_earlier,
         done={} if options.force else check_done(plan).done,
         start=lambda plan, listener: start_session(plan, listener, wanted),
         identify=lambda: describe_sender(place),
@@ -140,19 +140,19 @@ def find_session(options: Options, session_id: str = "") -> SessionDir:
         UsageError: there is none, or there are several; or overrides beside --session.
         EnvironmentFailed: it cannot be read.
     """
-    from autoexp_tui.storage.session_registry import find_in
+    from autoexp_tui.storage.sessions import find_session
 
     if not session_id:
         refuse_overrides(options, "--session")
-    return find_in(list_places(options), session_id or options.session)
+    return find_session(list_places(options), session_id or options.session)
 
 
 def list_places(options: Options) -> tuple[Path, ...]:
     """The state directories to look for sessions in: one that was chosen, alone."""
-    from autoexp_tui.storage.session_registry import with_remembered
+    from autoexp_tui.storage.user_files import list_places
 
     place = find_state_dir(options)
-    return (place,) if options.state_dir else with_remembered(place)
+    return (place,) if options.state_dir else list_places(place)
 
 
 def open_as_owner(
@@ -174,7 +174,7 @@ def open_as_owner(
     """
     from autoexp_tui.cli.assemble import Wanted, resume_session
     from autoexp_tui.engine.live import LiveHandle
-    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.journal import list_earlier
     from autoexp_tui.storage.senders import describe_sender
 
     wanted = Wanted(
@@ -186,7 +186,7 @@ def open_as_owner(
     if options.approve:
         require_person("--approve", session.state_dir)
     handle = LiveHandle(
-        earlier=EarlierRecords(),
+        earlier=list_earlier,
         identify=lambda: describe_sender(session.state_dir),
     )
     handle.attach(resume_session(session, handle.publish, wanted))
@@ -224,18 +224,18 @@ def open_as_viewer(
     user's."""
     from autoexp_tui.engine.viewer import ViewerHandle
     from autoexp_tui.probes.clock import SystemClock
-    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.journal import list_earlier
     from autoexp_tui.storage.senders import describe_sender
     from autoexp_tui.storage.session_watch import FileSessionWatcher
 
-    clock, user = SystemClock(), session.user
+    clock, user = SystemClock(), session.find_user()
     return ViewerHandle(
         FileSessionWatcher(session, clock, lease=lease_watch),
         clock,
         read_only=read_only or bool(user),
         directory=str(session.path),
         user=user,
-        earlier=EarlierRecords(),
+        earlier=list_earlier,
         identify=lambda: describe_sender(session.state_dir),
     )
 
@@ -252,11 +252,15 @@ def open_replay(
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.replay_buffer import ReplayBuffer
     from autoexp_tui.probes.clock import SystemClock
-    from autoexp_tui.storage.journal import DOES_NOT_FOLLOW, StoredPlans, read_session
-    from autoexp_tui.storage.journal_pages import EarlierRecords
+    from autoexp_tui.storage.journal import (
+        DOES_NOT_FOLLOW,
+        StoredPlans,
+        list_earlier,
+        read_session,
+    )
 
     buffer = ReplayBuffer(
-        read_session(session), StoredPlans(session), user=session.user
+        read_session(session), StoredPlans(session), user=session.find_user()
     )
     try:
         buffer.read(_FIRST_RECORDS)
@@ -267,7 +271,7 @@ def open_replay(
             f"`autoexp-sessions check {session.id}` says more.",
         ) from error
     with suppress(AutoexpError):  # met again, and told, where the reading comes to it
-        for newest in EarlierRecords()(str(session.path), _BEYOND, 1):
+        for newest in list_earlier(str(session.path), _BEYOND, 1):
             buffer.expect(newest.seq, newest.t)
     return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)
 

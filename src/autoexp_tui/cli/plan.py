@@ -112,7 +112,7 @@ def _read_plan(options: Options, *, points: bool) -> PlanningAnswer:
     """The plan of a manifest or a session, validated once more."""
     from autoexp_tui.config.planning import PlanningAnswer
     from autoexp_tui.planning.validate import validate_execution_plan
-    from autoexp_tui.storage.session_dir import read_manifest
+    from autoexp_tui.storage.manifests import read_manifest
 
     given = "--manifest" if options.manifest else "--session"
     refuse_overrides(options, given)

@@ -109,8 +109,8 @@ def find_changes(plan: Plan) -> PlanChanges | None:
 def main(argv: Sequence[str]) -> int:
     """Compare the plan of a state directory with the one before, and print."""
     from autoexp_tui.planning.plan_diff_text import list_differences, summarize_diff
-    from autoexp_tui.storage.plan_history import diff_to_last_plan, find_manifest
-    from autoexp_tui.storage.session_dir import read_manifest
+    from autoexp_tui.storage.manifests import find_manifest, read_manifest
+    from autoexp_tui.storage.plan_history import diff_to_last_plan
 
     with suppress(OSError):
         os.nice(_NICENESS)
@@ -133,7 +133,7 @@ def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
     Raises:
         UsageError: nothing is called so, or it does not read.
     """
-    from autoexp_tui.storage.session_dir import read_manifest
+    from autoexp_tui.storage.manifests import read_manifest
 
     path = Path(other)
     is_file = path.is_file() or path.suffix == ".json"
@@ -141,14 +141,14 @@ def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
 
 
 def _find_path(other: str, options: Options, plan: Plan) -> Path:
-    from autoexp_tui.storage.plan_history import find_manifest
-    from autoexp_tui.storage.session_dir import called
+    from autoexp_tui.storage.manifests import find_manifest
+    from autoexp_tui.storage.sessions import match_id
 
     place = find_state_dir(options, plan.state_dir)
     if found := find_manifest(place, other.removeprefix("plan_")):
         return found
     sessions = _list_sessions(options, place)
-    if by_id := called(sessions, other):
+    if by_id := match_id(sessions, other):
         return by_id[0].plan
     return _find_newest(other, place, sessions, plan)
 
@@ -156,12 +156,12 @@ def _find_path(other: str, options: Options, plan: Plan) -> Path:
 def _list_sessions(options: Options, place: Path) -> Sequence[SessionDir]:
     """The sessions of every known place; one that cannot be listed has none."""
     from autoexp_tui.cli.open import list_places
-    from autoexp_tui.storage.session_dir import sessions_in
+    from autoexp_tui.storage.sessions import find_sessions
 
     found: list[SessionDir] = []
     for one in dict.fromkeys((place, *list_places(options))):
         with suppress(AutoexpError):
-            found += sessions_in(one)
+            found += find_sessions(one)
     return found
 
 
@@ -173,16 +173,16 @@ def _find_newest(
     Raises:
         UsageError: there is none, with what is called alike.
     """
-    from autoexp_tui.storage.plan_history import list_manifests, read_manifest_head
+    from autoexp_tui.storage.manifests import list_manifests, read_manifest_head
     from autoexp_tui.text.did_you_mean import did_you_mean
 
     of_sessions = (read_manifest_head(one.plan) for one in sessions)
     heads = [*list_manifests(place), *filter(None, of_sessions)]
-    called = [head for head in heads if other in (head.config_ref, head.name)]
-    others = [head for head in called if head.plan_id != plan.plan_id]
+    match_id = [head for head in heads if other in (head.config_ref, head.name)]
+    others = [head for head in match_id if head.plan_id != plan.plan_id]
     if others:
         return max(others, key=lambda head: head.created_at).path
-    if called:
+    if match_id:
         raise UsageError(
             f"--diff {other}: the only plan of {other} is this one",
             hint="Name a manifest, a plan's id or a session to compare with.",

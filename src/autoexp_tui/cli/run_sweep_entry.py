@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
             "which plan?",
             hint="--manifest FILE: autoexp-plan writes one, and prints its path.",
         )
-    from autoexp_tui.storage.session_dir import read_manifest
+    from autoexp_tui.storage.manifests import read_manifest
 
     plan = read_manifest(Path(args.manifest), run=not args.print)
     found = _build_entry(plan, _choose_job(plan, args), args.state_dir)

@@ -239,7 +239,7 @@ class Cockpit:
         doing = "opening" if self._session else "planning"
         session, args = self._session, self._args
         kept = session is not None and (
-            args.replay or args.read_only or bool(session.user)
+            args.replay or args.read_only or bool(session.find_user())
         )
         return SessionHandle(
             self._open,
@@ -285,7 +285,7 @@ class Cockpit:
                 log_fault=FaultLog(session.engine_log).write,
             )
         record_visit(session.path)  # should the screen be killed, it was seen until now
-        if self._args.read_only or session.user:
+        if self._args.read_only or session.find_user():
             return opening.open_as_viewer(session, read_only=True)
         return self._entry.enter(str(session.path))
 

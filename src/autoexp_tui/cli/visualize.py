@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
 
 def _find_plan(options: Options) -> Plan:
     from autoexp_tui.cli.open import find_session, make_plan
-    from autoexp_tui.storage.session_dir import read_manifest
+    from autoexp_tui.storage.manifests import read_manifest
 
     if options.session:
         return read_manifest(Path(find_session(options).plan))

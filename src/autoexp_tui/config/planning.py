@@ -32,7 +32,7 @@ from autoexp_tui.model.masking import mask_text
 from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding
 from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
-from autoexp_tui.storage.crash_log import write_crash_log
+from autoexp_tui.storage.user_files import write_crash_log
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.ports import FurtherPlan

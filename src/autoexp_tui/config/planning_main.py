@@ -65,15 +65,11 @@ from autoexp_tui.planning.replan_job import build_job_again
 from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import config_dir, state_dir
 from autoexp_tui.storage.json_codec import encode_job, encode_plan
+from autoexp_tui.storage.manifests import make_state_dir, read_manifest, write_manifest
 from autoexp_tui.storage.provenance import (
     RecordBuilder,
     git_state,
     store_record,
-)
-from autoexp_tui.storage.session_dir import (
-    make_state_dir,
-    read_manifest,
-    write_manifest,
 )
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepRefused

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from autoexp_tui.config.eval_rewrite import MIXED
 from autoexp_tui.config.resolver_table import HELPERS, Helper
-from autoexp_tui.storage.digest_key import keyed_digest
+from autoexp_tui.storage.user_files import hash_keyed
 from autoexp_tui.sweep.expression import compile_expression
 
 _NO_DEFAULT: Final = "\0no default"
@@ -54,7 +54,7 @@ class Environment:
     def digests(self) -> dict[str, str]:
         """Names that were asked for -> keyed digest of the value; empty: not set."""
         return {
-            name: keyed_digest(self._values[name]) if name in self._values else ""
+            name: hash_keyed(self._values[name]) if name in self._values else ""
             for name in sorted(self._asked)
         }
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from autoexp_tui.model.facts import CommandResult
 from autoexp_tui.probes.bounded_command import run_bounded
-from autoexp_tui.storage.atomic import make_private, open_with_mode
-from autoexp_tui.storage.sharing import PRIVATE, Modes
+from autoexp_tui.storage.atomic import PRIVATE, Modes, make_private, open_with_mode
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 A reader sees the old bytes or the new ones; a crash leaves at most a dot-file beside
 them. `link_new` is the one way to create what only one process may create: hard links
 are atomic on local disks, NFS and Lustre alike. Knows nothing of what it writes.
+
+The umask stays the user's own, also for jobs. So a mode that a umask might take bits
+from is set behind it, and only on what was just made: what was there keeps its mode.
 """
 
 from __future__ import annotations
@@ -10,13 +13,16 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.specs import Share
 from autoexp_tui.storage.trust import Untrusted
 
 sync_data = getattr(os, "fdatasync", os.fsync)
@@ -69,6 +75,41 @@ PASSING: Final = frozenset(
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
+# ------------------------------------------------------------------------------ modes
+@dataclass(frozen=True, slots=True)
+class Modes:
+    """Of directories and of files in them."""
+
+    directory: int = 0o700
+    file: int = 0o600
+
+
+PRIVATE: Final = Modes()
+MODES: Final = MappingProxyType[Share, Modes](
+    {
+        "private": PRIVATE,
+        "group": Modes(0o2750, 0o640),
+        "group_write": Modes(0o2770, 0o660),
+    }
+)
+"""The setgid bit gives the group of a directory to what is made in it."""
+SESSION_MODES: Final[Mapping[Share, Modes]] = MappingProxyType(
+    {**MODES, "group_write": MODES["group"]}
+)
+"""Of a session, in which nobody else ever writes."""
+
+
+def read_session_modes(session: Path) -> Modes:
+    """The modes of what is made in a session, as those of its directory tell.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    for_others = stat.S_IMODE(session.stat().st_mode) & 0o077
+    return SESSION_MODES["group"] if for_others == 0o050 else PRIVATE
+
+
+# ----------------------------------------------------------------- errors as sentences
 def explained(
     error: OSError, path: Path | str, doing: str, place: Place = "state"
 ) -> EnvironmentFailed:

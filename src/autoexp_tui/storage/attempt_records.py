@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 from autoexp_tui.executors.wrapper import EXIT_LINE
-from autoexp_tui.storage.process_identity import Identity
+from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.trust import Untrusted, looked_at, read_session_file
 
 R = TypeVar("R")

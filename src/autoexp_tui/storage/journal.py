@@ -12,22 +12,20 @@ loads the session anew.
 from __future__ import annotations
 
 import gc
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.event import IllegalTransition, Recorded, apply, unseen
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import explaining
-from autoexp_tui.storage.journal_parts import (
-    Notices,
-    Part,
-    find_chain,
-    read_part,
-)
+from autoexp_tui.storage.journal_parts import Part, find_chain, read_lines, read_part
+from autoexp_tui.storage.record_codec import decode_record
 from autoexp_tui.storage.session_dir import PartId, SessionDir
 
 NO_PART: PartId = (0, 0)
@@ -36,6 +34,7 @@ DOES_NOT_FOLLOW = (IllegalTransition, KeyError, IndexError, ValueError)
 """What `apply` raises of a record that does not follow from those before it."""
 TAIL = 2000
 """How many of the newest events `load_state` hands out."""
+_SEQ = re.compile(rb'"seq":(\d{1,18}),')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +77,7 @@ class StoredPlans(dict[str, Plan]):
 
 # ---------------------------------------------------------------------- reading
 def read_session(
-    session: SessionDir, notices: Notices | None = None
+    session: SessionDir, notices: list[str] | None = None
 ) -> Iterator[Recorded]:
     """Every record that counts, oldest first.
 
@@ -94,7 +93,7 @@ def read_session(
 
 
 def read_records(
-    part: Part, seq: int, notices: Notices | None = None
+    part: Part, seq: int, notices: list[str] | None = None
 ) -> Iterator[tuple[Recorded, int, int]]:
     """The records of a part that follow record `seq`, each with its bytes' place.
 
@@ -102,15 +101,50 @@ def read_records(
         JournalDamaged: a record cannot be read, is missing, or another engine's.
         EnvironmentFailed: the part cannot be read.
     """
-    epoch = part.epoch
+    epoch = part.id[0]
     for found in read_part(part, notices):
         record = found[0]
         seq += 1
         if record.seq != seq or record.epoch != epoch:
-            raise _describe_misplacement(record, part, seq, found[1])
+            raise JournalDamaged(
+                f"record {record.seq} of epoch {record.epoch} stands where record "
+                f"{seq} of epoch {epoch} belongs",
+                f"{part.path} (byte {found[1]})",
+                "Bring back the file from a copy; records are missing or out of order.",
+            )
         yield found
 
 
+def list_earlier(directory: str, seq: int, count: int) -> Sequence[Recorded]:
+    """The newest `count` records before record `seq`, oldest first.
+
+    For looking at what a snapshot does not carry any more. Lines are told by their
+    number: only those of the page are decoded.
+
+    Raises:
+        JournalDamaged: one of them does not read, or the parts do not fit.
+        EnvironmentFailed: a file cannot be read.
+    """
+    page: list[Recorded] = []
+    if not directory or seq <= 1:
+        return page
+    for part in reversed(find_chain(SessionDir(Path(directory)))):
+        lines: deque[tuple[bytes, int]] = deque(maxlen=count - len(page))
+        for line, offset in read_lines(part):
+            number = _SEQ.search(line)
+            if not line.endswith(b"\n") or (number and int(number[1]) >= seq):
+                break
+            lines.append((line, offset))
+        page[:0] = [
+            decode_record(line, f"{part.path} (byte {offset})")
+            for line, offset in lines
+        ]
+        if len(page) >= count:
+            break
+    return page
+
+
+# ---------------------------------------------------------------------- folding
 def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
     """Fold a session that somebody else may be writing.
 
@@ -118,28 +152,62 @@ def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
         JournalDamaged: a record or a plan cannot be read.
         EnvironmentFailed: a file cannot be read.
     """
-    notices = Notices()
+    notices: list[str] = []
     return fold_chain(session, find_chain(session, notices), notices, tail)
 
 
 def fold_chain(
-    session: SessionDir, chain: Sequence[Part], notices: Notices, tail: int
+    session: SessionDir, chain: Sequence[Part], notices: list[str], tail: int
 ) -> Loaded:
     """The state that the records of `chain` add up to; raises as `load_state`."""
     state = SessionState(plans=StoredPlans(session))
     position = Position()
     newest: deque[Recorded] = deque(maxlen=tail)
-    with _without_gc(), unseen(state, ours=True):
+    with _pause_gc(), unseen(state, ours=True):
         for part in chain:
             position = _fold_part(state, part, notices, newest, position)
     if state.plan is None:
         _require_nothing_ran(session)
     return Loaded(
-        state=state,
-        events=tuple(newest),
-        position=position,
-        notices=tuple(notices.lines),
+        state=state, events=tuple(newest), position=position, notices=tuple(notices)
     )
+
+
+@contextmanager
+def _pause_gc() -> Iterator[None]:
+    """Nothing of what is loaded is garbage; looking for it takes twice the time."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _fold_part(
+    state: SessionState,
+    part: Part,
+    notices: list[str],
+    newest: deque[Recorded],
+    position: Position,
+) -> Position:
+    start = end = 0
+    for record, start, end in read_records(part, state.seq, notices):  # noqa: B007
+        try:
+            apply(state, record)
+        except DOES_NOT_FOLLOW as error:
+            raise JournalDamaged(
+                f"record {record.seq} ({type(record.event).__name__}) does not follow "
+                f"from those before it: {error}",
+                f"{part.path}, before byte {end}",
+                "Bring back the file from a copy, or read it with the version that "
+                "wrote it.",
+            ) from error
+        newest.append(record)
+    if not end:
+        return position
+    return Position(part=part.id, start=start, offset=end, seq=state.seq)
 
 
 def _require_nothing_ran(session: SessionDir) -> None:
@@ -163,70 +231,7 @@ def _require_nothing_ran(session: SessionDir) -> None:
         )
 
 
-@contextmanager
-def _without_gc() -> Iterator[None]:
-    """Nothing of what is loaded is garbage; looking for it takes twice the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-def _fold_part(
-    state: SessionState,
-    part: Part,
-    notices: Notices,
-    newest: deque[Recorded],
-    position: Position,
-) -> Position:
-    start = end = 0
-    for record, start, end in read_records(part, state.seq, notices):  # noqa: B007
-        try:
-            apply(state, record)
-        except DOES_NOT_FOLLOW as error:
-            raise _describe_misfit(record, end, part, error) from error
-        newest.append(record)
-    if not end:
-        return position
-    return Position(part=part.id, start=start, offset=end, seq=state.seq)
-
-
-def _describe_misplacement(
-    record: Recorded, part: Part, expected: int, start: int
-) -> JournalDamaged:
-    return JournalDamaged(
-        f"record {record.seq} of epoch {record.epoch} stands where record {expected} "
-        f"of epoch {part.epoch} belongs",
-        f"{part.path} (byte {start})",
-        "Bring back the file from a copy; records are missing or out of order.",
-    )
-
-
-def _describe_misfit(
-    record: Recorded, end: int, part: Part, error: Exception
-) -> JournalDamaged:
-    return JournalDamaged(
-        f"record {record.seq} ({type(record.event).__name__}) does not follow from "
-        f"those before it: {error}",
-        f"{part.path}, before byte {end}",
-        "Bring back the file from a copy, or read it with the version that wrote it.",
-    )
-
-
 # ------------------------------------------------------------------------ following
-@dataclass(frozen=True, slots=True, kw_only=True)
-class News:
-    """What came of one look."""
-
-    records: tuple[Recorded, ...] = ()
-    """In order, right after those of the last look."""
-    rewound: bool = False
-    """What was read before does not all count: load the session anew."""
-
-
 class JournalFollower:
     """Goes on where `load_state` ended."""
 
@@ -235,42 +240,37 @@ class JournalFollower:
         self._position = loaded.position
         self._last = loaded.events[-1] if loaded.events else None
 
-    def poll(self) -> News:
+    def poll(self) -> Sequence[Recorded] | None:
         """The records since the last look; a line that is not whole yet waits.
 
-        Idle, this costs one listing of the session's directory and one stat.
+        None: what was read before does not all count, so load the session anew. Idle,
+        this costs one listing of the session's directory and one stat.
 
         Raises:
             EnvironmentFailed: the journal cannot be read just now.
             JournalDamaged: the chain of parts is broken.
         """
-        rest = self._find_rest()
-        if rest is None:
-            return News(rewound=True)
         found: list[Recorded] = []
-        for part in rest:
-            if not self._read_news(part, found):
-                return News(rewound=True)
-        return News(records=tuple(found))
+        rest = self._find_rest()
+        if rest is None or not all(self._read_news(part, found) for part in rest):
+            return None
+        return found
 
     def _find_rest(self) -> Sequence[Part] | None:
         """The parts that may hold something new; None when ours counts no more."""
-        own = self._session.journal_part(*self._position.part)
+        at = self._position
+        own = self._session.get_part(*at.part)
         with explaining(self._session.path, "follow the journal"):
-            parts = self._session.journal_parts()
-            newest = max(parts, default=NO_PART)
-            if newest == self._position.part:
-                same = newest == NO_PART or own.stat().st_size == self._position.offset
+            newest = max(self._session.list_parts(), default=NO_PART)
+            if newest == at.part:
+                same = newest == NO_PART or own.stat().st_size == at.offset
                 return () if same else (Part(id=newest, path=own),)
-        return self._cut_before_ours(find_chain(self._session))
-
-    def _cut_before_ours(self, chain: Sequence[Part]) -> Sequence[Part] | None:
-        if self._position.part == NO_PART:
+        chain = find_chain(self._session)
+        if at.part == NO_PART:
             return chain
         for index, part in enumerate(chain):
-            if part.id == self._position.part:
-                sealed = part.length
-                kept = sealed is None or sealed >= self._position.offset
+            if part.id == at.part:
+                kept = part.length is None or part.length >= at.offset
                 return chain[index:] if kept else None
         return None
 
@@ -278,24 +278,10 @@ class JournalFollower:
         """Read what is new in `part`; False when it does not follow."""
         if part.id != self._position.part:
             self._position = replace(self._position, part=part.id, start=0, offset=0)
-            return self._take(part, 0, found)
-        return self._is_same_record(part) and self._take(
-            part, self._position.offset, found
-        )
-
-    def _is_same_record(self, part: Part) -> bool:
-        """Whether the newest record that was read still stands where it stood."""
-        if self._last is None:
-            return True
-        try:
-            again = next(read_part(part, offset=self._position.start), None)
-        except JournalDamaged:
+        elif not self._is_same_record(part):
             return False
-        return again == (self._last, self._position.start, self._position.offset)
-
-    def _take(self, part: Part, offset: int, found: list[Recorded]) -> bool:
         try:
-            for record, start, end in read_part(part, offset=offset):
+            for record, start, end in read_part(part, offset=self._position.offset):
                 if record.seq != self._position.seq + 1:
                     return False
                 self._position = Position(
@@ -306,3 +292,13 @@ class JournalFollower:
         except JournalDamaged:
             return False
         return True
+
+    def _is_same_record(self, part: Part) -> bool:
+        """Whether the newest record that was read still stands where it stood."""
+        if self._last is None:
+            return True
+        try:
+            again = next(read_part(part, offset=self._position.start), None)
+        except JournalDamaged:
+            return False
+        return again == (self._last, self._position.start, self._position.offset)

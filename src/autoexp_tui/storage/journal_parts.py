@@ -6,7 +6,7 @@ removes. The first record of a part names its predecessor and how many bytes of 
 (the *seal*). The chain of seals, followed back from the newest part, is the journal;
 what it does not reach is void: late bytes of a deposed engine, and parts whose engine
 died before their first commit was whole. A part that its own engine sealed may be there
-compressed (`file_journal.pack`), and reads as before.
+compressed (`journal_writer.pack_part`), and reads as before.
 
 So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
 name or a byte that counts.
@@ -15,12 +15,11 @@ name or a byte that counts.
 from __future__ import annotations
 
 import gzip
-import os
 import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -31,10 +30,9 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.storage.atomic import explained, explaining
 from autoexp_tui.storage.json_codec import NEWER, Undecodable
 from autoexp_tui.storage.record_codec import MORE, parse_record
-from autoexp_tui.storage.session_dir import PartId, SessionDir, packed, part_id
+from autoexp_tui.storage.session_dir import PartId, SessionDir, get_packed, parse_part
 from autoexp_tui.storage.trust import open_session_file
 
-_TAIL_BLOCK = 1 << 16
 _MOST_BYTES = 1 << 30
 """Of a part: a further one is begun long before."""
 _LONGEST_LINE = 64 << 20
@@ -60,62 +58,94 @@ class Part:
     """As it was written; it may be there packed instead."""
     length: int | None = None
     """None: all whole commits count."""
-    sealed: bool = False
-    """A successor has written `length` down; it can never be less."""
-
-    @property
-    def epoch(self) -> int:
-        """Of the engine that wrote it, and of each of its records."""
-        return self.id[0]
 
 
-@dataclass(slots=True)
-class Notices:
-    """What a reader noticed that is no damage, as sentences for people."""
-
-    lines: list[str] = field(default_factory=list)
-
-    def add(self, path: Path, text: str) -> None:
-        """Note `text` about a file."""
-        self.lines.append(f"{path}: {text}")
-
-
+# ------------------------------------------------------------------------ the chain
 def find_chain(
     session: SessionDir,
-    notices: Notices | None = None,
+    notices: list[str] | None = None,
     *,
     upto: PartId | None = None,
 ) -> list[Part]:
     """The parts that count, oldest first; empty when no record was ever written.
 
-    `upto`: as if there were none after that one.
+    `notices` takes sentences about what is odd and no damage. `upto`: as if there were
+    no parts after that one.
 
     Raises:
         JournalDamaged: the chain is broken.
         EnvironmentFailed: a part cannot be read.
     """
     with explaining(session.path, "list the journal"):
-        parts = session.journal_parts()
-    if upto is not None:
-        parts = [part for part in parts if part <= upto]
+        there = session.list_parts()
+    parts = [part for part in there if upto is None or part <= upto]
     chain: list[Part] = []
     length: int | None = None
     while parts:
         newest = parts.pop()
-        path = session.journal_part(*newest)
-        part = Part(id=newest, path=path, length=length, sealed=bool(chain))
+        part = Part(id=newest, path=session.get_part(*newest), length=length)
         first = read_first_record(part)
         if first is None and not chain:
             continue
         chain.append(part)
-        sealed = seal_of(first.event if first else None)
+        sealed = get_seal(first.event if first else None)
         length = sealed.bytes
         parts = _cut_parts(parts, sealed, part)
     if notices is not None:
-        _note_void(session, chain, notices)
+        notices += _list_surplus(session, there, chain)
     return chain[::-1]
 
 
+def get_seal(event: Event | None) -> Seal:
+    """The seal that the first event of a part gives its predecessor."""
+    if isinstance(event, EngineStarted | JournalRotated):
+        return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
+    return Seal()
+
+
+def _cut_parts(parts: list[PartId], sealed: Seal, part: Part) -> list[PartId]:
+    """`parts` up to the one that `part` sealed; none when it sealed nothing."""
+    if not sealed.part:
+        return []
+    before = parse_part(sealed.part)
+    if before not in parts:
+        problem = f"the part before it, {sealed.part!r}, is missing"
+        raise JournalDamaged(problem, str(part.path), RESTORE)
+    return parts[: parts.index(before) + 1]
+
+
+def _list_surplus(
+    session: SessionDir, there: list[PartId], chain: list[Part]
+) -> Iterator[str]:
+    counted = {part.id: part.length for part in chain}
+    for part in there:
+        path = session.get_part(*part)
+        counts = counted.get(part, 0)
+        # A part that was packed has no surplus.
+        if counts is not None and path.exists() and path.stat().st_size > counts:
+            surplus = path.stat().st_size - counts
+            yield f"{path}: {surplus} bytes that no later part counts"
+
+
+def find_seal(part: Part) -> Seal:
+    """The seal that a successor gives the newest part: its whole commits, as of now.
+
+    A part whose length is known already is sealed at that.
+
+    Raises:
+        EnvironmentFailed: the part cannot be read.
+    """
+    end = part.length
+    if end is None:
+        with open_part(part.path) as file:
+            data = file.read()
+        end = data.rfind(b"\n") + 1
+        while end and data.startswith(MORE, start := data.rfind(b"\n", 0, end - 1) + 1):
+            end = start
+    return Seal(part=part.path.name, bytes=end)
+
+
+# ------------------------------------------------------------------ reading one part
 @contextmanager
 def open_part(path: Path) -> Iterator[BinaryIO]:
     """The bytes of a part as they were written, packed or not.
@@ -129,7 +159,7 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
             yield file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = f"the compressed part does not unpack: {error}"
-        raise JournalDamaged(problem, str(packed(path)), RESTORE) from error
+        raise JournalDamaged(problem, str(get_packed(path)), RESTORE) from error
     except OSError as error:
         raise explained(error, path, "read the journal") from error
 
@@ -140,10 +170,10 @@ def _open_file(path: Path) -> Iterator[BinaryIO]:
     try:
         file = open_session_file(path, _MOST_BYTES)
     except FileNotFoundError:
-        unpack = packed(path).exists()
+        unpack = get_packed(path).exists()
         if not unpack:
             raise
-        file = open_session_file(packed(path), _MOST_BYTES)
+        file = open_session_file(get_packed(path), _MOST_BYTES)
     with file:
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
 
@@ -159,49 +189,28 @@ def read_first_record(part: Part) -> Recorded | None:
         first = line = file.readline(_LONGEST_LINE)
         while line.startswith(MORE):
             line = file.readline(_LONGEST_LINE)
-    if not line.endswith(b"\n"):
-        return None
-    try:
-        return parse_record(first)
-    except Undecodable as error:
-        raise _describe_damage(error, part, 1, 0) from error
+    return _parse_line(first, part, 1, 0) if line.endswith(b"\n") else None
 
 
-def find_seal(part: Part) -> Seal:
-    """The seal that a successor gives the newest part: its whole commits, as of now.
-
-    A part whose length is known already is sealed at that.
+def read_lines(part: Part, offset: int = 0) -> Iterator[tuple[bytes, int]]:
+    """The lines of a part that count, each with its offset; at last one that is torn.
 
     Raises:
+        JournalDamaged: its compressed form is damaged.
         EnvironmentFailed: the part cannot be read.
     """
-    if part.length is not None:
-        return Seal(part=part.path.name, bytes=part.length)
+    limit = sys.maxsize if part.length is None else part.length
     with open_part(part.path) as file:
-        end = _find_line_end(file, file.seek(0, os.SEEK_END))
-        while end > 0:
-            start = _find_line_end(file, end - 1)
-            file.seek(start)
-            if file.read(len(MORE)) != MORE:
-                break
-            end = start
-    return Seal(part=part.path.name, bytes=end)
-
-
-def _find_line_end(file: BinaryIO, end: int) -> int:
-    """The offset behind the last newline before `end`; 0 when there is none."""
-    while end > 0:
-        start = max(0, end - _TAIL_BLOCK)
-        file.seek(start)
-        newline = file.read(end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
+        file.seek(offset)
+        for line in iter(partial(file.readline, _LONGEST_LINE), b""):
+            if offset + len(line) > limit:
+                return
+            yield line, offset
+            offset += len(line)
 
 
 def read_part(
-    part: Part, notices: Notices | None = None, offset: int = 0
+    part: Part, notices: list[str] | None = None, offset: int = 0
 ) -> Iterator[tuple[Recorded, int, int]]:
     """The records of a part from `offset`, each with where its line begins and ends.
 
@@ -212,99 +221,47 @@ def read_part(
         JournalDamaged: a line does not read, or sealed bytes are missing.
         EnvironmentFailed: the part cannot be read.
     """
-    limit = sys.maxsize if part.length is None else part.length
     commit: list[tuple[Recorded, int, int]] = []
-    torn = 0
-    with open_part(part.path) as file:
-        file.seek(offset)
-        lines = iter(partial(file.readline, _LONGEST_LINE), b"")
-        for number, line in enumerate(lines, 1):
-            end = offset + len(line)
-            if end > limit:
-                break
-            if not line.endswith(b"\n"):
-                torn = len(line)
-                break
-            try:
-                record = parse_record(line)
-            except Undecodable as error:
-                raise _describe_damage(error, part, number, offset) from error
-            found = (record, offset, end)
-            offset = end
-            if record.more:
-                commit.append(found)
-                continue
-            if commit:
-                yield from commit
-                commit.clear()
-            yield found
+    torn, end = 0, offset
+    for number, (line, start) in enumerate(read_lines(part, offset), 1):
+        if not line.endswith(b"\n"):
+            torn = len(line)
+            break
+        end = start + len(line)
+        record = _parse_line(line, part, number, start)
+        if record.more:
+            commit.append((record, start, end))
+            continue
+        if commit:
+            yield from commit
+            commit.clear()
+        yield record, start, end
     if part.length is None and notices is not None:
-        _note_torn(part, len(commit), torn, notices)
-    if part.length is not None and offset < part.length:
-        raise JournalDamaged(
-            f"{part.length - offset} bytes are missing after byte {offset}",
-            str(part.path),
-            RESTORE,
-        )
+        notices += _describe_torn(part, torn, len(commit))
+    if part.length is not None and end < part.length:
+        problem = f"{part.length - end} bytes are missing after byte {end}"
+        raise JournalDamaged(problem, str(part.path), RESTORE)
 
 
-def _note_torn(part: Part, records: int, torn: int, notices: Notices) -> None:
+def _describe_torn(part: Part, torn: int, records: int) -> Iterator[str]:
     if torn:
-        notices.add(part.path, f"dropped {torn} bytes of a torn line")
+        yield f"{part.path}: dropped {torn} bytes of a torn line"
     if records:
-        notices.add(part.path, f"dropped {records} records of an unfinished commit")
+        yield f"{part.path}: dropped {records} records of an unfinished commit"
 
 
-def _describe_damage(
-    error: Undecodable, part: Part, number: int, offset: int
-) -> JournalDamaged:
-    hint = NEWER if error.newer else _describe_remedy(part)
-    where = f"{part.path}, line {number} (byte {offset})"
-    return JournalDamaged(str(error), where, hint, newer=error.newer)
-
-
-def _describe_remedy(part: Part) -> str:
-    session = part.path.parent
-    return (
-        f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
-        f"{session.parent}` tells what going on without it would leave out."
-    )
-
-
-def seal_of(event: Event | None) -> Seal:
-    """The seal that the first event of a part gives its predecessor."""
-    if isinstance(event, EngineStarted | JournalRotated):
-        return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
-    return Seal()
-
-
-def _cut_parts(parts: list[PartId], sealed: Seal, part: Part) -> list[PartId]:
-    """`parts` up to the one that `part` sealed; none when it sealed nothing."""
-    if not sealed.part:
-        return []
-    before = part_id(sealed.part)
-    if before not in parts:
-        raise JournalDamaged(
-            f"the part before it, {sealed.part!r}, is missing",
-            str(part.path),
-            RESTORE,
-        )
-    return parts[: parts.index(before) + 1]
-
-
-def _note_void(session: SessionDir, chain: list[Part], notices: Notices) -> None:
-    counted = {part.id: part.length for part in chain}
-    for part in session.journal_parts():
-        path = session.journal_part(*part)
-        counts = counted.get(part, 0)
-        surplus = 0 if counts is None else _measure_size(path) - counts
-        if surplus > 0:
-            notices.add(path, f"{surplus} bytes that no later part counts")
-
-
-def _measure_size(path: Path) -> int:
-    """How many bytes a part has that was not packed; a packed one has no surplus."""
+def _parse_line(line: bytes, part: Part, number: int, offset: int) -> Recorded:
     try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+        return parse_record(line)
+    except Undecodable as error:
+        session = part.path.parent
+        remedy = (
+            f"{RESTORE} `autoexp-sessions check {session.name} --repair --state-dir "
+            f"{session.parent}` tells what going on without it would leave out."
+        )
+        raise JournalDamaged(
+            str(error),
+            f"{part.path}, line {number} (byte {offset})",
+            NEWER if error.newer else remedy,
+            newer=error.newer,
+        ) from error

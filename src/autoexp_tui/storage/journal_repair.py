@@ -13,6 +13,7 @@ import socket
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from autoexp_tui import __version__
 from autoexp_tui.engine.ports import Clock
@@ -23,14 +24,10 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.wording import plural
-from autoexp_tui.storage.file_journal import FileJournal
-from autoexp_tui.storage.journal import (
-    DOES_NOT_FOLLOW,
-    StoredPlans,
-    read_records,
-)
+from autoexp_tui.storage.journal import DOES_NOT_FOLLOW, StoredPlans, read_records
 from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
-from autoexp_tui.storage.lease import FileLease, acquire
+from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.session_dir import PartId, SessionDir
 
 
@@ -45,8 +42,7 @@ class Salvage:
     left_out: int
     """Lines that counted, or may have, and would count no more."""
 
-    @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """What going on there means, as a sentence."""
         last = self.chain[-1]
         return (
@@ -62,7 +58,7 @@ def find_salvage(session: SessionDir) -> Salvage | None:
     Raises:
         EnvironmentFailed: a file cannot be read, whatever is in it; a plan is gone.
     """
-    parts = session.journal_parts()
+    parts = session.list_parts()
     for newest in reversed(parts):
         try:
             chain = find_chain(session, upto=newest)
@@ -70,9 +66,9 @@ def find_salvage(session: SessionDir) -> Salvage | None:
             continue
         good, records = _find_good_beginning(session, chain)
         if good:
-            after = [session.journal_part(*p) for p in parts if p > good[-1].id]
-            lost = _count_lines(good[-1], good[-1].length or 0)
-            lost += sum(_count_lines(Part(id=(0, 0), path=path), 0) for path in after)
+            after = [session.get_part(*p) for p in parts if p > good[-1].id]
+            lost = _count_lines(good[-1].path, good[-1].length or 0)
+            lost += sum(_count_lines(path, 0) for path in after)
             return Salvage(chain=good, records=records, left_out=lost)
     return None
 
@@ -94,11 +90,11 @@ def _find_good_beginning(
     return tuple(replace(part, length=ends[part.id]) for part in good), records
 
 
-def _count_lines(part: Part, offset: int) -> int:
+def _count_lines(part: Path, offset: int) -> int:
     """Lines of a part from `offset`; of a damaged pack those that unpack."""
     count = 0
     # Damage is what brought us here.
-    with suppress(EnvironmentFailed), open_part(part.path) as file:
+    with suppress(EnvironmentFailed), open_part(part) as file:
         file.seek(offset)
         while block := file.read(1 << 20):
             count += block.count(b"\n")
@@ -112,12 +108,12 @@ def repair_journal(session: SessionDir, salvage: Salvage, clock: Clock) -> str:
         SessionOwned: an engine lives, or may.
         EnvironmentFailed: the disk refused; nothing has changed.
     """
-    lease = acquire(session, clock)
+    lease = take_lease(session, clock)
     try:
         _seal_at(session, lease, salvage, clock)
     finally:
         lease.release()
-    return f"{session.journal_part(lease.epoch).name} goes on there"
+    return f"{session.get_part(lease.epoch).name} goes on there"
 
 
 def _seal_at(
@@ -137,7 +133,7 @@ def _seal_at(
                 gap_seconds=state.seconds_until(clock.utc()),
             )
         )
-        text = f"the journal was damaged: a person let it {salvage.words}"
+        text = f"the journal was damaged: a person let it {salvage.describe()}"
         draft.emit(MessageLogged(text=text, level="warning"))
         draft.emit(EngineStopped(reason="repaired"))
         journal.append(draft.commit())

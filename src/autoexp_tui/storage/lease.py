@@ -25,7 +25,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.rules import LOCK_STALE_SECONDS, SHORTEST_LOCK_STALE_SECONDS
 from autoexp_tui.model.wording import wakes
 from autoexp_tui.storage.atomic import explaining, link_new, make_directory
-from autoexp_tui.storage.process_identity import Alive, Identity
+from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import RECORD_BYTES, open_session_file
 from autoexp_tui.text.sanitize import clean
@@ -37,6 +37,14 @@ HIGHEST_EPOCH = 999_999_999
 _NAME = re.compile(r"([1-9][0-9]{0,8})\.json")
 WAIT_STEP_SECONDS = 1.0
 """Between two looks while waiting for a lease."""
+_UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +71,14 @@ class Holder:
             return who
         return f"{who}, since {since.strftime('%Y-%m-%d %H:%M UTC')}"
 
-    def as_seen(self) -> str:
+    def describe(self) -> str:
         """Who it is, and whether it was stopped and can answer nothing."""
-        pid = self.halted_pid(Identity.of_this_process())
+        pid = self.find_halted(Identity.get_own())
         if not pid:
             return str(self)
         return f"{self}, stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it"
 
-    def halted_pid(self, me: Identity) -> int:
+    def find_halted(self, me: Identity) -> int:
         """Its pid when it was stopped and can answer nothing, as far as `me` sees; else
         0."""
         if self.identity is None or self.released or not self.identity.is_halted(me):
@@ -87,7 +95,7 @@ class FileLease:
         self._path = session.lease / f"{epoch}.json"
         self._next = session.lease / f"{epoch + 1}.json"
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether no successor has taken the session. One stat.
 
         Raises:
@@ -104,7 +112,7 @@ class FileLease:
         """
         try:
             os.utime(self._path)
-            return self.held()
+            return self.is_held()
         except FileNotFoundError:
             return not self.session.lease.exists()
         except OSError:
@@ -116,7 +124,7 @@ class FileLease:
         Raises:
             EnvironmentFailed: the disk refused; a successor elsewhere will wait.
         """
-        link_new(_release_mark(self.session, self.epoch), b"", durable=False)
+        link_new(_get_mark(self.session, self.epoch), b"", durable=False)
 
 
 class LeaseWatch:
@@ -127,26 +135,26 @@ class LeaseWatch:
 
     def __init__(self, session: SessionDir, *, me: Identity | None = None) -> None:
         self._session = session
-        self._me = me or Identity.of_this_process()
+        self._me = me or Identity.get_own()
         self._seen: tuple[int, int] = (0, 0)
         self._seen_at = 0.0
         self._moved = False
 
-    def holder(self) -> Holder | None:
+    def find_holder(self) -> Holder | None:
         """Who holds the highest epoch; None before the first engine.
 
         Raises:
             EnvironmentFailed: the lease cannot be read.
         """
         with explaining(self._session.lease, "read the lease"):
-            epoch = highest_epoch(self._session)
+            epoch = find_highest_epoch(self._session)
             return _read_holder(self._session, epoch) if epoch else None
 
-    def halted_pid(self, holder: Holder | None) -> int:
+    def find_halted(self, holder: Holder | None) -> int:
         """The pid of a holder that was stopped by Ctrl-Z or SIGSTOP; else 0."""
-        return holder.halted_pid(self._me) if holder else 0
+        return holder.find_halted(self._me) if holder else 0
 
-    def alive(self, holder: Holder | None, now: float) -> Alive:
+    def check_alive(self, holder: Holder | None, now: float) -> Alive:
         """Whether the holder's engine lives; a heartbeat must be watched to tell.
 
         UNKNOWN: it is elsewhere, and its heartbeat has neither moved nor been still
@@ -154,10 +162,10 @@ class LeaseWatch:
         """
         if holder is None or holder.released:
             return Alive.NO
-        here = holder.identity.alive(self._me) if holder.identity else Alive.UNKNOWN
-        return self._by_heartbeat(holder, now) if here is Alive.UNKNOWN else here
-
-    def _by_heartbeat(self, holder: Holder, now: float) -> Alive:
+        if holder.identity is not None:
+            here = holder.identity.check_alive(self._me)
+            if here is not Alive.UNKNOWN:
+                return here
         seen = (holder.epoch, holder.mtime_ns)
         if self._seen != seen:
             self._moved = self._seen[0] == holder.epoch
@@ -166,7 +174,7 @@ class LeaseWatch:
             return Alive.NO
         return Alive.YES if self._moved else Alive.UNKNOWN
 
-    def try_acquire(
+    def take_if_free(
         self, now: float, utc: float, stale_seconds: float | None = None
     ) -> FileLease | None:
         """Take the session if it is free; None while another may own it.
@@ -181,14 +189,19 @@ class LeaseWatch:
             EnvironmentFailed: the session is not the user's alone, or the disk refused.
         """
         self._session.require_own()
-        modes = self._session.modes
+        modes = self._session.read_modes()
         make_directory(self._session.lease, modes.directory)
-        holder = self.holder()
-        if self.alive(holder, now) is not Alive.NO:
+        holder = self.find_holder()
+        if self.check_alive(holder, now) is not Alive.NO:
             return None
         epoch = holder.epoch + 1 if holder else 1
         if epoch > HIGHEST_EPOCH:
-            raise _used_up(self._session)
+            raise EnvironmentFailed(
+                "its number is the highest there can be: no engine of ours took it",
+                str(self._session.lease / f"{HIGHEST_EPOCH}.json"),
+                "Move it away if no engine runs this session; `autoexp-sessions check "
+                f"{self._session.id}` tells what else is odd.",
+            )
         if stale_seconds is None:
             stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
         record = {
@@ -203,7 +216,7 @@ class LeaseWatch:
         return FileLease(self._session, epoch)
 
 
-def acquire(
+def take_lease(
     session: SessionDir,
     clock: Clock,
     *,
@@ -216,7 +229,7 @@ def acquire(
     """Become the session's owner, at once or within `wait` seconds.
 
     `watch` has looked at the lease before: a heartbeat that it saw stand still counts.
-    `stale_seconds`: as for `LeaseWatch.try_acquire`.
+    `stale_seconds`: as for `LeaseWatch.take_if_free`.
 
     Raises:
         SessionOwned: another engine owns it, or may; names it and what to do.
@@ -226,16 +239,18 @@ def acquire(
     deadline = clock.monotonic() + wait
     while True:
         now = clock.monotonic()
-        lease = watch.try_acquire(now, clock.utc(), stale_seconds)
+        lease = watch.take_if_free(now, clock.utc(), stale_seconds)
         if lease is not None:
             return lease
         if now >= deadline:
-            holder = watch.holder()
-            raise owned(session, holder, watch.alive(holder, now))
+            holder = watch.find_holder()
+            raise explain_owner(session, holder, watch.check_alive(holder, now))
         pause(min(WAIT_STEP_SECONDS, deadline - now))
 
 
-def owned(session: SessionDir, holder: Holder | None, alive: Alive) -> SessionOwned:
+def explain_owner(
+    session: SessionDir, holder: Holder | None, alive: Alive
+) -> SessionOwned:
     """The error that another engine owns the session: who, since when, what to do."""
     place = f"--state-dir {session.state_dir}"
     stop = (
@@ -249,12 +264,12 @@ def owned(session: SessionDir, holder: Holder | None, alive: Alive) -> SessionOw
     )
     return SessionOwned(
         f"session {session.id} is owned by "
-        f"{holder.as_seen() if holder else 'another engine'}",
+        f"{holder.describe() if holder else 'another engine'}",
         hint=stop + (dead if alive is Alive.UNKNOWN else ""),
     )
 
 
-def highest_epoch(session: SessionDir) -> int:
+def find_highest_epoch(session: SessionDir) -> int:
     """The highest epoch that was ever taken, 0 for none.
 
     Raises:
@@ -268,16 +283,7 @@ def highest_epoch(session: SessionDir) -> int:
     return max((int(match[1]) for match in found if match), default=0)
 
 
-def _used_up(session: SessionDir) -> EnvironmentFailed:
-    return EnvironmentFailed(
-        "its number is the highest there can be: no engine of ours took it",
-        str(session.lease / f"{HIGHEST_EPOCH}.json"),
-        "Move it away if no engine runs this session; "
-        f"`autoexp-sessions check {session.id}` tells what else is odd.",
-    )
-
-
-def _release_mark(session: SessionDir, epoch: int) -> Path:
+def _get_mark(session: SessionDir, epoch: int) -> Path:
     return session.lease / f"{epoch}.released"
 
 
@@ -292,7 +298,7 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
         epoch=epoch,
         identity=identity,
         since=since,
-        released=_release_mark(session, epoch).exists(),
+        released=_get_mark(session, epoch).exists(),
         mtime_ns=mtime_ns,
         stale_seconds=stale_seconds,
     )
@@ -303,10 +309,8 @@ def _parse(data: bytes) -> tuple[Identity | None, float, float]:
         tree = json.loads(data)
         stale_seconds = float(tree.get("stale_seconds", LOCK_STALE_SECONDS))
         # nan, too, is no number of seconds to wait
-        shortest = stale_seconds >= SHORTEST_LOCK_STALE_SECONDS
-        stale_seconds = stale_seconds if shortest else LOCK_STALE_SECONDS
+        if not stale_seconds >= SHORTEST_LOCK_STALE_SECONDS:
+            stale_seconds = LOCK_STALE_SECONDS
         return Identity.from_json(tree), float(tree["since"]), stale_seconds
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-        return None, 0.0, LOCK_STALE_SECONDS
-    except RecursionError:
+    except _UNREADABLE:
         return None, 0.0, LOCK_STALE_SECONDS

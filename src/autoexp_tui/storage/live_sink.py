@@ -125,7 +125,9 @@ class FileLiveSink:
     def _write(self, snapshot: Snapshot) -> bool:
         try:
             data = encode_live(detail_of(snapshot))
-            write_atomic(self._path, data, self._session.modes.file, durable=False)
+            write_atomic(
+                self._path, data, self._session.read_modes().file, durable=False
+            )
         except (EnvironmentFailed, Unencodable) as error:
             self.problem = str(error)
             return False
@@ -167,7 +169,7 @@ class ViewerHeartbeat:
     def beat(self) -> bool:
         """Touch our file; False when it is not ours to write: no live detail."""
         try:
-            if self._session.user:
+            if self._session.find_user():
                 return False
             make_directory(self._path.parent)
             self._path.touch(0o600)

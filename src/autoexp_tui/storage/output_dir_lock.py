@@ -19,13 +19,12 @@ from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.specs import Share
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE
-from autoexp_tui.storage.atomic import explaining, link_new, make_directory
+from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
 from autoexp_tui.storage.attempt_records import read_attempt
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import LeaseWatch
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sharing import MODES
 from autoexp_tui.storage.trust import read_result
 
 _NAME = re.compile(r"owner(?:\.([1-9][0-9]{0,8}))?\.json")
@@ -142,7 +141,7 @@ class Living:
     def __call__(self, owner: Owner) -> str:
         """Why `owner` counts as alive, empty when it is dead."""
         session = owner.directory
-        if not session.exists:
+        if not session.has_journal():
             return ""
         try:
             if _engine_may_live(session):
@@ -163,14 +162,14 @@ class Living:
 
 def _engine_may_live(session: SessionDir) -> bool:
     watch = LeaseWatch(session)
-    return watch.alive(watch.holder(), 0.0) is not Alive.NO
+    return watch.check_alive(watch.find_holder(), 0.0) is not Alive.NO
 
 
 def _has_ended(session: SessionDir, job: JobRecord) -> bool:
     """Whether the newest begun run of the newest attempt left its exit record."""
     if job.attempt is None:
         return True
-    place = session.attempt(job.name, job.attempt.number)
+    place = session.get_attempt(job.name, job.attempt.number)
     with explaining(place, "read the records of its job"):
         records = read_attempt(str(place), copies=True)
     damaged = any(name.startswith("exit.") for name in records.damaged)

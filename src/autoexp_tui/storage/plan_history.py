@@ -1,14 +1,12 @@
 """Earlier plans of a state dir: the last one of a config, and what changed since.
 
-Manifests are many and large, so each is told by its first bytes until the right one is
-found. Reads alone; what cannot be read is passed over, for nothing depends on it.
+Reads alone; what cannot be read is passed over, for nothing depends on it.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,36 +25,14 @@ from autoexp_tui.planning.plan_diff import (
     diff_values,
     flatten,
 )
-from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
-from autoexp_tui.storage.session_dir import (
-    MANIFESTS,
-    manifest_path,
-    own_shelf,
+from autoexp_tui.storage.manifests import (
+    ManifestHead,
+    get_manifest,
+    list_manifests,
     read_manifest,
 )
-from autoexp_tui.storage.trust import MOST_BYTES, open_own, read_own
-
-_HEAD: Final = 64 * 1024
-"""Bytes at the beginning of a manifest that are read to tell what it is of."""
-_JOBS: Final = b'"jobs":['
-_MOST_LOOKED_AT: Final = 500
-"""Manifests, the newest first."""
-_MANIFEST: Final = re.compile(r"plan_[^/]*\.json")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ManifestHead:
-    """What the beginning of a manifest says."""
-
-    path: Path
-    plan_id: str
-    name: str
-    config_ref: str
-    config_dir: str
-    overrides: tuple[str, ...] = ()
-    """Of the command line."""
-    created_at: float
-    """UTC."""
+from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
+from autoexp_tui.storage.trust import MOST_BYTES, read_own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +59,7 @@ def diff_to_last_plan(plan: Plan) -> SinceLast | None:
 
 
 def _diff_to(head: ManifestHead, plan: Plan) -> PlanDiff | None:
-    mine = manifest_path(Path(plan.state_dir), plan.plan_id)
+    mine = get_manifest(Path(plan.state_dir), plan.plan_id)
     if head.overrides == plan.overrides and _have_equal_content(head.path, mine):
         return PlanDiff(same=len(plan.jobs))
     with suppress(AutoexpError):
@@ -172,64 +148,3 @@ def _read_section(text: str) -> Mapping[str, object]:
     except yaml.YAMLError:
         return {}
     return MappingProxyType(dict(flatten("", tree)) if tree else {})
-
-
-# ---------------------------------------------------------------------- manifests
-def list_manifests(state_dir: Path) -> Iterator[ManifestHead]:
-    """The manifests of a state dir that can be read, the newest file first."""
-    place = own_shelf(state_dir, MANIFESTS)
-    dated: list[tuple[float, Path]] = []
-    with suppress(OSError):
-        for path in place.iterdir():
-            if _is_manifest(path):
-                with suppress(OSError):
-                    dated.append((path.stat().st_mtime, path))
-    for _, path in sorted(dated, reverse=True)[:_MOST_LOOKED_AT]:
-        head = read_manifest_head(path)
-        if head is not None:
-            yield head
-
-
-def _is_manifest(path: Path) -> bool:
-    provenance = path.name.endswith(".provenance.json")
-    return bool(_MANIFEST.fullmatch(path.name)) and not provenance
-
-
-def find_manifest(state_dir: Path, plan_id: str) -> Path | None:
-    """The manifest of a plan's id, or of the one that alone begins so."""
-    exactly = manifest_path(state_dir, plan_id)
-    if exactly.is_file():
-        return exactly
-    found = [
-        head.path
-        for head in list_manifests(state_dir)
-        if head.plan_id.startswith(plan_id)
-    ]
-    return found[0] if plan_id and len(found) == 1 else None
-
-
-def read_manifest_head(path: Path) -> ManifestHead | None:
-    """What stands before the jobs of a manifest; None: it is none."""
-    try:
-        with open_own(path, MOST_BYTES) as file:
-            data = file.read(_HEAD)
-        before, found, _ = data.partition(_JOBS)
-        tree = json.loads(before + b'"jobs":0}') if found else None
-    except (OSError, ValueError):
-        return None
-    return _parse_head(path, tree) if isinstance(tree, dict) else None
-
-
-def _parse_head(path: Path, tree: Mapping[str, Any]) -> ManifestHead | None:
-    try:
-        return ManifestHead(
-            path=path,
-            plan_id=str(tree["plan_id"]),
-            name=str(tree["name"]),
-            config_ref=str(tree["config_ref"]),
-            config_dir=str(tree["config_dir"]),
-            overrides=tuple(map(str, tree["overrides"])),
-            created_at=float(tree["created_at"]),
-        )
-    except (KeyError, TypeError, ValueError):
-        return None

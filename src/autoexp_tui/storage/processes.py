@@ -1,172 +1,148 @@
-"""The processes of an attempt on this host: whether they live, and how they end.
+"""Which process is this, and does it live: pids are reused, hosts share names.
 
-The wrapper ends its own processes. What stands here is for when it cannot: asking it
-to, from outside, and ending what a killed wrapper may have left. Processes of other
-hosts and containers are never touched.
+A process is told apart by host, boot, pid namespace, pid and start time. From outside
+its host or namespace nothing can be said of it: `UNKNOWN`, never `DEAD`.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import socket
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
-from autoexp_tui.executors.wrapper import session_of, write_record
-from autoexp_tui.storage.process_identity import Alive, Identity, read_stat, start_time
-
-_PROC = Path("/proc")
 COOKIE = "AUTOEXP_ATTEMPT_DIR"
 """Set by the wrapper: whatever the command starts inherits it."""
 
 
-def supervisor_lives(process: Identity, me: Identity, claim: Path) -> Alive:
-    """Whether a supervisor, or its guard, lives: they hold the lock of the claim.
+class Alive(StrEnum):
+    """What can be said of a process from here."""
 
-    The lock is asked of this machine's processes alone: one in another container cannot
-    be seen otherwise, and a guard may outlive its supervisor to write the exit record.
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+    """It is on another host, or in another container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One process, for ever."""
+
+    host: str
+    machine: str = ""
+    """What the operating system calls this installation; survives a reboot."""
+    boot: str = ""
+    """Changes at each boot; empty where the system does not tell."""
+    namespace: str = ""
+    """Of pids."""
+    pid: int
+    started: str = ""
+    """Start time in the kernel's ticks; empty where the system does not tell."""
+
+    @classmethod
+    def get_own(cls) -> Identity:
+        """Who we are."""
+        return cls(
+            host=socket.gethostname(),
+            machine=_read("/etc/machine-id"),
+            boot=_read("/proc/sys/kernel/random/boot_id"),
+            namespace=_read_namespace(),
+            pid=os.getpid(),
+            started=read_start(os.getpid()) or "",
+        )
+
+    @classmethod
+    def from_json(cls, tree: dict[str, Any]) -> Identity:
+        """The identity of `as_json`.
+
+        Raises:
+            ValueError: it is none.
+        """
+        try:
+            return cls(**{name: kind(tree[name]) for name, kind in _FIELDS.items()})
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"not the identity of a process: {error!r}") from error
+
+    def as_json(self) -> dict[str, object]:
+        """As plain data."""
+        return asdict(self)
+
+    def check_alive(self, me: Identity) -> Alive:
+        """Whether this process lives, as far as `me` can see."""
+        if self._is_same_machine(me) and self.boot != me.boot:
+            return Alive.NO  # it went with the boot it belonged to
+        if not self.is_of_the_boot_of(me):
+            return Alive.UNKNOWN
+        started = read_start(self.pid)
+        if started is None:
+            return Alive.NO
+        return Alive.YES if started == self.started else Alive.NO
+
+    def is_halted(self, me: Identity) -> bool:
+        """Whether it lives, and was stopped: by Ctrl-Z, SIGSTOP, or a debugger."""
+        return (
+            self.check_alive(me) is Alive.YES
+            and (read_stat(self.pid) or " ")[0] in "Tt"
+        )
+
+    def is_of_the_boot_of(self, me: Identity) -> bool:
+        """Whether its pids are those that `me` sees."""
+        theirs = (self.host, self.boot, self.namespace)
+        return theirs == (me.host, me.boot, me.namespace)
+
+    def _is_same_machine(self, me: Identity) -> bool:
+        known = bool(self.machine and self.boot and me.boot)
+        return known and (self.host, self.machine) == (me.host, me.machine)
+
+
+_FIELDS: dict[str, Any] = {part.name: str for part in fields(Identity)} | {"pid": int}
+
+
+def read_start(pid: int) -> str | None:
+    """When a process of this namespace started; None when it does not live.
+
+    A zombie does not live. Empty where the system tells no start times.
     """
-    seen = process.alive(me)
-    same_machine = (process.host, process.boot) == (me.host, me.boot)
-    if seen is Alive.YES or not same_machine:
-        return seen
-    held = _lock_is_held(claim)
-    return seen if held is Alive.UNKNOWN else held
+    stat = read_stat(pid)
+    if stat is None:
+        return (
+            "" if not Path("/proc/self/stat").exists() and _is_answering(pid) else None
+        )
+    state, *rest = stat.split()
+    return None if state in {"Z", "X"} else rest[18]
 
 
-def _lock_is_held(path: Path) -> Alive:
+def read_stat(pid: int) -> str | None:
+    """What the kernel tells of a process, from its state's letter on."""
     try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return Alive.YES
+        stat = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
     except OSError:
-        return Alive.UNKNOWN
-    return Alive.NO
+        return None
+    # The command's name, in brackets, may hold anything, brackets and spaces too.
+    return stat.rpartition(")")[2].lstrip()
 
 
-def terminate(process: Identity) -> bool:
-    """SIGTERM to exactly this process, stopped or not; False when it is gone.
-
-    Raises:
-        PermissionError: it is not ours.
-    """
+def _is_answering(pid: int) -> bool:
     try:
-        with _held(process.pid) as send:
-            if start_time(process.pid) != process.started:
-                return False
-            send(signal.SIGTERM)
-            send(signal.SIGCONT)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
+    except PermissionError:
+        return True
     return True
 
 
-@contextmanager
-def _held(pid: int) -> Iterator[Callable[[int], None]]:
-    """A way to signal `pid` that cannot hit a later process of that number."""
-    if not hasattr(os, "pidfd_open"):  # not Linux: as good as it gets there
-        yield lambda number: os.kill(pid, number)
-        return
-    handle = os.pidfd_open(pid)
+def _read(path: str) -> str:
     try:
-        yield lambda number: signal.pidfd_send_signal(handle, number)
-    finally:
-        os.close(handle)
-
-
-def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int:
-    """SIGKILL to all that an attempt's command left on this host; how many it was.
-
-    It is known by its environment, or by the process group or session of the command.
-
-    Args:
-        attempt_dir: whose records name the attempt.
-        leader: pid and start time of the command, on this host and since its boot;
-            without a start time groups and sessions are not looked at.
-    """
-    left = set(_with_cookie(attempt_dir))
-    if leader[1]:
-        left.update(_led_by(*leader))
-    for pid in left:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    return len(left)
-
-
-def _with_cookie(attempt_dir: str) -> Iterator[int]:
-    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
-    for pid in _pids():
-        with suppress(OSError):
-            if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-                yield pid
-
-
-def _led_by(leader: int, started: str) -> Iterator[int]:
-    """Our processes of the leader's group or session, dead as it may be.
-
-    The kernel gives its number out again only when both are empty. So while another
-    process bears the number nothing is left of them; nor is one of them older.
-    """
-    if start_time(leader) not in (None, started):
-        return
-    for pid in _pids():
-        with suppress(OSError):
-            ours = os.stat(_PROC / str(pid)).st_uid == os.getuid()
-            late = int(start_time(pid) or 0) >= int(started)
-            group_and_session = (read_stat(pid) or "").split()[2:4]
-            if ours and late and str(leader) in group_and_session:
-                yield pid
-
-
-def refusal_of(attempt_dir: str) -> str:
-    """Why an attempt's directory takes no new record now; empty when it does.
-
-    Of one that was removed its session is asked.
-    """
-    there = os.path.isdir(attempt_dir)
-    directory = attempt_dir if there else session_of(attempt_dir)
-    name = f".probe.{os.getpid()}"
-    try:
-        write_record(directory, name, {"v": 1})
-        os.unlink(os.path.join(directory, name))
-    except OSError as error:
-        return f"{directory} cannot be written: {error.strerror or error}"
-    return ""
-
-
-def _pids() -> list[int]:
-    try:
-        names = os.listdir(_PROC)
+        return Path(path).read_text("ascii", "replace").strip()
     except OSError:
-        return []
-    return [int(name) for name in names if name.isdigit()]
+        return ""
 
 
-def start_lives(task_file: str) -> bool:
-    """Whether anything lives that this start may still turn into a run.
-
-    A start holds the lock of its task file from before there is a process for it.
-    Its child inherits the lock, so it is seen at once, whatever its name is: between
-    fork and exec a process still bears the name of its parent, and while it execs it
-    bears none. Where files have no locks, the processes that hold it open are sought.
-    """
-    held = _lock_is_held(Path(task_file))
-    if held is Alive.UNKNOWN:
-        return os.path.exists(task_file) and _is_open_somewhere(task_file)
-    return held is Alive.YES
-
-
-def _is_open_somewhere(path: str) -> bool:
-    """Two looks: during one of them a start may change its pid, as it detaches."""
-    return any(path in _open_files(pid) for _ in range(2) for pid in _pids())
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    place = f"{_PROC}/{pid}/fd"
-    with suppress(OSError):
-        for name in os.listdir(place):
-            with suppress(OSError):
-                yield os.readlink(f"{place}/{name}")
+def _read_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""

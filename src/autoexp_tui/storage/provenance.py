@@ -20,7 +20,7 @@ from typing import Final
 
 from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.storage.atomic import make_directory, write_atomic
+from autoexp_tui.storage.atomic import MODES, make_directory, write_atomic
 from autoexp_tui.storage.git import Git
 from autoexp_tui.storage.kept_configs import (
     ConfigKeeper,
@@ -28,8 +28,8 @@ from autoexp_tui.storage.kept_configs import (
     Shared,
     configs_in,
 )
-from autoexp_tui.storage.session_dir import manifest_path, read_if_there
-from autoexp_tui.storage.sharing import MODES
+from autoexp_tui.storage.manifests import get_manifest
+from autoexp_tui.storage.session_dir import read_if_there
 
 VERSION: Final = 2
 READ: Final = (1, 2)
@@ -104,7 +104,7 @@ class RecordBuilder:
 
 def record_path(state_dir: Path, plan_id: str) -> Path:
     """Where the record of a plan lies: beside its manifest."""
-    return manifest_path(state_dir, plan_id).with_suffix(".provenance.json")
+    return get_manifest(state_dir, plan_id).with_suffix(".provenance.json")
 
 
 def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:

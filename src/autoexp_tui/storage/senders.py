@@ -17,10 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.model.commands import Sender
-from autoexp_tui.storage.process_identity import Alive, Identity, read_stat, start_time
-from autoexp_tui.storage.processes import COOKIE
-from autoexp_tui.storage.session_registry import with_remembered
+from autoexp_tui.storage.processes import COOKIE, Alive, Identity, read_start, read_stat
 from autoexp_tui.storage.trust import opened
+from autoexp_tui.storage.user_files import list_places
 
 _PROC = Path("/proc")
 _WRAPPER = re.compile(r"(?:.*/)?wrapper(?:\.[\w-]+)?\.pyc?")
@@ -32,7 +31,7 @@ _MOST_ANCESTORS = 1000
 
 def describe_sender(state_dir: Path) -> Sender:
     """This process, as a command carries it; `state_dir` is the session's."""
-    me, leader = Identity.of_this_process(), os.getsid(0)
+    me, leader = Identity.get_own(), os.getsid(0)
     return Sender(
         user=_user(),
         host=me.host,
@@ -41,7 +40,7 @@ def describe_sender(state_dir: Path) -> Sender:
         pid=me.pid,
         started=me.started,
         leader=leader,
-        leader_started=start_time(leader) or "",
+        leader_started=read_start(leader) or "",
         tty=_tty(),
         ssh_client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
         job=job_of(me.pid, state_dir),
@@ -57,7 +56,7 @@ def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
     """
     if sender is None:
         return Sender(doubt="unnamed")
-    me = Identity.of_this_process()
+    me = Identity.get_own()
     lives = [_alive(sender, pid, started, me) for pid, started in _processes(sender)]
     if Alive.UNKNOWN in lives:
         return replace(sender, checked=False)
@@ -85,7 +84,7 @@ def _alive(sender: Sender, pid: int, started: str, me: Identity) -> Alive:
         pid=pid,
         started=started,
     )
-    return process.alive(me)
+    return process.check_alive(me)
 
 
 def _user() -> str:
@@ -119,7 +118,7 @@ def job_of(pid: int, state_dir: Path) -> str:
             return _attempt_words(os.path.dirname(task_file))
     ids = {found["SLURM_JOB_ID"] for found in variables if found.get("SLURM_JOB_ID")}
     ids |= {number for one in chain for number in _slurm_cgroups(one)}
-    return _attempt_in_slurm(ids, with_remembered(state_dir)) if ids else ""
+    return _attempt_in_slurm(ids, list_places(state_dir)) if ids else ""
 
 
 def _ancestors(pid: int) -> Iterator[int]:

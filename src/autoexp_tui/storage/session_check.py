@@ -20,17 +20,16 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
-from autoexp_tui.storage.atomic import explained, remedy_of
+from autoexp_tui.storage.atomic import explained, read_session_modes, remedy_of
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import TAIL, fold_chain
-from autoexp_tui.storage.journal_parts import Notices, find_chain
+from autoexp_tui.storage.journal_parts import find_chain
 from autoexp_tui.storage.journal_repair import Salvage, find_salvage
 from autoexp_tui.storage.json_codec import decode_plan, hash_plan
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.output_dir_lock import read_owner
-from autoexp_tui.storage.process_identity import Alive, Identity
-from autoexp_tui.storage.session_dir import SessionDir, part_id, read_if_there
-from autoexp_tui.storage.sharing import session_modes
+from autoexp_tui.storage.processes import Alive, Identity
+from autoexp_tui.storage.session_dir import SessionDir, parse_part, read_if_there
 from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
 
 LEFT_OVER_SECONDS = 3600.0
@@ -140,21 +139,21 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
 def _find_engine(session: SessionDir, report: SessionReport) -> str:
     watch = LeaseWatch(session)
     try:
-        holder = watch.holder()
+        holder = watch.find_holder()
     except EnvironmentFailed as refusal:
         report.error(refusal.where, refusal.problem, refusal.hint)
         return ""
-    return "" if watch.alive(holder, 0.0) is Alive.NO else str(holder)
+    return "" if watch.check_alive(holder, 0.0) is Alive.NO else str(holder)
 
 
 def _check_journal(session: SessionDir, report: SessionReport) -> None:
-    notices = Notices()
+    notices: list[str] = []
     try:
         chain = find_chain(session, notices)
         loaded = fold_chain(session, chain, notices, TAIL)
     except JournalDamaged as damage:
         report.salvage = None if damage.newer else _find_salvage(session)
-        would = report.salvage.words if report.salvage else ""
+        would = report.salvage.describe() if report.salvage else ""
         report.flaws.append(
             Flaw("error", damage.where, damage.problem, damage.hint, would)
         )
@@ -176,7 +175,7 @@ def _find_salvage(session: SessionDir) -> Salvage | None:
 def _check_names(session: SessionDir, report: SessionReport) -> None:
     """Files that look like parts and are read by nobody."""
     for path in sorted(session.path.glob("journal*")):
-        if path != session.journal and part_id(path.name) is None:
+        if path != session.journal and parse_part(path.name) is None:
             report.warn(
                 path,
                 "no part of a journal has such a name: it is not read",
@@ -289,7 +288,7 @@ class _JobsCheck:
         elif attempt.outcome is Outcome.COMPLETED and not (records and records.exited):
             lack = "completed, and there is no exit record"
         if lack:
-            place = self.session.attempt(job.name, attempt.number)
+            place = self.session.get_attempt(job.name, attempt.number)
             self.report.warn(place, f"{job.name} {lack}", _LOOK)
 
     def _check_owner(self, job: JobRecord) -> None:
@@ -341,11 +340,11 @@ def _check_lease(path: Path, report: SessionReport) -> None:
 def _check_epochs(
     session: SessionDir, held: dict[int, Path], report: SessionReport
 ) -> None:
-    written = {epoch for epoch, _ in session.journal_parts()}
+    written = {epoch for epoch, _ in session.list_parts()}
     newest = max(written, default=0)
     for epoch in sorted(written - set(held)):
         report.error(
-            session.journal_part(epoch),
+            session.get_part(epoch),
             f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
             "that it was deposed",
             "Leases are never removed; bring it back from a copy.",
@@ -381,7 +380,7 @@ def _check_modes(session: SessionDir, report: SessionReport) -> None:
 
     Of a disk that is mounted read-only one finding says it all; that is not here.
     """
-    usual = session_modes(session.path).directory
+    usual = read_session_modes(session.path).directory
     needed = os.R_OK if _is_read_only(session) else os.R_OK | os.W_OK
     for path in (session.path, *sorted(session.path.iterdir())):
         status = path.lstat()

@@ -8,25 +8,38 @@ Any mismatch means folding again; a cache that cannot be written is done without
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.resubmission import is_open
-from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import explaining, write_atomic
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import LeaseWatch
-from autoexp_tui.storage.process_identity import Alive
-from autoexp_tui.storage.session_dir import ANSWER_SECONDS, SessionDir, look_into
+from autoexp_tui.storage.processes import Alive
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import describe_silence, look_into
 from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+from autoexp_tui.storage.user_files import ANSWER_SECONDS
+
+_KEYS: Final = {"name", "counts", "started_at", "last_event_at", "open"}
+"""Of a row that is kept."""
+_UNREADABLE: Final = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,14 +64,12 @@ class SessionRow:
     """The other user whose it is; empty: one's own."""
     problem: str = ""
     """Why it cannot be read; then the rest is empty."""
-
-    @property
-    def jobs(self) -> int:
-        """How many jobs it has."""
-        return sum(self.counts.values())
-
     open: bool = True
     """Whether work is left; True also of one that cannot be read."""
+
+    def count_jobs(self) -> int:
+        """How many jobs it has."""
+        return sum(self.counts.values())
 
 
 def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
@@ -74,7 +85,7 @@ def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
     sessions: list[SessionDir] = []
     for place, found in zip(places, look_into(places), strict=True):
         if isinstance(found, TimeoutError):
-            rows.append(_silent(SessionDir(place / "-")))
+            rows.append(_build_faulty(SessionDir(place / "-"), describe_silence()))
         elif not isinstance(found, Exception):
             sessions += found
         elif place == places[0] or not isinstance(found, EnvironmentFailed):
@@ -82,110 +93,77 @@ def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
     told = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
     for session, row in zip(sessions, told, strict=True):
         if isinstance(row, TimeoutError):
-            row = _silent(session)
+            row = _build_faulty(session, describe_silence())
         elif isinstance(row, Exception):
             raise row
         rows.append(row)
     return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
 
 
-def _silent(session: SessionDir) -> SessionRow:
-    problem = f"it did not answer within {ANSWER_SECONDS:g} s"
-    return SessionRow(id=session.id, directory=session.path, problem=problem)
+def _build_faulty(session: SessionDir, problem: str, user: str = "") -> SessionRow:
+    return SessionRow(id=session.id, directory=session.path, user=user, problem=problem)
 
 
 def describe(session: SessionDir) -> SessionRow:
     """One session's row."""
     user = ""
     try:
-        user = session.user
-        summary = _cached(session) or _folded(session, keep=not user)
-        owner, host, halted_pid = _owner(session)
+        user = session.find_user()
+        summary = _read_kept(session) or _fold_session(session, keep=not user)
+        watch = LeaseWatch(session)
+        holder = watch.find_holder()
     except EnvironmentFailed as error:
-        problem = str(error.problem)
-        return SessionRow(
-            id=session.id, directory=session.path, user=user, problem=problem
-        )
+        return _build_faulty(session, str(error.problem), user)
+    counts = {JobState(key): count for key, count in summary["counts"].items()}
     return SessionRow(
         id=session.id,
         directory=session.path,
-        name=summary["name"],
-        counts={JobState(key): count for key, count in summary["counts"].items()},
-        started_at=summary["started_at"],
-        last_event_at=summary["last_event_at"],
-        open=summary["open"],
-        owner=owner,
-        host=host,
-        halted_pid=halted_pid,
+        owner=watch.check_alive(holder, 0.0),
+        host=holder.identity.host if holder and holder.identity else "",
+        halted_pid=watch.find_halted(holder),
         user=user,
+        **{**summary, "counts": counts},
     )
 
 
-def _owner(session: SessionDir) -> tuple[Alive, str, int]:
-    watch = LeaseWatch(session)
-    holder = watch.holder()
-    host = holder.identity.host if holder and holder.identity else ""
-    return watch.alive(holder, 0.0), host, watch.halted_pid(holder)
-
-
-def _folded(session: SessionDir, *, keep: bool) -> dict[str, Any]:
+def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
     # The mark is taken first: what is appended meanwhile makes the cache stale.
     with explaining(session.path, "read the journal"):
-        mark = _mark(session)
+        mark = _build_mark(session)
     state = load_state(session, tail=1).state
     summary = {
         "name": state.name,
-        "counts": _counts(state),
+        "counts": dict(Counter(job.state.value for job in state.jobs.values())),
         "started_at": state.started_at + state.wall_ahead,
         "last_event_at": state.utc,
         "open": is_open(state.jobs.values(), state.pending.values()),
     }
-    if not keep:
-        return summary
-    with suppress(EnvironmentFailed):
-        data = json.dumps({"of": mark, "summary": summary}).encode()
-        write_atomic(session.snapshot, data, session.modes.file, durable=False)
+    if keep:
+        with suppress(EnvironmentFailed):
+            data = json.dumps({"of": mark, "summary": summary}).encode()
+            mode = session.read_modes().file
+            write_atomic(session.snapshot, data, mode, durable=False)
     return summary
 
 
-def _counts(state: SessionState) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for job in state.jobs.values():
-        counts[job.state.value] = counts.get(job.state.value, 0) + 1
-    return counts
-
-
-def _cached(session: SessionDir) -> dict[str, Any] | None:
+def _read_kept(session: SessionDir) -> dict[str, Any] | None:
     """The row as it was made from the very same journal; None: fold again."""
     try:
         cache = json.loads(read_session_file(session.snapshot, RECORD_BYTES))
         summary: dict[str, Any] = cache["summary"]
-        fits = cache["of"] == _mark(session) and set(summary) == _KEYS
+        fits = cache["of"] == _build_mark(session) and set(summary) == _KEYS
         known = {state.value for state in JobState}
         return summary if fits and known.issuperset(summary["counts"]) else None
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ):
+    except _UNREADABLE:
         return None
 
 
-_KEYS = {"name", "counts", "started_at", "last_event_at", "open"}
+def _build_mark(session: SessionDir) -> list[object]:
+    """What changes whenever the journal does: every part's size.
 
-
-def _mark(session: SessionDir) -> list[object]:
-    """What changes whenever the journal does: every part's size."""
-    paths = [session.journal_part(*part) for part in session.journal_parts()]
-    return [__version__, *([path.name, _size(path)] for path in paths)]
-
-
-def _size(path: Path) -> int:
-    """Of a part; one that was packed will never change."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return -1
+    One that was packed will never change.
+    """
+    paths = [session.get_part(*part) for part in session.list_parts()]
+    sizes = [path.stat().st_size if path.exists() else -1 for path in paths]
+    named = zip((path.name for path in paths), sizes, strict=True)
+    return [__version__, *map(list, named)]

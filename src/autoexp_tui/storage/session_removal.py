@@ -20,7 +20,7 @@ from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.storage.atomic import explaining
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import LeaseWatch
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 
 _GONE = ".removed-"
@@ -77,8 +77,8 @@ def require_removable(session: SessionDir) -> None:
 
 def _require_unowned(session: SessionDir) -> None:
     watch = LeaseWatch(session)
-    holder = watch.holder()
-    alive = watch.alive(holder, 0.0)
+    holder = watch.find_holder()
+    alive = watch.check_alive(holder, 0.0)
     if alive is not Alive.NO:
         is_run = "is run" if alive is Alive.YES else "may be run"
         raise SessionOwned(

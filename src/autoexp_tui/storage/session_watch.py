@@ -19,7 +19,7 @@ from autoexp_tui.storage.live_sink import (
     ViewerHeartbeat,
     is_of_now,
 )
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 
 LIVE_LAG_SECONDS = 60.0
@@ -76,12 +76,9 @@ class FileSessionWatcher:
         if self._follower is None:
             return None
         news = self._follower.poll()
-        if news.rewound:
-            return None
-        if news.records:
-            newest = news.records[-1]
-            self._newest, self._epoch = newest.seq, newest.epoch
-        return news.records
+        if news:
+            self._newest, self._epoch = news[-1].seq, news[-1].epoch
+        return news
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
         """The owner's volatile detail; None while it writes none, or wrote it long ago.
@@ -114,10 +111,10 @@ class FileSessionWatcher:
         Raises:
             EnvironmentFailed: the lease cannot be read.
         """
-        holder = self._lease.holder()
-        alive = self._lease.alive(holder, self._clock.monotonic())
+        holder = self._lease.find_holder()
+        alive = self._lease.check_alive(holder, self._clock.monotonic())
         self._alive = alive is not Alive.NO
-        self._halted_pid = self._lease.halted_pid(holder)
+        self._halted_pid = self._lease.find_halted(holder)
         return self._alive
 
     def halted_pid(self) -> int:

@@ -17,7 +17,7 @@ from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.storage import trust as trusted
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import list_sessions
 from autoexp_tui.storage.session_removal import (

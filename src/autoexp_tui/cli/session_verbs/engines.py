@@ -28,8 +28,8 @@ from autoexp_tui.model.errors import EnvironmentFailed, NotConfirmed, SessionOwn
 from autoexp_tui.model.wording import plural
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal_repair import repair_journal
-from autoexp_tui.storage.lease import LeaseWatch, highest_epoch
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.lease import LeaseWatch, find_highest_epoch
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_check import SessionReport, check_session
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import open_session_file
@@ -59,7 +59,7 @@ def stop(request: Request) -> int:
 
 def _may_be_run(session: SessionDir) -> bool:
     watch = LeaseWatch(session)
-    return watch.alive(watch.holder(), 0.0) is not Alive.NO
+    return watch.check_alive(watch.find_holder(), 0.0) is not Alive.NO
 
 
 def _count_left(session: SessionDir) -> int:
@@ -92,7 +92,7 @@ def restart(request: Request) -> int:
     runs = _count_left(session) > 0
     if not runs:
         text = f"all jobs of {session.id} have ended: nothing to go on"
-    elif start_background(session, approve, highest_epoch(session)):
+    elif start_background(session, approve, find_highest_epoch(session)):
         where = name_session(session.id, session.state_dir)
         text = (
             f"an engine goes on with {session.id}; autoexp-tui --session {where} "
@@ -124,8 +124,8 @@ def _require_free(session: SessionDir) -> None:
         SessionOwned: one does, or one on another host may: who, and what to do.
     """
     watch = LeaseWatch(session)
-    holder = watch.holder()
-    alive = watch.alive(holder, 0.0)
+    holder = watch.find_holder()
+    alive = watch.check_alive(holder, 0.0)
     where = name_session(session.id, session.state_dir)
     stopping, monitor = (
         format_verb("stop", session),
@@ -133,7 +133,7 @@ def _require_free(session: SessionDir) -> None:
     )
     if alive is Alive.YES:
         raise SessionOwned(
-            f"session {session.id} is run by {holder.as_seen() if holder else holder}",
+            f"session {session.id} is run by {holder.describe() if holder else holder}",
             hint=f"{stopping} ends that engine and leaves its jobs running; "
             f"{monitor} watches it.",
         )

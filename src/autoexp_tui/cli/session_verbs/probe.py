@@ -20,7 +20,7 @@ from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import LiveDetail
 from autoexp_tui.storage.lease import Holder, LeaseWatch
 from autoexp_tui.storage.live_sink import LiveReader, ViewerHeartbeat, is_of_now
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import Present
@@ -69,8 +69,8 @@ def look_at(session: SessionDir) -> Sight:
         EnvironmentFailed: the disk refused.
     """
     state, watch = load(session), LeaseWatch(session)
-    holder = watch.holder()
-    alive = watch.alive(holder, 0.0)
+    holder = watch.find_holder()
+    alive = watch.check_alive(holder, 0.0)
     detail = None
     if alive is not Alive.NO and any(j.state in ACTIVE for j in state.jobs.values()):
         detail = _read_volatile(session, state)

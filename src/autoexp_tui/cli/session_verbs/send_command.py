@@ -171,8 +171,8 @@ def _explain_silence(session: SessionDir, snapshot: Snapshot, sent: str) -> Answ
 def _describe_holder(session: SessionDir) -> str:
     """Who has the lease: the journal may not know it yet."""
     try:
-        holder = LeaseWatch(session).holder()
-        return holder.as_seen() if holder else str(holder)
+        holder = LeaseWatch(session).find_holder()
+        return holder.describe() if holder else str(holder)
     except EnvironmentFailed as error:
         return error.line
 

@@ -35,7 +35,7 @@ from autoexp_tui.model.wording import (
     wakes,
 )
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.process_identity import Alive
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import SessionRow, list_sessions
 from autoexp_tui.text.sanitize import clean
@@ -204,7 +204,7 @@ def _list_facts(
     record: Record, sight: Sight, jobs: Sequence[JobRecord]
 ) -> Iterator[tuple[str, str]]:
     now, engine = sight.now, sight.engine
-    if user := sight.session.user:
+    if user := sight.session.find_user():
         yield "belongs to", f"{user}; nothing of it runs as you"
     yield "engine", _describe_engine(sight)
     began = clock_time(sight.state.started_at, now)
@@ -230,7 +230,7 @@ def _describe_engine(sight: Sight) -> str:
     if sight.holder is None:
         return "none yet"
     if sight.alive is Alive.YES:
-        return sight.holder.as_seen()
+        return sight.holder.describe()
     if sight.alive is Alive.UNKNOWN:
         return f"{sight.holder}; whether it lives cannot be told from here"
     ended = "stopped" if sight.state.engine_stopped else "ended unexpectedly"

@@ -51,6 +51,13 @@ from autoexp_tui.executors.local.start import (
     Starter,
     executor_id,
 )
+from autoexp_tui.executors.supervisors import (
+    check_supervisor,
+    find_refusal,
+    is_start_alive,
+    kill_left_behind,
+    send_term,
+)
 from autoexp_tui.executors.wrapper import write_record
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
@@ -61,14 +68,7 @@ from autoexp_tui.storage.attempt_records import (
     RecordCache,
     read_attempt,
 )
-from autoexp_tui.storage.process_identity import Alive, Identity
-from autoexp_tui.storage.processes import (
-    kill_left_behind,
-    refusal_of,
-    start_lives,
-    supervisor_lives,
-    terminate,
-)
+from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
 
 _AT_A_TIME = 8
@@ -128,7 +128,7 @@ class LocalExecutor:
         self._clock = clock
         self._starter = Starter(settings)
         self._cache = RecordCache(clock.monotonic)
-        self._me = Identity.of_this_process()
+        self._me = Identity.get_own()
         self._gone = HeldTimes(LOOKS_APART)
         self._missed: dict[str, float] = {}
         """When a token was first looked for in vain, monotonic."""
@@ -209,7 +209,7 @@ class LocalExecutor:
             return Alive.NO
         if records.supervisor is not None:
             claim = Path(task.attempt_dir, "claim")
-            return supervisor_lives(records.supervisor, self._me, claim)
+            return check_supervisor(records.supervisor, self._me, claim)
         return Alive.YES if _is_starting(task, records) else Alive.NO
 
     def _ended(self, task: Task, records: AttemptRecords) -> TaskReport:
@@ -219,7 +219,7 @@ class LocalExecutor:
         if records.void:  # nothing to wait for: it says that it never begins
             gone_for = max(gone_for, self.lost_after_seconds)
         would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
-        if would_be_lost and (refusal := refusal_of(task.attempt_dir)):
+        if would_be_lost and (refusal := find_refusal(task.attempt_dir)):
             self._note_gone(task, gone=False)
             return _unknown(task, refusal)
         if records.exited:
@@ -267,9 +267,9 @@ class LocalExecutor:
         return ""
 
     def _end(self, task: Task, records: AttemptRecords, supervisor: Identity) -> None:
-        match supervisor.alive(self._me):
+        match supervisor.check_alive(self._me):
             case Alive.YES:
-                terminate(supervisor)
+                send_term(supervisor)
             case Alive.NO:
                 self._kill_left_behind(task, records)
             case Alive.UNKNOWN:  # wherever it is, it looks for the cancel file
@@ -361,7 +361,8 @@ def _look_for_claim(task: Task) -> AttemptRecords | None:
 
 def _is_starting(task: Task, records: AttemptRecords) -> bool:
     return any(
-        start_lives(os.path.join(task.attempt_dir, name)) for name in records.task_files
+        is_start_alive(os.path.join(task.attempt_dir, name))
+        for name in records.task_files
     )
 
 

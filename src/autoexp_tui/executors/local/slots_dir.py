@@ -16,9 +16,9 @@ from pathlib import Path
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.storage.atomic import link_new, write_atomic
-from autoexp_tui.storage.process_identity import Identity
-from autoexp_tui.storage.session_registry import list_file
+from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.trust import read_own
+from autoexp_tui.storage.user_files import find_user_file
 
 TEMPORARY = Path("/tmp")
 
@@ -57,9 +57,8 @@ def _make(directory: Path) -> bool:
 
 def _memory() -> Path | None:
     """The file that keeps another name; None where the user has no home."""
-    me, home = Identity.of_this_process(), list_file()
-    name = safe_filename(f"slots-dir.{me.host}.{me.boot}")
-    return home.with_name(name) if home is not None else None
+    me = Identity.get_own()
+    return find_user_file(safe_filename(f"slots-dir.{me.host}.{me.boot}"))
 
 
 def _remembered(memory: Path | None) -> Path | None:

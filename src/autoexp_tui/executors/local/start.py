@@ -24,9 +24,8 @@ from typing import IO, TypeAlias
 from autoexp_tui.engine.executor_port import Submission, Task
 from autoexp_tui.executors.wrapper_copy import compiled
 from autoexp_tui.model.states import Cause
-from autoexp_tui.storage.atomic import PASSING, make_private, remedy_of
+from autoexp_tui.storage.atomic import PASSING, PRIVATE, Modes, make_private, remedy_of
 from autoexp_tui.storage.attempt_records import Claim, read_attempt
-from autoexp_tui.storage.sharing import PRIVATE, Modes
 from autoexp_tui.storage.trust import open_session_file
 
 TASK_PREFIX = "task."

@@ -74,6 +74,7 @@ from autoexp_tui.executors.slurm.watch import (
     Rows,
     find_row,
 )
+from autoexp_tui.executors.supervisors import check_supervisor, find_refusal
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.storage.atomic import make_private
@@ -83,8 +84,7 @@ from autoexp_tui.storage.attempt_records import (
     read_attempt,
 )
 from autoexp_tui.storage.people import person
-from autoexp_tui.storage.process_identity import Alive, Identity
-from autoexp_tui.storage.processes import refusal_of, supervisor_lives
+from autoexp_tui.storage.processes import Alive, Identity
 
 MARGIN_SECONDS: Final = 600.0
 """By how much accounting is asked about earlier than an intent: clocks differ."""
@@ -158,7 +158,7 @@ class SlurmExecutor:
         self._words = SlurmWords(self._watch)
         self._silence = Silence(self._watch)
         self._late = LateWords(self._watch)
-        self._me = Identity.of_this_process()
+        self._me = Identity.get_own()
         latest = settings.rhythm.latest
         self._gone, self._said = HeldTimes(latest), HeldTimes(latest)
         self._unseen: set[TaskId] = set()
@@ -420,7 +420,7 @@ class SlurmExecutor:
         said = found.cause is not None and not forgotten
         if said or found.gone_for < self.lost_after_seconds:
             return found
-        if not (refusal := refusal_of(task.attempt_dir)):
+        if not (refusal := find_refusal(task.attempt_dir)):
             if forgotten:
                 self._fence(task)  # should its node be cut off, and its run live
             return found
@@ -434,7 +434,7 @@ class SlurmExecutor:
         if records.run is None or records.exited is not None:
             return False
         claim = Path(task.attempt_dir, "claim")
-        return supervisor_lives(records.run.process, self._me, claim) is Alive.YES
+        return check_supervisor(records.run.process, self._me, claim) is Alive.YES
 
     def _row(self, task: Task) -> QueueRow | None:
         return self._watch.row(self._id(task), task.token)

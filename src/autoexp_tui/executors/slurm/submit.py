@@ -52,8 +52,13 @@ from autoexp_tui.executors.slurm.text import (
 )
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.states import Cause
-from autoexp_tui.storage.atomic import explaining, make_private, write_atomic
-from autoexp_tui.storage.sharing import PRIVATE, Modes
+from autoexp_tui.storage.atomic import (
+    PRIVATE,
+    Modes,
+    explaining,
+    make_private,
+    write_atomic,
+)
 
 RECORD_PATIENCE: Final = 300.0
 

@@ -28,6 +28,7 @@ from autoexp_tui.model.masking import NO_RULES
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.storage.atomic import (
+    PRIVATE,
     explained,
     explaining,
     open_with_mode,
@@ -37,16 +38,14 @@ from autoexp_tui.storage.atomic import (
 )
 from autoexp_tui.storage.journal import TAIL, Loaded, fold_chain
 from autoexp_tui.storage.journal_parts import (
-    Notices,
     Part,
     Seal,
     find_chain,
     find_seal,
-    seal_of,
+    get_seal,
 )
 from autoexp_tui.storage.record_codec import encode_record, has_secret
-from autoexp_tui.storage.session_dir import SessionDir, packed
-from autoexp_tui.storage.sharing import PRIVATE
+from autoexp_tui.storage.session_dir import SessionDir, get_packed
 from autoexp_tui.storage.trust import open_session_file
 
 _PACK_BLOCK = 1 << 20
@@ -59,7 +58,7 @@ class Held(Protocol):
 
     epoch: int
 
-    def held(self) -> bool:
+    def is_held(self) -> bool:
         """Whether no successor has taken the session; may raise OSError."""
         ...
 
@@ -103,18 +102,17 @@ class FileJournal:
         self._longest = rotation
         self._pool = pool or ThreadPool("journal", 1)
         self._log_fault = log_fault
-        self._notices = Notices()
+        self._notices: list[str] = []
         if chain is None:
             chain = find_chain(session, self._notices)
         self._chain = list(chain)
         self.seal = Seal()
         if self._chain:
-            self.seal = find_seal(self._chain[-1])
-            self._chain[-1] = replace(self._chain[-1], length=self.seal.bytes)
-        self._note_torn()
+            self._seal_newest()
         self._segment = 0
         self._file = -1
         self._good = 0
+        """Bytes of the present part that count."""
         self._written = 0
         """Records in the present part."""
         self._surplus = False
@@ -125,9 +123,18 @@ class FileJournal:
         self._is_secret = False
         """Whether what the group may not read was written to a part."""
 
+    def _seal_newest(self) -> None:
+        newest = self._chain[-1]
+        self.seal = find_seal(newest)
+        self._chain[-1] = replace(newest, length=self.seal.bytes)
+        torn = newest.path.stat().st_size - self.seal.bytes
+        if torn > 0:
+            text = f"{newest.path}: dropped {torn} bytes of an unfinished commit"
+            self._notices.append(text)
+
     @property
     def _path(self) -> Path:
-        return self.session.journal_part(self._lease.epoch, self._segment)
+        return self.session.get_part(self._lease.epoch, self._segment)
 
     def load(self, *, tail: int = TAIL) -> Loaded:
         """Fold what the predecessors left, up to the seal and not a byte further.
@@ -183,7 +190,7 @@ class FileJournal:
             ValidationFailed: the plan holds a value that JSON cannot.
         """
         self._mask = plan.mask
-        return self.session.store_plan(plan)
+        return self.session.save_plan(plan)
 
     def close(self) -> None:
         """Release the file; appending ends. Closing twice is one closing."""
@@ -198,11 +205,11 @@ class FileJournal:
 
     def _hide_secret(self, records: Sequence[Recorded], lines: Sequence[bytes]) -> None:
         """Close the part to the group before it holds a secret."""
-        if self._is_secret or self.session.modes is PRIVATE:
+        if self._is_secret or self.session.read_modes() is PRIVATE:
             return
-        told = zip(records, lines, strict=True)
         self._is_secret = any(
-            has_secret(record.event, line, self._mask) for record, line in told
+            has_secret(record.event, line, self._mask)
+            for record, line in zip(records, lines, strict=True)
         )
         if not self._is_secret:
             return
@@ -229,7 +236,7 @@ class FileJournal:
         self._good += len(data)
 
     def _create_part(self) -> None:
-        mode = (PRIVATE if self._is_secret else self.session.modes).file
+        mode = (PRIVATE if self._is_secret else self.session.read_modes()).file
         file = open_with_mode(self._path, os.O_WRONLY, mode)
         try:
             if os.fstat(file).st_size:
@@ -258,15 +265,14 @@ class FileJournal:
         self._surplus = False
 
     def _require_lease(self) -> None:
-        if not self._lease.held():
+        if not self._lease.is_held():
             self._lost = True
             self.close()
             raise self._describe_deposal()
 
     def _require_file(self) -> None:
         """What is written to a file that was moved or removed counts for nobody."""
-        lies, written = os.stat(self._path), os.fstat(self._file)
-        if (lies.st_dev, lies.st_ino) != (written.st_dev, written.st_ino):
+        if not os.path.samestat(os.stat(self._path), os.fstat(self._file)):
             raise FileNotFoundError(errno.ENOENT, "another file lies in its place")
 
     def _check_records(self, records: Sequence[Recorded]) -> None:
@@ -275,10 +281,11 @@ class FileJournal:
         if self._closed:
             raise ValueError("the journal is closed")
         seq = self.load().position.seq if self._seq is None else self._seq
-        if isinstance(records[0].event, JournalRotated) and self._good:
-            self._begin_next_part(records[0].event)
-        if self._good == 0:
-            self._check_seal(records[0])
+        first = records[0].event
+        if isinstance(first, JournalRotated) and self._good:
+            self._begin_next_part(first)
+        elif self._good == 0 and get_seal(first) != self.seal:
+            raise ValueError(f"the first record seals {first}, not {self.seal}")
         for expected, record in enumerate(records, seq + 1):
             if record.seq != expected or record.epoch != self._lease.epoch:
                 raise ValueError(
@@ -288,35 +295,23 @@ class FileJournal:
     def _begin_next_part(self, rotated: JournalRotated) -> None:
         """Let the next part be the one that is written; what was, is sealed."""
         seal = Seal(part=self._path.name, bytes=self._good)
-        if seal_of(rotated) != seal:
+        if get_seal(rotated) != seal:
             raise ValueError(f"the part seals {rotated}, not {seal}")
         self._close_file()
         self.seal = seal
         self._segment += 1
         self._good = self._written = 0
 
-    def _check_seal(self, first: Recorded) -> None:
-        if seal_of(first.event) != self.seal:
-            raise ValueError(f"the first record seals {first.event}, not {self.seal}")
-
     def _pack_former(self) -> None:
-        former = self.session.journal_part(self._lease.epoch, self._segment - 1)
+        former = self.session.get_part(self._lease.epoch, self._segment - 1)
         length = self.seal.bytes
         self._pool.submit(
-            former.name, lambda: pack(former, length), self._log_pack_fault
+            former.name, lambda: pack_part(former, length), self._log_pack_fault
         )
 
     def _log_pack_fault(self, _nothing: object, error: BaseException | None) -> None:
         if error is not None:  # the part stays as it is, which is as good
             self._log_fault(f"packing the journal: {error}")
-
-    def _note_torn(self) -> None:
-        if not self._chain:
-            return
-        path = self._chain[-1].path
-        torn = path.stat().st_size - self.seal.bytes
-        if torn > 0:
-            self._notices.add(path, f"dropped {torn} bytes of an unfinished commit")
 
     def _describe_deposal(self) -> SessionOwned:
         return SessionOwned(
@@ -327,12 +322,12 @@ class FileJournal:
 
 
 # ------------------------------------------------------------------------- packing
-def pack(part: Path, length: int) -> None:
+def pack_part(part: Path, length: int) -> None:
     """Replace a finished part of `length` bytes by its compressed form.
 
-    That is written beside it, synced, read back and compared; only then does it get
-    its name, and only then does the part go. A kill in between leaves both, and the
-    part counts. Only the engine that wrote a part may pack it.
+    That is written beside it, synced and read back; only then does it get its name, and
+    only then does the part go. A kill in between leaves both, and the part counts. Only
+    the engine that wrote a part may pack it.
 
     Raises:
         EnvironmentFailed: the disk refused; the part is as it was.
@@ -342,9 +337,9 @@ def pack(part: Path, length: int) -> None:
     temporary = part.with_name(f".{part.name}.{secrets.token_hex(6)}.tmp")
     with explaining(part, "compress the journal"):
         try:
-            _compress(part, temporary)
-            _require_same(part, temporary, length)
-            os.replace(temporary, packed(part))
+            _compress_file(part, temporary)
+            _require_length(part, temporary, length)
+            os.replace(temporary, get_packed(part))
         except BaseException:
             with suppress(OSError):  # a left-over dot-file harms nobody
                 temporary.unlink(missing_ok=True)
@@ -353,7 +348,7 @@ def pack(part: Path, length: int) -> None:
         part.unlink()
 
 
-def _compress(part: Path, temporary: Path) -> None:
+def _compress_file(part: Path, temporary: Path) -> None:
     mode = stat.S_IMODE(part.stat().st_mode) & 0o640
     descriptor = open_with_mode(temporary, os.O_WRONLY | os.O_EXCL, mode)
     with os.fdopen(descriptor, "wb") as raw, open_session_file(part) as source:
@@ -364,21 +359,18 @@ def _compress(part: Path, temporary: Path) -> None:
         os.fsync(raw.fileno())
 
 
-def _require_same(part: Path, temporary: Path, length: int) -> None:
-    """Refuse a part that is not `length` bytes, or not what unpacks again."""
+def _require_length(part: Path, temporary: Path, length: int) -> None:
+    """Refuse what does not unpack to `length` bytes: gzip checks their CRC-32."""
     read = 0
-    same = True
     try:
-        with open_session_file(part) as source, gzip.open(temporary) as unpacked:
-            while same and (block := source.read(_PACK_BLOCK)):
+        with gzip.open(temporary) as unpacked:
+            while block := unpacked.read(_PACK_BLOCK):
                 read += len(block)
-                same = unpacked.read(len(block)) == block
-            same = same and not unpacked.read(1)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        same = False
-    if not same or read != length:
+        read = -1
+    if read != length:
         raise JournalDamaged(
-            f"{read} bytes were read to be compressed, {length} belong",
+            f"it does not unpack to the {length} bytes that belong",
             str(part),
             "It stays as it is. `autoexp-sessions check` reads all of the journal.",
         )

@@ -1,0 +1,176 @@
+"""The processes of an attempt on this host: whether they live, and how they end.
+
+The wrapper ends its own processes. What stands here is for when it cannot: asking it
+to, from outside, and ending what a killed wrapper may have left. Processes of other
+hosts and containers are never touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from autoexp_tui.executors.wrapper import session_of, write_record
+from autoexp_tui.storage.processes import (
+    COOKIE,
+    Alive,
+    Identity,
+    read_start,
+    read_stat,
+)
+
+_PROC = Path("/proc")
+
+
+def check_supervisor(process: Identity, me: Identity, claim: Path) -> Alive:
+    """Whether a supervisor, or its guard, lives: they hold the lock of the claim.
+
+    The lock is asked of this machine's processes alone: one in another container cannot
+    be seen otherwise, and a guard may outlive its supervisor to write the exit record.
+    """
+    seen = process.check_alive(me)
+    same_machine = (process.host, process.boot) == (me.host, me.boot)
+    if seen is Alive.YES or not same_machine:
+        return seen
+    held = _is_locked(claim)
+    return seen if held is Alive.UNKNOWN else held
+
+
+def _is_locked(path: Path) -> Alive:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return Alive.YES
+    except OSError:
+        return Alive.UNKNOWN
+    return Alive.NO
+
+
+def send_term(process: Identity) -> bool:
+    """SIGTERM to exactly this process, stopped or not; False when it is gone.
+
+    Raises:
+        PermissionError: it is not ours.
+    """
+    try:
+        with _open_signaller(process.pid) as send:
+            if read_start(process.pid) != process.started:
+                return False
+            send(signal.SIGTERM)
+            send(signal.SIGCONT)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@contextmanager
+def _open_signaller(pid: int) -> Iterator[Callable[[int], None]]:
+    """A way to signal `pid` that cannot hit a later process of that number."""
+    if not hasattr(os, "pidfd_open"):  # not Linux: as good as it gets there
+        yield lambda number: os.kill(pid, number)
+        return
+    handle = os.pidfd_open(pid)
+    try:
+        yield lambda number: signal.pidfd_send_signal(handle, number)
+    finally:
+        os.close(handle)
+
+
+def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int:
+    """SIGKILL to all that an attempt's command left on this host; how many it was.
+
+    It is known by its environment, or by the process group or session of the command.
+
+    Args:
+        attempt_dir: whose records name the attempt.
+        leader: pid and start time of the command, on this host and since its boot;
+            without a start time groups and sessions are not looked at.
+    """
+    left = set(_list_marked(attempt_dir))
+    if leader[1]:
+        left.update(_list_led(*leader))
+    for pid in left:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _list_marked(attempt_dir: str) -> Iterator[int]:
+    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
+    for pid in _list_pids():
+        with suppress(OSError):
+            if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                yield pid
+
+
+def _list_led(leader: int, started: str) -> Iterator[int]:
+    """Our processes of the leader's group or session, dead as it may be.
+
+    The kernel gives its number out again only when both are empty. So while another
+    process bears the number nothing is left of them; nor is one of them older.
+    """
+    if read_start(leader) not in (None, started):
+        return
+    for pid in _list_pids():
+        with suppress(OSError):
+            ours = os.stat(_PROC / str(pid)).st_uid == os.getuid()
+            late = int(read_start(pid) or 0) >= int(started)
+            group_and_session = (read_stat(pid) or "").split()[2:4]
+            if ours and late and str(leader) in group_and_session:
+                yield pid
+
+
+def find_refusal(attempt_dir: str) -> str:
+    """Why an attempt's directory takes no new record now; empty when it does.
+
+    Of one that was removed its session is asked.
+    """
+    there = os.path.isdir(attempt_dir)
+    directory = attempt_dir if there else session_of(attempt_dir)
+    name = f".probe.{os.getpid()}"
+    try:
+        write_record(directory, name, {"v": 1})
+        os.unlink(os.path.join(directory, name))
+    except OSError as error:
+        return f"{directory} cannot be written: {error.strerror or error}"
+    return ""
+
+
+def _list_pids() -> list[int]:
+    try:
+        names = os.listdir(_PROC)
+    except OSError:
+        return []
+    return [int(name) for name in names if name.isdigit()]
+
+
+def is_start_alive(task_file: str) -> bool:
+    """Whether anything lives that this start may still turn into a run.
+
+    A start holds the lock of its task file from before there is a process for it.
+    Its child inherits the lock, so it is seen at once, whatever its name is: between
+    fork and exec a process still bears the name of its parent, and while it execs it
+    bears none. Where files have no locks, the processes that hold it open are sought.
+    """
+    held = _is_locked(Path(task_file))
+    if held is Alive.UNKNOWN:
+        return os.path.exists(task_file) and _is_open_somewhere(task_file)
+    return held is Alive.YES
+
+
+def _is_open_somewhere(path: str) -> bool:
+    """Two looks: during one of them a start may change its pid, as it detaches."""
+    return any(path in _list_files(pid) for _ in range(2) for pid in _list_pids())
+
+
+def _list_files(pid: int) -> Iterator[str]:
+    place = f"{_PROC}/{pid}/fd"
+    with suppress(OSError):
+        for name in os.listdir(place):
+            with suppress(OSError):
+                yield os.readlink(f"{place}/{name}")

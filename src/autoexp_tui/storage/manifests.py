@@ -1,0 +1,199 @@
+"""Plans that were made and not yet submitted: one manifest each, in a state directory.
+
+Manifests are many and large, so one is told by its first bytes until the right one is
+found. In a state directory that users share, each has shelves of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from autoexp_tui.model.errors import JournalDamaged, UsageError
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.specs import Plan, Share
+from autoexp_tui.storage.atomic import (
+    MODES,
+    SESSION_MODES,
+    explained,
+    make_directory,
+    write_atomic,
+)
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.session_dir import require
+from autoexp_tui.storage.trust import (
+    MOST_BYTES,
+    Untrusted,
+    open_own,
+    read_own,
+    read_session_file,
+    require_place,
+    session_user,
+)
+
+MANIFESTS: Final = "manifests"
+ENTRIES: Final = "entries"
+_HEAD: Final = 64 * 1024
+"""Bytes at the beginning of a manifest that are read to tell what it is of."""
+_JOBS: Final = b'"jobs":['
+_MOST_LOOKED_AT: Final = 500
+"""Manifests, the newest first."""
+_MANIFEST: Final = re.compile(r"plan_[^/]*(?<!\.provenance)\.json")
+
+
+# --------------------------------------------------------------------------- places
+def make_state_dir(state_dir: Path, share: Share) -> None:
+    """Make the directory that holds sessions, and those above it.
+
+    Raises:
+        EnvironmentFailed: the disk refused, or others may meddle with it.
+    """
+    require(state_dir, require_place)
+    make_directory(state_dir.parent, MODES[share].directory)
+    # Who may write there may leave sessions of their own, and take away no others.
+    sticky = 0o3770 if share == "group_write" else SESSION_MODES[share].directory
+    make_directory(state_dir, sticky)
+
+
+def get_manifest(state_dir: Path, plan_id: str) -> Path:
+    """Where a plan lies that was made but not yet submitted."""
+    return _find_shelf(state_dir, MANIFESTS) / f"plan_{safe_filename(plan_id)}.json"
+
+
+def get_entry_dir(state_dir: Path, plan_id: str, job: str) -> Path:
+    """Holds the attempts at a job that was started without a session."""
+    shelf = _find_shelf(state_dir, ENTRIES)
+    return shelf / safe_filename(plan_id) / safe_filename(job)
+
+
+def _find_shelf(state_dir: Path, name: str) -> Path:
+    """Our directory of that name: who comes second to a shared place has another."""
+    usual = state_dir / name
+    try:
+        mine = not os.path.lexists(usual) or not session_user(usual)
+    except OSError:
+        mine = False
+    return usual if mine else state_dir / f"{name}.{os.geteuid()}"
+
+
+# --------------------------------------------------------------- writing and reading
+def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
+    """Keep a plan under its id, to be submitted later; returns the file.
+
+    `data`: the plan as it is encoded, where that is known.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+        ValidationFailed: the plan holds a value that JSON cannot.
+    """
+    make_state_dir(state_dir, plan.share)
+    path = get_manifest(state_dir, plan.plan_id)
+    data = data or encode_plan(plan)
+    make_directory(path.parent)
+    write_atomic(path, data)
+    return path
+
+
+def read_manifest(path: Path, *, run: bool = False) -> Plan:
+    """The plan of a manifest that a person named.
+
+    `run`: its commands are to run as the user, so nobody else may have written it.
+
+    Raises:
+        UsageError: there is none, it does not read, or others may have written it.
+    """
+    data = _read_bytes(path, run=run)
+    try:
+        return decode_plan(data, str(path))
+    except JournalDamaged as error:
+        what = "of a newer version" if error.newer else "no manifest that can be read"
+        raise UsageError(
+            f"this is {what}: {error.problem}",
+            str(path),
+            error.hint if error.newer else "Make it again with autoexp-plan.",
+        ) from error
+
+
+def _read_bytes(path: Path, *, run: bool) -> bytes:
+    try:
+        return (read_own if run else read_session_file)(path, MOST_BYTES)
+    except FileNotFoundError as error:
+        hint = "autoexp-plan writes one and prints its path"
+        raise UsageError("there is no such manifest", str(path), hint) from error
+    except Untrusted as error:
+        raise UsageError(
+            f"this manifest is refused: {error.strerror}",
+            str(path),
+            "What it runs would run as you. Read it, then copy it to a file that you "
+            "alone may write, or plan from the config with autoexp-plan.",
+        ) from error
+    except OSError as error:
+        raise explained(error, path, "read") from error
+
+
+# -------------------------------------------------------------------------- finding
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestHead:
+    """What the beginning of a manifest says."""
+
+    path: Path
+    plan_id: str
+    name: str
+    config_ref: str
+    config_dir: str
+    overrides: tuple[str, ...] = ()
+    """Of the command line."""
+    created_at: float
+    """UTC."""
+
+
+def list_manifests(state_dir: Path) -> Iterator[ManifestHead]:
+    """The manifests of a state dir that can be read, the newest file first."""
+    dated: list[tuple[float, Path]] = []
+    with suppress(OSError):
+        for path in _find_shelf(state_dir, MANIFESTS).iterdir():
+            if _MANIFEST.fullmatch(path.name):
+                with suppress(OSError):
+                    dated.append((path.stat().st_mtime, path))
+    for _, path in sorted(dated, reverse=True)[:_MOST_LOOKED_AT]:
+        head = read_manifest_head(path)
+        if head is not None:
+            yield head
+
+
+def find_manifest(state_dir: Path, plan_id: str) -> Path | None:
+    """The manifest of a plan's id, or of the one that alone begins so."""
+    exactly = get_manifest(state_dir, plan_id)
+    if exactly.is_file():
+        return exactly
+    found = [
+        head.path
+        for head in list_manifests(state_dir)
+        if head.plan_id.startswith(plan_id)
+    ]
+    return found[0] if plan_id and len(found) == 1 else None
+
+
+def read_manifest_head(path: Path) -> ManifestHead | None:
+    """What stands before the jobs of a manifest; None: it is none."""
+    try:
+        with open_own(path, MOST_BYTES) as file:
+            before, found, _ = file.read(_HEAD).partition(_JOBS)
+        tree = json.loads(before + b'"jobs":0}') if found else {}
+        return ManifestHead(
+            path=path,
+            plan_id=str(tree["plan_id"]),
+            name=str(tree["name"]),
+            config_ref=str(tree["config_ref"]),
+            config_dir=str(tree["config_dir"]),
+            overrides=tuple(map(str, tree["overrides"])),
+            created_at=float(tree["created_at"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,209 @@
+"""The sessions of state directories: made, listed, and found by what people type.
+
+A state directory also holds `manifests` and `entries` (see `manifests`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui.model.specs import Share
+from autoexp_tui.probes.pools import ask_all
+from autoexp_tui.storage.atomic import (
+    SESSION_MODES,
+    explained,
+    explaining,
+    sync_directory,
+)
+from autoexp_tui.storage.manifests import ENTRIES, MANIFESTS, make_state_dir
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.user_files import ANSWER_SECONDS, list_places
+
+_NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
+"""Names in a state directory that are never a session's."""
+_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
+_LETTERS = _BASE32[:26]
+_DIGITS = _BASE32[26:]
+_TRIES_PER_LENGTH = 20
+SHORTEST_PREFIX = 2
+"""Letters of an id that may stand for all of it, when no other begins so."""
+
+
+# ------------------------------------------------------------------------- making one
+def create_session(
+    state_dir: Path,
+    new_id: Callable[[int], str] | None = None,
+    *,
+    share: Share = "private",
+) -> SessionDir:
+    """A new session with an id that nobody has; making its directory is the claim.
+
+    Raises:
+        EnvironmentFailed: the disk refused.
+    """
+    state_dir = state_dir.absolute()
+    make_state_dir(state_dir, share)
+    for name in _generate_ids(new_id or random_id):
+        session = SessionDir(state_dir / name)
+        with explaining(session.path, "make the session's directory"):
+            try:
+                session.path.mkdir(0o700)
+            except FileExistsError:
+                continue
+            if share != "private":
+                session.path.chmod(SESSION_MODES[share].directory)
+            sync_directory(state_dir)
+        session.make()
+        return session
+    raise AssertionError("unreachable: ids only get longer")
+
+
+def _generate_ids(new_id: Callable[[int], str]) -> Iterator[str]:
+    length = 4
+    while True:
+        yield from (new_id(length) for _ in range(_TRIES_PER_LENGTH))
+        length += 1
+
+
+def random_id(length: int) -> str:
+    """A short id such as `k7f2`: a letter first and a digit next.
+
+    So it is never read as a number, nor as a word of YAML, nor as `manifests`.
+    """
+    rest = "".join(secrets.choice(_BASE32) for _ in range(length - 2))
+    return secrets.choice(_LETTERS) + secrets.choice(_DIGITS) + rest
+
+
+# --------------------------------------------------------------------------- listing
+def find_sessions(state_dir: Path) -> list[SessionDir]:
+    """The sessions of a state dir by id; none when there is no such directory.
+
+    Raises:
+        EnvironmentFailed: it cannot be read.
+    """
+    state_dir = state_dir.absolute()
+    with explaining(state_dir, "list the sessions"):
+        try:
+            entries = sorted(state_dir.iterdir())
+        except FileNotFoundError:
+            return []
+        named = (one for one in entries if not _NO_SESSION.fullmatch(one.name))
+        found = map(SessionDir, named)
+        return [one for one in found if one.has_journal() or one.is_odd()]
+
+
+def look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
+    """The sessions of each state dir; why there are none, as the error of the look.
+
+    A TimeoutError: it did not answer in `ANSWER_SECONDS`; nobody waits for it longer.
+    """
+    return ask_all([partial(find_sessions, one) for one in places], ANSWER_SECONDS)
+
+
+def describe_silence() -> str:
+    """What is said of a place that hangs."""
+    return f"it did not answer within {ANSWER_SECONDS:g} s"
+
+
+# --------------------------------------------------------------------------- finding
+def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
+    """The session of that id, or whose id begins so, in one of the state directories.
+
+    Raises:
+        UsageError: there is none, and names those that are spelled like it; or there
+            are several.
+        EnvironmentFailed: the first of the places, or the session, cannot be read.
+    """
+    first, *others = places
+    known = _list_known(places)
+    found = match_id(known, session_id)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        where = " and in ".join(str(session.state_dir) for session in found)
+        raise UsageError(
+            f"there is a session {session_id!r} in {where}",
+            hint=f"choose one with --state-dir {found[0].state_dir}",
+        )
+    for place in places:
+        require_readable(place.absolute() / session_id)
+    hint = _suggest_ids(session_id, known)
+    if not others:
+        hint = _find_elsewhere(first, session_id) or (
+            f"{hint}`autoexp-sessions list --state-dir {first}` shows them all."
+        )
+        raise UsageError(f"there is no session {session_id!r} in {first}", hint=hint)
+    count = len(others)
+    nor = "another known place" if count == 1 else f"{count} other known places"
+    raise UsageError(
+        f"there is no session {session_id!r} in {first}, nor in {nor}",
+        hint=f"{hint}`autoexp-sessions list` shows them all.",
+    )
+
+
+def _list_known(places: Sequence[Path]) -> list[SessionDir]:
+    """The sessions of the places; the first of them must be readable."""
+    looks = look_into(places)
+    if isinstance(looks[0], TimeoutError):
+        hint = "Its file server may be down: look at it with `df`."
+        raise EnvironmentFailed(describe_silence(), str(places[0]), hint)
+    if isinstance(looks[0], Exception):
+        raise looks[0]
+    lists = [found for found in looks if not isinstance(found, Exception)]
+    return [session for found in lists for session in found]
+
+
+def _find_elsewhere(place: Path, session_id: str) -> str:
+    """Where else a session of that id lies than in the place that was named."""
+    for found in look_into(list_places(place)[1:]):
+        for one in () if isinstance(found, Exception) else found:
+            if one.id == session_id:
+                return f"There is one in {one.state_dir}: --state-dir {one.state_dir}"
+    return ""
+
+
+def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir]:
+    """The sessions of that id; without any, the ones whose id begins so.
+
+    Raises:
+        UsageError: several sessions begin so.
+    """
+    exactly = [session for session in sessions if session.id == session_id]
+    if exactly or len(session_id) < SHORTEST_PREFIX:
+        return exactly
+    found = [session for session in sessions if session.id.startswith(session_id)]
+    ids = dict.fromkeys(session.id for session in found)
+    if len(ids) > 1:
+        raise UsageError(
+            f"several sessions begin with {session_id!r}: {', '.join(ids)}",
+            hint="Write one of them out.",
+        )
+    return found
+
+
+def _suggest_ids(session_id: str, sessions: Sequence[SessionDir]) -> str:
+    """`Did you mean k7f2? `; empty when nothing is spelled like it."""
+    known = {session.id for session in sessions}
+    near = get_close_matches(session_id, sorted(known), n=3, cutoff=0.5)
+    return f"Did you mean {' or '.join(near)}? " if near else ""
+
+
+def require_readable(path: Path) -> None:
+    """Whether what has a session's name may be looked into at all.
+
+    Raises:
+        EnvironmentFailed: there is such a directory, and it is closed to us.
+    """
+    try:
+        os.listdir(path)
+    except PermissionError as error:
+        raise explained(error, path, "read the session") from error
+    except (OSError, ValueError):
+        return  # no session, then

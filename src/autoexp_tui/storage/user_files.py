@@ -1,0 +1,129 @@
+"""What is kept of this user outside of sessions: known places, a key, crash logs.
+
+The list of state directories (`$XDG_STATE_HOME/autoexp-tui/state-dirs`, one absolute
+path a line) only helps to find sessions again: one that cannot be read is empty, one
+that cannot be written is done without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+import tempfile
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.probes.pools import ask_all
+from autoexp_tui.storage.atomic import link_new, make_directory, make_private
+from autoexp_tui.storage.trust import open_own, opened
+
+ANSWER_SECONDS = 2.0
+"""How long a place, or a session, is given to be looked at."""
+_LONGEST = 256 * 1024
+"""Bytes of the list of places that are read."""
+_KEY_BYTES = 32
+
+
+def find_user_file(name: str) -> Path | None:
+    """A file of the user's state, there or not; None where the user has no home."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), ".local", "state")
+    return Path(base, "autoexp-tui", name) if os.path.isabs(base) else None
+
+
+# ------------------------------------------------------------------- state directories
+def note_place(state_dir: Path) -> None:
+    """Keep a state directory in the list; whatever hinders that is let be."""
+    place = os.path.realpath(state_dir)
+    file = find_user_file("state-dirs")
+    if file is None or "\n" in place or place in _read_places():
+        return
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(handle, os.fsencode(f"{place}\n"))
+        finally:
+            os.close(handle)
+
+
+def list_places(first: Path) -> tuple[Path, ...]:
+    """`first`, and behind it the listed directories that are there and are others."""
+    own = os.path.realpath(first)
+    lines = [line for line in _read_places() if line != own]
+    there = ask_all([partial(os.path.isdir, line) for line in lines], ANSWER_SECONDS)
+    # One that did not answer stays: it is told when it is looked into.
+    found = (line for line, is_there in zip(lines, there, strict=True) if is_there)
+    return (first, *map(Path, found))
+
+
+def _read_places() -> tuple[str, ...]:
+    file = find_user_file("state-dirs")
+    if file is None:
+        return ()
+    try:
+        with open_own(file) as opened_file:
+            data = opened_file.read(_LONGEST)
+    except OSError:
+        return ()
+    texts = map(os.fsdecode, data.split(b"\n"))
+    return tuple(dict.fromkeys(text for text in texts if os.path.isabs(text)))
+
+
+# ----------------------------------------------------------------------- key of digests
+def hash_keyed(text: str) -> str:
+    """The digest of a text under the user's own key, in hex.
+
+    Who has only the digest of a short password finds it by trying; without the key they
+    do not. It lies in `digest-key`, 0600, made at its first use, so that digests of one
+    user can be compared. Where it cannot be kept, each process has its own.
+    """
+    data = text.encode("utf-8", "surrogatepass")
+    return hmac.new(_load_key(), data, hashlib.sha256).hexdigest()[:32]
+
+
+@cache
+def _load_key() -> bytes:
+    place = find_user_file("digest-key")
+    made = secrets.token_bytes(_KEY_BYTES)
+    if place is None:
+        return made
+    try:
+        found = _read_key(place)
+        if len(found) != _KEY_BYTES:
+            make_directory(place.parent)
+            link_new(place, made)
+            found = _read_key(place)
+    except (OSError, EnvironmentFailed):
+        return made
+    return found if len(found) == _KEY_BYTES else made
+
+
+def _read_key(place: Path) -> bytes:
+    with opened(str(place)) as handle:
+        return os.read(handle, _KEY_BYTES + 1) if handle is not None else b""
+
+
+# -------------------------------------------------------------------------- crash logs
+def write_crash_log(text: str, name: str, directory: Path) -> Path:
+    """Keep a text in a new file, 0600: below `directory`, else among temporary files.
+
+    Its name cannot be guessed, so nobody has put a link there before.
+
+    Raises:
+        OSError: neither can be written.
+    """
+    stem, suffix = os.path.splitext(name)
+    try:
+        make_private(directory)
+        handle, path = tempfile.mkstemp(suffix, f"{stem}-", directory)
+    except OSError:
+        handle, path = tempfile.mkstemp(suffix, f"autoexp-{stem}-")
+    with os.fdopen(handle, "wb") as file:
+        file.write(text.encode("utf-8", "backslashreplace"))
+    return Path(path)
