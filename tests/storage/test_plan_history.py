@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.plan_diff_text import summarize_diff
+from autoexp_tui.planning.plan_diff_text import list_first_differences
 from autoexp_tui.storage.manifests import find_manifest, write_manifest
 from autoexp_tui.storage.plan_history import diff_to_last_plan
 from autoexp_tui.storage.provenance import (
@@ -42,7 +42,7 @@ def test_what_changed_is_told_against_the_newest_plan_before(tmp_path: Path) -> 
     found = diff_to_last_plan(made(tmp_path, "p3", 3.0, lr=2.0))
     assert found is not None
     assert found.created_at == 2.0
-    assert summarize_diff(found.difference) == (
+    assert list_first_differences(found.difference) == (
         "1 job changed",
         "~ a: optim.lr 1 -> 2; optim.min 0.5 -> 1",
     )
@@ -52,7 +52,7 @@ def test_a_plan_made_again_does_not_differ(tmp_path: Path) -> None:
     made(tmp_path, "p1", 1.0)
     found = diff_to_last_plan(made(tmp_path, "p2", 2.0))
     assert found is not None
-    assert summarize_diff(found.difference) == ("nothing differs: 1 job",)
+    assert list_first_differences(found.difference) == ("nothing differs: 1 job",)
 
 
 def test_another_command_line_is_told_where_the_jobs_are_the_same(
@@ -61,7 +61,7 @@ def test_another_command_line_is_told_where_the_jobs_are_the_same(
     made(tmp_path, "p1", 1.0)
     found = diff_to_last_plan(made(tmp_path, "p2", 2.0, overrides=("ui.first_run=x",)))
     assert found is not None
-    assert summarize_diff(found.difference)[1:] == (
+    assert list_first_differences(found.difference)[1:] == (
         "* command line added: ui.first_run=x",
     )
 
