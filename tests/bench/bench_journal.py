@@ -20,26 +20,25 @@ from pathlib import Path
 
 from tests.model.builders import at
 
-from autoexp_tui.conditions.kinds import FileExists, JobStateIs
+from autoexp_tui.conditions.files import FileExists
+from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
-from autoexp_tui.events.events import (
+from autoexp_tui.events.conditions import ConditionJudged
+from autoexp_tui.events.jobs import JobEnded, JobsReleased, RetryOrdered
+from autoexp_tui.events.rules import (
     ActionFired,
-    AttemptEnded,
-    ConditionJudged,
-    EffectOrdered,
-    EffectSettled,
-    JobEnded,
-    JobsReleased,
     LogMatched,
     MetricsNoted,
-    PlanAdded,
-    RetryOrdered,
-    RunBegan,
-    SessionStarted,
-    SubmissionAccepted,
     WarningCleared,
     WarningRaised,
+)
+from autoexp_tui.events.runs import AttemptEnded, RunBegan
+from autoexp_tui.events.session import PlanAdded, SessionStarted
+from autoexp_tui.events.submissions import (
+    EffectOrdered,
+    EffectSettled,
+    SubmissionAccepted,
 )
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.event import Event, Recorded
@@ -304,7 +303,7 @@ def published(session: SessionDir) -> Snapshot:
     loaded = load_state(session)
     publisher = SnapshotBuilder()
     publisher.note(loaded.events)
-    return publisher.snapshot(loaded.state, EngineView(role="live"), {})
+    return publisher.build_snapshot(loaded.state, EngineView(role="live"), {})
 
 
 def cpu_seconds(work: Callable[[], object]) -> float:

@@ -24,8 +24,8 @@ from autoexp_tui.cli.sessions import main as sessions_main
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.model.snapshot import Role, Snapshot
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.testing.journal_contract import PLAN
 from tests.e2e.campaign import Campaign
+from tests.support.journal_contract import PLAN
 from tests.support.scripted_handle import ScriptedHandle
 
 

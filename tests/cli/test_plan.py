@@ -12,10 +12,10 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.storage.manifests import write_manifest
-from autoexp_tui.testing.journal_contract import PLAN
 from tests.config.config_trees import write_tree
 from tests.model.builders import job, plan
 from tests.storage.test_session_list import Engine
+from tests.support.journal_contract import PLAN
 
 Say = Callable[..., tuple[int, str, str]]
 

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.assemble import Ground
-from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.engine.journal_writer import HOLD_SECONDS
-from autoexp_tui.engine.loop import Engine, Parts
+from autoexp_tui.engine.loop import HOLD_SECONDS, Engine, Parts
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Pause, Submit
 from autoexp_tui.model.errors import EnvironmentFailed

@@ -7,8 +7,9 @@ from typing import TypeAlias
 
 import pytest
 
-from autoexp_tui.conditions.kinds import MetricIs
-from autoexp_tui.engine import ended_runs
+from autoexp_tui.conditions.values import MetricIs
+from autoexp_tui.engine import log_poller
+from autoexp_tui.engine import telemetry as engine_telemetry
 from autoexp_tui.model import commands
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.snapshot import Live
@@ -28,7 +29,8 @@ WHOLE = 4
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ended_runs, "MOST_WHOLE", WHOLE)
+    monkeypatch.setattr(engine_telemetry, "MOST_WHOLE", WHOLE)
+    monkeypatch.setattr(log_poller, "MOST_WHOLE", WHOLE)
 
 
 def campaign(jobs: int, others: Scripts | None = None) -> Bench:
@@ -57,7 +59,7 @@ def with_curves(bench: Bench) -> int:
 def held(bench: Bench) -> tuple[int, int, int, int]:
     """Tracks, points on curves, facts and matches that the engine holds."""
     telemetry = bench.engine._telemetry
-    tracks = telemetry._tracks.values()
+    tracks = telemetry._runs.values()
     points = sum(len(curve) for one in tracks for curve in one.curves.values())
     facts = sum(map(len, telemetry.metrics.values()))
     return len(tracks), points, facts, len(bench.engine.state.matches)

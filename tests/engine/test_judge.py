@@ -58,7 +58,7 @@ def exited(code: int | None = 0, signal: int | None = None, run: int = 0) -> Exi
 def test_the_exit_record_gives_code_and_end(
     record: ExitRecord, outcome: Outcome, cause: Cause | None
 ) -> None:
-    end = judge.attempt_ended(running(), report(exited=record), 10.0)
+    end = judge.decide_end(running(), report(exited=record), 10.0)
     assert (end.outcome, end.cause) == (outcome, cause)
 
 
@@ -66,7 +66,7 @@ def test_the_exit_record_gives_code_and_end(
     "cause", [Cause.TIMEOUT, Cause.OUT_OF_MEMORY, Cause.NODE_FAIL, Cause.PREEMPTED]
 )
 def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) -> None:
-    end = judge.attempt_ended(running(), report(exited=exited(0), cause=cause), 10.0)
+    end = judge.decide_end(running(), report(exited=exited(0), cause=cause), 10.0)
     assert (end.outcome, end.cause) == (Outcome.FAILED, cause)
 
 
@@ -80,7 +80,7 @@ def test_what_the_executor_says_sets_the_cause_even_over_exit_0(cause: Cause) ->
     ],
 )
 def test_our_own_cancels_are_our_own_record(ordered: Cause, outcome: Outcome) -> None:
-    end = judge.attempt_ended(running(ordered), report(exited=exited(0)), 10.0)
+    end = judge.decide_end(running(ordered), report(exited=exited(0)), 10.0)
     assert (end.outcome, end.cause) == (outcome, ordered)
 
 
@@ -101,13 +101,13 @@ OF_SLURM = "step 3\nslurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.
 )
 def test_a_kill_for_memory_is_told_by_its_text(tail: str) -> None:
     for record in (KILLED, replace(KILLED, exit_code=137, signal=None)):
-        end = judge.attempt_ended(running(), report(exited=record), 10.0, tail=tail)
+        end = judge.decide_end(running(), report(exited=record), 10.0, tail=tail)
         assert (end.outcome, end.cause) == (Outcome.FAILED, Cause.OUT_OF_MEMORY)
 
 
 def test_a_kill_for_memory_is_told_by_the_kernels_count() -> None:
     record = replace(KILLED, oom_kills=1)
-    end = judge.attempt_ended(running(), report(exited=record), 10.0)
+    end = judge.decide_end(running(), report(exited=record), 10.0)
     assert end.cause is Cause.OUT_OF_MEMORY
 
 
@@ -123,14 +123,14 @@ def test_a_kill_for_memory_is_told_by_the_kernels_count() -> None:
     ids=["no such text", "asked to end", "another code", "another signal", "exit 0"],
 )
 def test_any_other_end_is_no_kill_for_memory(record: ExitRecord, tail: str) -> None:
-    end = judge.attempt_ended(running(), report(exited=record), 10.0, tail=tail)
+    end = judge.decide_end(running(), report(exited=record), 10.0, tail=tail)
     assert end.cause is not Cause.OUT_OF_MEMORY
 
 
 # --------------------------------------------------------------- records of other hands
 def lost(**fields: Any) -> events.AttemptEnded:
     gone = report(phase=TaskPhase.ENDED, gone_for=9.0, **fields)
-    return judge.attempt_ended(running(), gone, 10.0)
+    return judge.decide_end(running(), gone, 10.0)
 
 
 BEGUN = BeginRecord(run=0, began_at=1.0)
@@ -161,7 +161,7 @@ def test_a_run_that_ended_well_before_its_kill_for_a_stall_has_completed(
     cause: Cause | None,
 ) -> None:
     told = report(exited=UNASKED, cause=cause)
-    end = judge.attempt_ended(running(Cause.STALL), told, 10.0)
+    end = judge.decide_end(running(Cause.STALL), told, 10.0)
     assert (end.outcome, end.cause) == (Outcome.COMPLETED, None)
     assert end.why is not None
     assert end.why.code == "well_before_the_kill"
@@ -180,7 +180,7 @@ def test_a_run_that_ended_well_before_its_kill_for_a_stall_has_completed(
 def test_any_other_end_of_a_run_killed_for_a_stall_is_a_stall(
     record: ExitRecord,
 ) -> None:
-    end = judge.attempt_ended(running(Cause.STALL), report(exited=record), 10.0)
+    end = judge.decide_end(running(Cause.STALL), report(exited=record), 10.0)
     assert (end.outcome, end.cause) == (Outcome.FAILED, Cause.STALL)
 
 
@@ -189,7 +189,7 @@ def test_any_other_end_of_a_run_killed_for_a_stall_is_a_stall(
     [Cause.USER, Cause.CANCEL_CONDITION, Cause.NAN, Cause.KILL_CRITERION],
 )
 def test_a_good_end_does_not_take_back_other_orders_of_ours(ordered: Cause) -> None:
-    end = judge.attempt_ended(running(ordered), report(exited=UNASKED), 10.0)
+    end = judge.decide_end(running(ordered), report(exited=UNASKED), 10.0)
     assert end.cause is ordered
 
 
@@ -198,7 +198,7 @@ def test_a_good_end_does_not_take_back_other_orders_of_ours(ordered: Cause) -> N
 )
 def test_what_the_executor_did_to_a_stalled_run_is_no_good_end(cause: Cause) -> None:
     told = report(exited=UNASKED, cause=cause)
-    end = judge.attempt_ended(running(Cause.STALL), told, 10.0)
+    end = judge.decide_end(running(Cause.STALL), told, 10.0)
     assert end.outcome is Outcome.FAILED
 
 
@@ -207,14 +207,14 @@ def test_what_we_ended_ourselves_is_not_run_again(
     ordered: Cause | None, rerun: bool
 ) -> None:
     told = report(phase=TaskPhase.ENDED, cause=Cause.NODE_FAIL, rerun=True)
-    assert judge.attempt_ended(running(ordered), told, 10.0).rerun is rerun
+    assert judge.decide_end(running(ordered), told, 10.0).rerun is rerun
 
 
 def test_a_task_without_trace_is_lost_only_after_the_grace() -> None:
     gone = report(phase=TaskPhase.ENDED, gone_for=4.0)
     assert not judge.has_ended(running(), gone, lost_after_seconds=5.0)
     assert judge.has_ended(running(), gone, lost_after_seconds=4.0)
-    assert judge.attempt_ended(running(), gone, 10.0).outcome is Outcome.LOST
+    assert judge.decide_end(running(), gone, 10.0).outcome is Outcome.LOST
 
 
 def test_a_task_that_is_sent_again_is_not_lost_to_a_look_from_before() -> None:
@@ -245,7 +245,7 @@ def test_the_exit_of_an_earlier_run_does_not_end_a_later_one() -> None:
 
 def test_a_run_that_is_known_begins_only_once() -> None:
     began = report(began=BeginRecord(run=0, began_at=1.0))
-    assert judge.run_began(running(), began) is None
+    assert judge.find_begin(running(), began) is None
 
 
 def test_a_late_exit_record_of_a_lost_attempt_counts() -> None:
@@ -279,6 +279,6 @@ def test_an_attempt_that_ended_is_not_ended_again() -> None:
 def test_what_the_wrapper_noted_is_part_of_the_reason(
     exited: ExitRecord, code: str
 ) -> None:
-    told = judge.attempt_ended(running(), report(exited=exited), 2.0).why
+    told = judge.decide_end(running(), report(exited=exited), 2.0).why
     assert told is not None
     assert (told.code, told.arg("note")) == (code, "no cmd")

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from autoexp_tui.engine.handle import Listener
 from autoexp_tui.engine.live import LiveHandle, make_plan_snapshot
-from autoexp_tui.events.events import CommandRefused
+from autoexp_tui.events.session import CommandRefused
 from autoexp_tui.model.commands import Order, Pause, Submit
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.testing.journal_contract import PLAN
+from tests.support.journal_contract import PLAN
 
 FIRST = replace(make_plan_snapshot(PLAN), session="k7f2")
 """What an engine publishes before it has read an order: all is planned."""

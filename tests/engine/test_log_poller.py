@@ -193,12 +193,12 @@ def test_logs_that_are_not_due_are_not_even_counted(
     bench = Bench(many(100), {f"j{n}": [[quiet()]] for n in range(100)})
     bench.run(60)
     asked: Counter[str] = Counter()
-    original = Telemetry.sources
+    original = Telemetry.list_sources
 
     def sources(self: Telemetry, job: JobRecord) -> Sequence[str]:
         asked[job.name] += 1
         return original(self, job)
 
-    monkeypatch.setattr(Telemetry, "sources", sources)
+    monkeypatch.setattr(Telemetry, "list_sources", sources)
     bench.run(30)
     assert not asked

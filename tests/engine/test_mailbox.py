@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from autoexp_tui.engine.journal_writer import Writer
-from autoexp_tui.engine.mailbox import Mailbox
+from autoexp_tui.engine.ephemeral_state import Mailbox
 from autoexp_tui.model.commands import Order, Pause
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
@@ -16,7 +15,7 @@ from tests.model.builders import job, plan
 @pytest.fixture
 def full() -> Mailbox:
     mailbox = Mailbox()
-    mailbox.order(Order(command_id="c", command=Pause()))
+    mailbox.add_order(Order(command_id="c", command=Pause()))
     return mailbox
 
 
@@ -28,7 +27,7 @@ def test_who_sleeps_wakes_for_what_waits(full: Mailbox) -> None:
 
 def test_who_rests_does_so_whatever_waits(full: Mailbox) -> None:
     begun = time.monotonic()
-    full.rest(0.05)
+    full.pause(0.05)
     assert time.monotonic() - begun >= 0.05
     assert full.drain()[0]
 
@@ -44,9 +43,9 @@ def test_an_engine_that_cannot_write_rests_until_it_may_try_again(
         raise Rested(seconds)
 
     one = Bench(plan(job("a", 0)), submit=False)
-    monkeypatch.setattr(Mailbox, "rest", rest)
-    monkeypatch.setattr(Writer, "next_try", one.clock.monotonic() + 4.0)
-    one.engine._writer.unwritten = [*one.world.session.records]
+    monkeypatch.setattr(Mailbox, "pause", rest)
+    one.engine._retry_at = one.clock.monotonic() + 4.0
+    one.engine._unwritten = [*one.world.session.records]
     one.engine.order(Order(command_id="c", command=Pause()))
     with pytest.raises(Rested) as rested:
         one.engine.run()

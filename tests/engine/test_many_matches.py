@@ -189,13 +189,13 @@ def test_who_ends_a_run_waits_for_its_tail_alone() -> None:
 # ----------------------------------------------------------------- never read in time
 def takes_little(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have every look at a log read so little that it is never read to its end."""
-    cursor = Telemetry.cursor
+    cursor = Telemetry.make_cursor
 
     def of_little(*arguments: object, **more: object) -> LogCursor:
         made = cursor(*arguments, **more)  # type: ignore[arg-type]
         return replace(made, limit=4_096)
 
-    monkeypatch.setattr(Telemetry, "cursor", of_little)
+    monkeypatch.setattr(Telemetry, "make_cursor", of_little)
 
 
 def slowly(bench: Bench, holds: Callable[[], bool]) -> float:

@@ -58,11 +58,11 @@ def read(state: SessionState, name: str, data: bytes) -> DecisionContext:
 
 
 def feed(telemetry: Telemetry, made: DecisionContext, name: str, data: bytes) -> None:
-    cursor = telemetry.cursor(made.job(name), final=False)
+    cursor = telemetry.make_cursor(made.job(name), final=False)
     chunk = LogChunk(
         job=name, attempt=1, run=0, offset=cursor.offset, data=data, size=len(data)
     )
-    telemetry.digest(made, chunk)
+    telemetry.read_log(made, chunk)
 
 
 def matched(made: DecisionContext) -> list[str]:
@@ -95,7 +95,7 @@ def test_progress_counts_in_the_metric_of_the_jobs_own_rules() -> None:
     state = session()
     telemetry, made = Telemetry(state), context(state)
     feed(telemetry, made, "b", b"step: 900 loss: 1.0\n")
-    live = telemetry.view("b")
+    live = telemetry.build_live("b")
     assert live is not None
     assert (live.step, live.metrics["loss"]) == (None, 1.0)
 

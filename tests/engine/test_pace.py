@@ -45,7 +45,7 @@ class Reader:
 
     @property
     def rate(self) -> float | None:
-        return self.telemetry.view("a").rate
+        return self.telemetry.build_live("a").rate
 
     def look(self, seconds: float, *steps: int, left: int = 0, of: str = LOG) -> None:
         """After some seconds these steps are read, and so many bytes are left."""
@@ -55,11 +55,11 @@ class Reader:
         chunk = self._chunk(data, left, of) if steps else None
         read = LogRead(job="a", attempt=1, run=0, chunk=chunk, source=of)
         if of != LOG:
-            self.telemetry.digest_file(self.context, read)
+            self.telemetry.read_file(self.context, read)
             return
-        self.telemetry.looked(self.context, read)
+        self.telemetry.note_look(self.context, read)
         if chunk is not None:
-            self.telemetry.digest(self.context, chunk)
+            self.telemetry.read_log(self.context, chunk)
 
     def _chunk(self, data: bytes, left: int, of: str) -> LogChunk:
         at = self.ends.get(of, 0)
@@ -72,7 +72,7 @@ class Reader:
         """The file of metrics is there."""
         found = (FoundFile(path=ROWS),)
         read = LogRead(job="a", attempt=1, run=0, chunk=None, source="?", found=found)
-        self.telemetry.digest_file(self.context, read)
+        self.telemetry.read_file(self.context, read)
 
 
 def test_a_log_that_lay_there_whole_is_no_speed() -> None:

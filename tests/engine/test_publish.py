@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.fake_script import RunScript, Write
@@ -53,16 +53,16 @@ def test_a_snapshot_has_what_every_log_said_last() -> None:
         bench.run(0.5)
         shown = dict(zip(bench.engine.state.order, fresh(bench).live, strict=True))
         for name, live in shown.items():
-            seen = bench.engine._telemetry.view(name)
+            seen = bench.engine._telemetry.build_live(name)
             assert (live.step if live else None) == (seen.step if seen else None)
 
 
 def test_a_publisher_that_is_not_told_what_changed_takes_over_everything() -> None:
     bench = scripted()
     publisher, view = SnapshotBuilder(), fresh(bench).engine
-    publisher.snapshot(bench.engine.state, view, {})
+    publisher.build_snapshot(bench.engine.state, view, {})
     bench.run(10)
     publisher.note(bench.world.session.records)
     state = bench.engine.state
-    shown = publisher.snapshot(state, view, {}).jobs
+    shown = publisher.build_snapshot(state, view, {}).jobs
     assert shown == tuple(state.jobs[name] for name in state.order)

@@ -11,13 +11,13 @@ import pytest
 
 from autoexp_tui.engine.live import make_plan_snapshot
 from autoexp_tui.engine.session_handle import SessionHandle
-from autoexp_tui.events.events import EngineStopped
+from autoexp_tui.events.session import EngineStopped
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import Role, Snapshot
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.journal_contract import PLAN
+from tests.support.journal_contract import PLAN
 from tests.support.scripted_handle import ScriptedHandle
 
 

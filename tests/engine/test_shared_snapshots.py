@@ -32,8 +32,8 @@ def test_without_an_event_nothing_is_made_anew() -> None:
     one = begun()
     publisher = SnapshotBuilder()
     view = one.snapshots[-1].engine
-    first = publisher.snapshot(one.engine.state, view, {})
-    second = publisher.snapshot(one.engine.state, view, {}, moved=())
+    first = publisher.build_snapshot(one.engine.state, view, {})
+    second = publisher.build_snapshot(one.engine.state, view, {}, moved=())
     assert first.jobs is second.jobs
     assert first.live is second.live
     assert first.events is second.events
@@ -56,4 +56,4 @@ def test_the_next_engine_shows_every_job_ended_ones_too() -> None:
 def test_a_session_without_jobs_is_open() -> None:
     one = begun()
     view = one.snapshots[-1].engine
-    assert SnapshotBuilder().snapshot(SessionState(), view, {}).open
+    assert SnapshotBuilder().build_snapshot(SessionState(), view, {}).open

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.effects.effects import CancelTasks, ComposeJob
-from autoexp_tui.engine.command_handlers import obey
+from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.commands import Command, Order, Sender
@@ -25,7 +25,7 @@ from tests.model.builders import (
 )
 
 
-def obeyed(
+def handle_ordered(
     state: SessionState, command: Command, command_id: str = "c1", **fields: object
 ) -> list[Event]:
     roster = Roster()
@@ -41,7 +41,7 @@ def obeyed(
         policy=Policy(),
     )
     order = Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
-    obey(context, order)
+    handle_order(context, order)
     assert all(record.command_id == command_id for record in context.draft.records)
     return [record.event for record in context.draft.records]
 
@@ -69,7 +69,7 @@ def chain() -> SessionState:
 
 def test_what_was_not_chosen_is_held() -> None:
     state = started(plan(job("a"), job("b", 1)))
-    assert obeyed(state, commands.Submit(jobs=("a",))) == [
+    assert handle_ordered(state, commands.Submit(jobs=("a",))) == [
         events.JobsReleased(jobs=("a",)),
         events.JobsHeld(jobs=("b",)),
     ]
@@ -77,7 +77,7 @@ def test_what_was_not_chosen_is_held() -> None:
 
 def test_a_submit_of_another_plan_is_refused() -> None:
     state = started(plan(job("a")))
-    (refused,) = obeyed(state, commands.Submit(jobs=("a",), plan_id="another"))
+    (refused,) = handle_ordered(state, commands.Submit(jobs=("a",), plan_id="another"))
     assert isinstance(refused, events.CommandRefused)
     assert refused.why.code == "other_plan"
 
@@ -85,7 +85,7 @@ def test_a_submit_of_another_plan_is_refused() -> None:
 def test_submitting_held_jobs_later_holds_nobody_else() -> None:
     state = started(plan(job("a"), job("b", 1)))
     happen(state, events.JobsReleased(jobs=("a",)), events.JobsHeld(jobs=("b",)))
-    assert obeyed(state, commands.Submit(jobs=("b",))) == [
+    assert handle_ordered(state, commands.Submit(jobs=("b",))) == [
         events.JobsReleased(jobs=("b",))
     ]
 
@@ -93,18 +93,18 @@ def test_submitting_held_jobs_later_holds_nobody_else() -> None:
 def test_killing_a_running_job_orders_its_end_once() -> None:
     state = started(plan(job("a")))
     run(state, "a")
-    (order,) = obeyed(state, commands.Kill(jobs=("a",)))
+    (order,) = handle_ordered(state, commands.Kill(jobs=("a",)))
     assert isinstance(order, events.EffectOrdered)
     assert order.effect == CancelTasks(tasks=(("a", 1),))
     happen(state, order)
-    (second,) = obeyed(state, commands.Kill(jobs=("a",)), "c2")
+    (second,) = handle_ordered(state, commands.Kill(jobs=("a",)), "c2")
     assert isinstance(second, events.CommandRefused)
 
 
 def test_killing_a_waiting_job_ends_it_at_once() -> None:
     state = started(plan(job("a")))
     happen(state, events.JobsReleased(jobs=("a",)))
-    (end,) = obeyed(state, commands.Kill(jobs=("a",)))
+    (end,) = handle_ordered(state, commands.Kill(jobs=("a",)))
     assert isinstance(end, events.JobEnded)
     assert (end.state, end.cause) == (JobState.CANCELLED, Cause.USER)
 
@@ -112,13 +112,13 @@ def test_killing_a_waiting_job_ends_it_at_once() -> None:
 def test_a_stale_command_is_refused_with_its_reason() -> None:
     state = started(plan(job("a")))
     run(state, "a")
-    (refused,) = obeyed(state, commands.Kill(jobs=("a",)), expected={"a": 0})
+    (refused,) = handle_ordered(state, commands.Kill(jobs=("a",)), expected={"a": 0})
     assert isinstance(refused, events.CommandRefused)
     assert refused.why.code == "stale"
 
 
 def test_a_command_for_an_unknown_job_is_refused() -> None:
-    (refused,) = obeyed(started(plan(job("a"))), commands.Kill(jobs=("x",)))
+    (refused,) = handle_ordered(started(plan(job("a"))), commands.Kill(jobs=("x",)))
     assert isinstance(refused, events.CommandRefused)
     assert refused.why.code == "no_such_job"
 
@@ -129,11 +129,11 @@ def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     draft.because(command_id="c1")
     draft.emit(events.MessageLogged(text="done"))
     fold(state, draft.records)
-    assert obeyed(state, commands.Submit()) == []
+    assert handle_ordered(state, commands.Submit()) == []
 
 
 def test_resubmitting_brings_back_what_was_skipped_because_of_it() -> None:
-    happened = obeyed(chain(), commands.Resubmit(jobs=("a",)))
+    happened = handle_ordered(chain(), commands.Resubmit(jobs=("a",)))
     assert [e.job for e in happened if isinstance(e, events.JobRevived)] == [
         "a",
         "b",
@@ -145,18 +145,20 @@ def test_a_job_that_a_person_skipped_stays_skipped() -> None:
     state = chain()
     happen(state, events.JobRevived(job="b", why=why("x")))
     happen(state, events.JobEnded(job="b", state=JobState.SKIPPED, cause=Cause.USER))
-    happened = obeyed(state, commands.Resubmit(jobs=("a",)))
+    happened = handle_ordered(state, commands.Resubmit(jobs=("a",)))
     assert [e.job for e in happened if isinstance(e, events.JobRevived)] == ["a"]
 
 
 def test_overrides_are_composed_before_the_job_comes_back() -> None:
-    (order,) = obeyed(chain(), commands.Resubmit(jobs=("a",), overrides=("x=1",)))
+    (order,) = handle_ordered(
+        chain(), commands.Resubmit(jobs=("a",), overrides=("x=1",))
+    )
     assert isinstance(order, events.EffectOrdered)
     assert order.effect == ComposeJob(job="a", overrides=("x=1",))
 
 
 def test_other_nodes_and_limits_need_no_composition() -> None:
-    happened = obeyed(
+    happened = handle_ordered(
         chain(),
         commands.Resubmit(
             jobs=("a",), exclude_nodes=("n1", "n2"), time_limit_seconds=60
@@ -171,9 +173,13 @@ def test_other_nodes_and_limits_need_no_composition() -> None:
 def test_an_answer_must_carry_the_digest_that_was_asked() -> None:
     state = started(plan(job("a")))
     happen(state, events.ApprovalAsked(job="a", attempt=1, digest="d1", prompt="?"))
-    (refused,) = obeyed(state, commands.Answer(job="a", digest="d0", approved=True))
+    (refused,) = handle_ordered(
+        state, commands.Answer(job="a", digest="d0", approved=True)
+    )
     assert isinstance(refused, events.CommandRefused)
-    (given,) = obeyed(state, commands.Answer(job="a", digest="d1", approved=True), "c2")
+    (given,) = handle_ordered(
+        state, commands.Answer(job="a", digest="d1", approved=True), "c2"
+    )
     assert isinstance(given, events.ApprovalAnswered)
 
 
@@ -193,7 +199,7 @@ def test_only_a_person_answers_or_waives(sender: Sender, code: str) -> None:
         commands.Answer(job="a", digest="d1", approved=True),
         commands.Waive(job="a", condition=0),
     ):
-        (event,) = obeyed(state, command, sender=sender)
+        (event,) = handle_ordered(state, command, sender=sender)
         assert isinstance(event, events.CommandRefused)
         assert event.why.code == code
 
@@ -204,7 +210,7 @@ def test_an_answer_is_recorded_with_the_process_that_gave_it() -> None:
     happen(state, events.JobsReleased(jobs=("a",)), asked)
     sender = Sender(user="ada", host="login1", pid=7, checked=True)
     answer = commands.Answer(job="a", digest="d1", approved=True)
-    (event,) = obeyed(state, answer, sender=sender)
+    (event,) = handle_ordered(state, answer, sender=sender)
     assert isinstance(event, events.ApprovalAnswered)
     assert event.sender == sender
 
@@ -212,7 +218,7 @@ def test_an_answer_is_recorded_with_the_process_that_gave_it() -> None:
 def test_stopping_with_the_jobs_waits_for_their_end() -> None:
     state = started(plan(job("a"), job("b", 1)))
     run(state, "a")
-    happened = obeyed(state, commands.StopEngine(cancel_jobs=True))
+    happened = handle_ordered(state, commands.StopEngine(cancel_jobs=True))
     assert not any(isinstance(e, events.EngineStopped) for e in happened)
     assert any(isinstance(e, events.EffectOrdered) for e in happened)
 
@@ -226,14 +232,14 @@ def test_an_engine_that_leaves_says_whether_an_heir_goes_on(
     reason: str,
 ) -> None:
     stop = commands.StopEngine(hand_over=hand_over)
-    (stopped,) = obeyed(started(plan(job("a"))), stop, by=commands.LEAVING)
+    (stopped,) = handle_ordered(started(plan(job("a"))), stop, by=commands.LEAVING)
     assert isinstance(stopped, events.EngineStopped)
     assert (stopped.reason, stopped.on_request) == (reason, False)
 
 
 def test_a_pause_says_since_when_to_the_jobs_that_it_keeps() -> None:
     state = started(plan(job("a")))
-    (paused,) = obeyed(state, commands.Pause())
+    (paused,) = handle_ordered(state, commands.Pause())
     assert isinstance(paused, events.SubmissionPaused)
     assert isinstance(paused.why.arg("at"), float)
 
@@ -241,7 +247,7 @@ def test_a_pause_says_since_when_to_the_jobs_that_it_keeps() -> None:
 def test_pausing_twice_says_that_there_was_nothing_to_do() -> None:
     state = started(plan(job("a")))
     happen(state, events.SubmissionPaused(why=why("paused_by")))
-    (refused,) = obeyed(state, commands.Pause())
+    (refused,) = handle_ordered(state, commands.Pause())
     assert isinstance(refused, events.CommandRefused)
     assert refused.why.code == "nothing_to_do"
 
@@ -251,7 +257,7 @@ def test_a_time_limit_that_is_known_is_noted_of_the_attempt_that_runs() -> None:
     state = started(plan(job("a")))
     run(state, "a")
     known = commands.Acknowledge(limits=(("a", 1),))
-    noted = obeyed(state, known, by="ann")
+    noted = handle_ordered(state, known, by="ann")
     assert noted == [events.LimitAcknowledged(job="a", attempt=1, by="ann")]
     happen(state, *noted)
     assert state.jobs["a"].attempts[-1].limit_seen
@@ -264,7 +270,7 @@ def test_a_limit_of_another_run_or_known_already_is_not_noted(
     state = started(plan(job("a")))
     run(state, "a")
     happen(state, events.LimitAcknowledged(job="a", attempt=1))
-    (refused,) = obeyed(state, commands.Acknowledge(limits=(limit,)))
+    (refused,) = handle_ordered(state, commands.Acknowledge(limits=(limit,)))
     assert isinstance(refused, events.CommandRefused)
     assert refused.why.code == "nothing_to_do"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
-from autoexp_tui.engine.telemetry import Telemetry, points_of
+from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
 from autoexp_tui.model.draft import Draft
@@ -50,7 +50,7 @@ class Reader:
 
     def read(self, text: str, *, reset: bool = False, midline: bool = False) -> None:
         data = text.encode()
-        cursor = self.telemetry.cursor(self.context.job("a"), final=False)
+        cursor = self.telemetry.make_cursor(self.context.job("a"), final=False)
         offset = 0 if reset else cursor.offset
         chunk = LogChunk(
             job="a",
@@ -62,7 +62,7 @@ class Reader:
             reset=reset,
             midline=midline,
         )
-        self.telemetry.digest(self.context, chunk)
+        self.telemetry.read_log(self.context, chunk)
 
     def fact(self, name: str) -> object:
         fact = self.context.get(MetricKey("a", name))
@@ -91,7 +91,7 @@ def test_a_metric_is_known_before_the_counter_that_the_config_names() -> None:
     reader = Reader(EPOCHS)
     reader.read("step: 40 loss: 2.0\n")
     assert reader.fact("loss") == MetricFact(2.0, 40)
-    reader.telemetry.close(reader.context, "a")
+    reader.telemetry.finish_run(reader.context, "a")
     (noted,) = reader.emitted(events.MetricsNoted)
     assert isinstance(noted, events.MetricsNoted)
     assert (noted.step, noted.values) == (40, {"loss": 2.0})
@@ -101,7 +101,7 @@ def test_a_last_value_at_a_step_that_was_noted_is_noted_too() -> None:
     reader = Reader()
     reader.read("step: 40 loss: 2.0\n")
     reader.read("eval_loss: 1.5\n")
-    reader.telemetry.close(reader.context, "a")
+    reader.telemetry.finish_run(reader.context, "a")
     noted = reader.emitted(events.MetricsNoted)[-1]
     assert isinstance(noted, events.MetricsNoted)
     assert noted.values == {"loss": 2.0, "eval_loss": 1.5}
@@ -111,7 +111,7 @@ def test_the_last_step_of_a_log_with_steps_alone_is_noted() -> None:
     reader = Reader()
     for step in range(1, 4):
         reader.read(f"iteration {step}/10\n")
-    reader.telemetry.close(reader.context, "a")
+    reader.telemetry.finish_run(reader.context, "a")
     noted = reader.emitted(events.MetricsNoted)[-1]
     assert isinstance(noted, events.MetricsNoted)
     assert (noted.step, noted.total, noted.values) == (3, 10, {})
@@ -120,14 +120,14 @@ def test_the_last_step_of_a_log_with_steps_alone_is_noted() -> None:
 def test_a_log_without_a_word_of_progress_is_not_noted() -> None:
     reader = Reader()
     reader.read("hello\n")
-    reader.telemetry.close(reader.context, "a")
+    reader.telemetry.finish_run(reader.context, "a")
     assert reader.emitted(events.MetricsNoted) == []
 
 
 def test_what_was_noted_is_not_noted_again() -> None:
     reader = Reader()
     reader.read("step: 40 loss: 2.0\n")
-    reader.telemetry.close(reader.context, "a")
+    reader.telemetry.finish_run(reader.context, "a")
     assert len(reader.emitted(events.MetricsNoted)) == 1
 
 
@@ -155,7 +155,11 @@ def test_the_far_end_of_a_line_too_long_for_one_read_is_no_line() -> None:
 
 
 def test_large_sessions_keep_shorter_curves() -> None:
-    assert (points_of(10), points_of(2_000), points_of(10_000)) == (512, 200, 64)
+    assert (count_points(10), count_points(2_000), count_points(10_000)) == (
+        512,
+        200,
+        64,
+    )
 
 
 def test_what_is_kept_of_a_job_is_bounded() -> None:
@@ -167,13 +171,13 @@ def test_what_is_kept_of_a_job_is_bounded() -> None:
     )
     readers = [Reader() for _ in range(4)]
     for reader in readers:  # made once for all jobs alike: not theirs to count
-        reader.telemetry.cursor(reader.context.job("a"), final=False)
+        reader.telemetry.make_cursor(reader.context.job("a"), final=False)
     tracemalloc.start()
     for reader in readers:
-        track = reader.telemetry._track(reader.context.job("a"))
-        track.curve_points = points_of(10_000)
+        track = reader.telemetry._find_run(reader.context.job("a"))
+        track.curve_points = count_points(10_000)
         reader.read(lines)
-    views = [reader.telemetry.view("a") for reader in readers]
+    views = [reader.telemetry.build_live("a") for reader in readers]
     used = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     assert all(view is not None and len(view.metrics) == 5 for view in views)
@@ -229,7 +233,7 @@ def test_a_log_is_read_in_smaller_pieces_where_its_patterns_are_large() -> None:
     def limit(pattern: str) -> int:
         rule = LogEvent(name="r", pattern=pattern, pattern_type="regex")
         reader = Reader(Monitoring(log_events=(rule,)))
-        return reader.telemetry.cursor(reader.context.job("a"), final=False).limit
+        return reader.telemetry.make_cursor(reader.context.job("a"), final=False).limit
 
     assert limit("error") == LOG_CHUNK
     assert MAX_LINE <= limit("[a-z]{0,900}#") < LOG_CHUNK // 2
@@ -249,10 +253,10 @@ def result_of(text: str, *, metric: str = "", mode: str = "last") -> float | Non
     )
     reader = Reader(Monitoring(result=spec))
     reader.read(text)
-    reader.telemetry.close(reader.context, "a")
+    reader.telemetry.finish_run(reader.context, "a")
     (noted,) = reader.emitted(events.MetricsNoted)
     assert isinstance(noted, events.MetricsNoted)
-    live = reader.telemetry.view("a").result
+    live = reader.telemetry.build_live("a").result
     assert noted.result == live
     return live
 
@@ -286,7 +290,7 @@ def test_without_a_name_the_result_is_the_newest_loss() -> None:
 def test_where_the_stage_s_own_metric_is_not_told_the_result_is_the_loss() -> None:
     reader = Reader(Monitoring(loss="perplexity"))
     reader.read("step: 1 loss: 3\n")
-    assert reader.telemetry.view("a").result == 3.0
+    assert reader.telemetry.build_live("a").result == 3.0
 
 
 def test_a_result_that_is_named_and_not_told_is_none() -> None:
@@ -302,5 +306,5 @@ def test_a_flat_loss_is_no_warning_unless_it_is_asked_for() -> None:
 def test_the_first_step_of_an_attempt_is_known() -> None:
     reader = Reader()
     reader.read("step: 8001/10000 loss: 2.0\nstep: 8500/10000 loss: 1.9\n")
-    live = reader.telemetry.view("a")
+    live = reader.telemetry.build_live("a")
     assert (live.first_step, live.step) == (8001, 8500)

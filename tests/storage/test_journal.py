@@ -12,13 +12,8 @@ from typing import cast
 
 import pytest
 
-from autoexp_tui.events.events import (
-    EngineStarted,
-    JobEnded,
-    JobReplanned,
-    JobsReleased,
-    PlanAdded,
-)
+from autoexp_tui.events.jobs import JobEnded, JobReplanned, JobsReleased
+from autoexp_tui.events.session import EngineStarted, PlanAdded
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
     JournalDamaged,
@@ -36,7 +31,7 @@ from autoexp_tui.storage.journal import (
 from autoexp_tui.storage.journal_parts import Part, find_seal
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.record_codec import decode_record, encode_record
-from autoexp_tui.testing.journal_contract import (
+from tests.support.journal_contract import (
     PLAN,
     JournalContract,
     Store,

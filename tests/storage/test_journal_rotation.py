@@ -19,7 +19,7 @@ from autoexp_tui.storage.journal import JournalFollower, load_state, read_sessio
 from autoexp_tui.storage.journal_writer import Rotation, pack_part
 from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import get_packed
-from autoexp_tui.testing.journal_contract import Writer, message
+from tests.support.journal_contract import Writer, message
 
 from .disk_session import KILLS, Died, DiskStore, die
 

@@ -10,13 +10,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.events.events import (
-    EffectOrdered,
-    JobEnded,
-    JobsReleased,
-    PlanAdded,
-    SessionStarted,
-)
+from autoexp_tui.events.jobs import JobEnded, JobsReleased
+from autoexp_tui.events.session import PlanAdded, SessionStarted
+from autoexp_tui.events.submissions import EffectOrdered
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Event
@@ -33,9 +29,9 @@ from autoexp_tui.storage.output_dir_lock import (
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.journal_contract import PLAN
 from tests.model.builders import at
 from tests.storage.test_records import begin, ended
+from tests.support.journal_contract import PLAN
 
 SUBMIT = EffectOrdered(effect_id="e", effect=SubmitTasks(token="t", tasks=(("a", 1),)))
 

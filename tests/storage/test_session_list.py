@@ -10,13 +10,9 @@ from typing import Any
 import pytest
 
 from autoexp_tui.effects.effects import PlanJobs
-from autoexp_tui.events.events import (
-    EffectOrdered,
-    JobEnded,
-    JobsReleased,
-    PlanAdded,
-    SessionStarted,
-)
+from autoexp_tui.events.jobs import JobEnded, JobsReleased
+from autoexp_tui.events.session import PlanAdded, SessionStarted
+from autoexp_tui.events.submissions import EffectOrdered
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.event import Event
@@ -30,8 +26,8 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import describe, list_sessions
 from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.journal_contract import PLAN
 from tests.model.builders import at
+from tests.support.journal_contract import PLAN
 
 FOLD = "autoexp_tui.storage.session_list.load_state"
 

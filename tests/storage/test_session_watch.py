@@ -16,7 +16,7 @@ from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.live_sink import BEAT_SECONDS
 from autoexp_tui.storage.session_watch import LIVE_LAG_SECONDS, FileSessionWatcher
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.journal_contract import Writer, message
+from tests.support.journal_contract import Writer, message
 
 from .disk_session import DiskStore
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.testing.fake_ends import Stroke
 from tests.support.fake_slurm_controller import KILL, Controller
 from tests.support.fake_slurm_jobs import LAUNCH_FAILED, Job
+from tests.support.true_ends import Stroke
 
 
 class Cluster(Controller):

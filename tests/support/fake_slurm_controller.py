@@ -17,7 +17,6 @@ from pathlib import Path
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import Script, by_job
 from tests.support import fake_slurm_wrapper as wrapper
 from tests.support.fake_slurm_jobs import (
@@ -30,6 +29,7 @@ from tests.support.fake_slurm_jobs import (
 from tests.support.fake_slurm_places import Nodes, Timeline
 from tests.support.fake_slurm_text import Refused, no_submission, seconds_of
 from tests.support.fake_slurm_wrapper import PlayedRun, Start
+from tests.support.true_ends import STROKES, Ledger, Stroke
 
 TERM, KILL = 15, 9
 _WORDS = {

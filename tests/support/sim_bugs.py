@@ -22,12 +22,11 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
 )
-from autoexp_tui.engine.journal_writer import Written
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.session_ports import Journal
 from autoexp_tui.events import events
-from autoexp_tui.events.events import JournalRotated
+from autoexp_tui.events.session import JournalRotated
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
@@ -165,9 +164,9 @@ class ApplyBeforeJournal(Bug):
 
 class _Hasty(Engine):
     def _write(self, records: list[Recorded]) -> bool:
-        if records is not self._writer.unwritten:
+        if records is not self._unwritten:
             self._make_true(records)
-        return self._writer.write(records) is Written.DURABLE
+        return self._append(records)
 
 
 # ------------------------------------------------------------------- ignore the epoch

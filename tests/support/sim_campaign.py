@@ -21,7 +21,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.testing.clock import ManualClock, SkewedClock
+from autoexp_tui.testing.clock import ManualClock
 from tests.support import sim_ends
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault as DiskFault
@@ -49,6 +49,27 @@ HOPS: Final = (0.1, 0.5, 2.0, 5.0, 5.0, 10.0)
 CALM_HOPS: Final = (2.0, 10.0, 20.0)
 ORPHAN_SECONDS: Final = 7200.0
 """After a campaign's end, for whatever still runs to show itself."""
+
+
+class SkewedClock:
+    """A machine's own clock over the true time: its wall clock may jump either way."""
+
+    def __init__(self, true: ManualClock) -> None:
+        self.offset = 0.0
+        """Seconds by which its wall clock is ahead of the true one."""
+        self._true = true
+
+    def utc(self) -> float:
+        """Seconds since the epoch, as this machine has it."""
+        return self._true.utc() + self.offset
+
+    def monotonic(self) -> float:
+        """Seconds since nothing in particular."""
+        return self._true.monotonic()
+
+    def boottime(self) -> float:
+        """The same: this machine never sleeps."""
+        return self._true.boottime()
 
 
 @dataclass(slots=True)

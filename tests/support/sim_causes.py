@@ -14,7 +14,7 @@ from typing import Final
 from autoexp_tui.events import events
 from autoexp_tui.model.state import Attempt
 from autoexp_tui.model.states import Cause, Outcome
-from autoexp_tui.testing.fake_ends import Befallen, Stroke
+from tests.support.true_ends import Befallen, Stroke
 
 Strokes = Sequence[Befallen]
 

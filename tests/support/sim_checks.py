@@ -15,7 +15,8 @@ from typing import Final, Protocol
 from autoexp_tui.actions import derived_jobs as lineage
 from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.actions.reactions import MOST_RERUNS
-from autoexp_tui.conditions.kinds import FileContent, FileExists, MaxAttempts
+from autoexp_tui.conditions.files import FileContent, FileExists
+from autoexp_tui.conditions.jobs import MaxAttempts
 from autoexp_tui.effects.effects import ComposeJob, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import rules_of
@@ -26,10 +27,10 @@ from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
 from autoexp_tui.model.wording import sentence, short
-from autoexp_tui.testing.fake_ends import Befallen
 from tests.support.memory_journal import MemorySession
 from tests.support.sim_causes import Memory
 from tests.support.sim_causes import problem as cause_problem
+from tests.support.true_ends import Befallen
 
 PARTS: Final = tuple(
     field.name

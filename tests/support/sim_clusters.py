@@ -18,12 +18,12 @@ from autoexp_tui.engine.reading_ports import FactSource, LogSource
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_ends import Befallen
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import Fault, RunScript, SeededFaults, by_job
 from tests.support.sim_causes import Memory
 from tests.support.sim_plans import Shape
 from tests.support.sim_world import Files, Logs, Watcher, memory_attempt_dir
+from tests.support.true_ends import Befallen, Ledger
 
 Attempts = dict[str, Sequence[Sequence[RunScript]]]
 RATES: Final = {
@@ -178,6 +178,7 @@ class MemoryCluster:
         self._danger = danger
         self._files = Files(clock)
         self._faults = SeededFaults(rng.randrange(1 << 30), RATES)
+        self._ledger = Ledger()
         self._executor = FakeExecutor(
             clock,
             by_job(self.scripts),
@@ -187,6 +188,7 @@ class MemoryCluster:
             lag_seconds=rng.choice([0.0, 0.0, 2.0]),
             settle_seconds=8.0,
             array_size=rng.choice([1, 4, 100]),
+            on_end=self._ledger.note_fake,
         )
         self.facts: FactSource = self._files
         self.logs: LogSource = Logs(self._files)
@@ -231,7 +233,7 @@ class MemoryCluster:
         return self._executor.succeeded(task)
 
     def befallen(self, task: TaskId) -> Sequence[Befallen]:
-        return self._executor.ledger.of(task)
+        return self._ledger.of(task)
 
     @property
     def memory(self) -> Memory:

@@ -24,7 +24,6 @@ from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_ends import Befallen
 from autoexp_tui.testing.fake_script import by_job
 from tests.support import fake_slurm_wrapper
 from tests.support.fake_slurm import Answer, FakeSlurm
@@ -36,6 +35,7 @@ from tests.support.sim_plans import Shape
 from tests.support.sim_room import Room
 from tests.support.sim_tally import CALLS
 from tests.support.sim_world import Watcher
+from tests.support.true_ends import Befallen
 
 R = TypeVar("R")
 

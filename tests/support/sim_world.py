@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.poller import Sources
-from autoexp_tui.engine.ports import Clock, FurtherPlan
+from autoexp_tui.engine.ports import Clock, FurtherPlan, Kept, Parting
 from autoexp_tui.engine.reading_ports import (
     FactSource,
     FoundFile,
@@ -57,7 +57,6 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_evidence import FakeEvidence
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.text.patterns import compile_text_pattern
 from tests.support.inline_pool import InlinePool
@@ -150,6 +149,24 @@ class Files:
         match = compile_text_pattern(key.pattern).search(found)
         line = (match[0] or b"").decode() if match else ""
         return LogFound(1, int(match is not None), line, key.path)
+
+
+@dataclass(slots=True)
+class FakeEvidence:
+    """`ports.EvidenceSource` in memory."""
+
+    partings: list[Parting] = field(default_factory=list)
+    """Every run that was looked at, oldest first."""
+    summary: str = "log tail, 1 process"
+    problem: OSError | None = None
+    """Raised by each look; None: looks succeed."""
+
+    def capture(self, parting: Parting) -> Kept:
+        """Keep nothing but the fact."""
+        self.partings.append(parting)
+        if self.problem is not None:
+            raise self.problem
+        return Kept(directory=parting.directory, summary=self.summary)
 
 
 @dataclass(slots=True)

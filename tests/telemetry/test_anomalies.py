@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.model.rules import Anomalies
+from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Why
-from autoexp_tui.model.wording import CODES, sentence
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 
 QUICK = Anomalies(min_points=3, flat_share=0.1)
@@ -26,7 +27,7 @@ def said(
     return [
         (step, f"{'-' if finding.cleared else ''}{finding.code}")
         for step, value in dots
-        for finding in watch.feed(step, value, TOTAL)
+        for finding in watch.observe(step, value, TOTAL)
     ]
 
 
@@ -122,8 +123,8 @@ def test_settings_say_what_is_ill(
 
 def test_a_finding_tells_its_numbers() -> None:
     watch = AnomalyWatch(QUICK, "objective")
-    watch.feed(9, 2.5)
-    (finding,) = watch.feed(10, math.nan)
+    watch.observe(9, 2.5)
+    (finding,) = watch.observe(10, math.nan)
     assert dict(finding.args) == {
         "metric": "objective",
         "step": 10,
@@ -137,7 +138,7 @@ def test_findings_alternate_and_can_be_told(dots: list[tuple[int, float]]) -> No
     watch = AnomalyWatch(Anomalies(min_points=1, flat_share=0.02))
     active: set[str] = set()
     for step, value in dots:
-        for finding in watch.feed(step, value, TOTAL):
+        for finding in watch.observe(step, value, TOTAL):
             assert (finding.code in active) == finding.cleared
             active ^= {finding.code}
             assert finding.code in CODES

@@ -35,7 +35,7 @@ def losses(points: list[Point]) -> list[float]:
 
 def test_of_a_stretch_of_a_backlog_three_lines_remain() -> None:
     data = backlog(2000)
-    points = MetricReader().feed(data, 0, every=EVERY)
+    points = MetricReader().read(data, 0, every=EVERY)
     assert len(points) <= 2 + 3 * (len(data) / EVERY + 1)
 
 
@@ -43,7 +43,7 @@ def test_the_lowest_the_highest_and_the_last_loss_remain() -> None:
     rng = random.Random(3)
     some = [rng.random() for _ in range(500)]
     data = b"".join(b"step %d loss %.6f\n" % pair for pair in enumerate(some))
-    kept = losses(MetricReader().feed(data, 0, every=len(data)))
+    kept = losses(MetricReader().read(data, 0, every=len(data)))
     assert len(kept) <= 5
     assert {round(min(some), 6), round(max(some), 6)} < set(kept)
     assert kept[-1] == round(some[-1], 6)
@@ -64,20 +64,20 @@ def test_the_lowest_the_highest_and_the_last_loss_remain() -> None:
 )
 @pytest.mark.parametrize("talk", [b"", b"some text\n"])
 def test_what_must_be_seen_is_never_passed_over(line: bytes, talk: bytes) -> None:
-    (alone,) = MetricReader().feed(line + b"\n")
+    (alone,) = MetricReader().read(line + b"\n")
     data = backlog(2000, n1000=line).replace(b" 0 |\n", b" 0 |\n" + talk)
-    read = MetricReader().feed(data, 0, every=EVERY)
+    read = MetricReader().read(data, 0, every=EVERY)
     assert any(repr(point.values) == repr(alone.values) for point in read)
 
 
 def test_text_between_the_lines_keeps_none_of_them_from_being_passed_over() -> None:
     data = b"".join(b"step %d loss 2.5\nsome text\n" % n for n in range(2000))
-    assert len(MetricReader().feed(data, 0, every=1024)) < 250
+    assert len(MetricReader().read(data, 0, every=1024)) < 250
 
 
 def test_a_value_without_a_step_keeps_the_step_of_the_line_before_it() -> None:
     data = backlog(2000, n1234=b"  val loss: 2.0")
-    read = MetricReader().feed(data, 0, every=EVERY)
+    read = MetricReader().read(data, 0, every=EVERY)
     assert [p.step for p in read if "eval_loss" in p.values] == [1234]
 
 
@@ -86,8 +86,8 @@ def test_the_points_of_a_log_without_steps_are_counted_whether_read_or_not() -> 
     lines = [b"{'loss': %.4f, 'epoch': 0.1}\n" % rng.random() for _ in range(2000)]
     lines[700] += b"{'eval_loss': 2.5, 'epoch': 0.2}\n"
     data = b"".join(lines)
-    whole = {p.offset: p for p in MetricReader().feed(data)}
-    thinned = MetricReader().feed(data, 0, every=EVERY)
+    whole = {p.offset: p for p in MetricReader().read(data)}
+    thinned = MetricReader().read(data, 0, every=EVERY)
     assert len(thinned) < 400
     assert thinned == [whole[point.offset] for point in thinned]
 
@@ -95,6 +95,6 @@ def test_the_points_of_a_log_without_steps_are_counted_whether_read_or_not() -> 
 def test_a_line_with_a_metric_of_the_users_is_never_passed_over() -> None:
     own = compile_metric(MetricPattern(name="ppl", pattern=r"ppl (\S+)"))
     data = backlog(2000, n1000=b"ppl 7.5", n1500=b"step 1500 loss 2.5 ppl 7.25")
-    read = MetricReader(OwnMetrics([own])).feed(data, 0, every=EVERY)
+    read = MetricReader(OwnMetrics([own])).read(data, 0, every=EVERY)
     assert len(read) < 400
     assert [p.values["ppl"] for p in read if "ppl" in p.values] == [7.5, 7.25]

@@ -21,26 +21,26 @@ def sample(t: float, *busy: float | None, **fields: object) -> bytes:
 
 def test_a_sample_of_one_gpu_is_three_metrics() -> None:
     track = GpuTrack()
-    assert track.feed(sample(100.0, 90.0))
+    assert track.add_lines(sample(100.0, 90.0))
     assert track.newest == {BUSY: 90.0, MEMORY: 50.0, POWER: 300.0}
 
 
 def test_several_gpus_are_metrics_of_their_own_beside_their_mean() -> None:
     track = GpuTrack()
-    track.feed(sample(100.0, 90.0, 70.0))
+    track.add_lines(sample(100.0, 90.0, 70.0))
     assert (track.newest[BUSY], track.newest["gpu1_util"]) == (80.0, 70.0)
 
 
 def test_what_a_gpu_does_not_tell_is_no_metric() -> None:
     track = GpuTrack()
-    track.feed(sample(100.0, None, watts=None, used_mib=None))
+    track.add_lines(sample(100.0, None, watts=None, used_mib=None))
     assert track.newest == {}
     assert track.loads[0].busy_percent is None
 
 
 def test_curves_are_over_seconds_since_the_first_sample() -> None:
     track = GpuTrack()
-    track.feed(sample(1000.0, 10.0) + sample(1030.0, 20.0))
+    track.add_lines(sample(1000.0, 10.0) + sample(1030.0, 20.0))
     curve = track.curves[BUSY].curve()
     assert (curve.steps, curve.values) == ((0, 30), (10.0, 20.0))
 
@@ -50,7 +50,7 @@ def test_a_week_of_samples_stays_small_and_keeps_its_extremes() -> None:
     week = 7 * 24 * 120
     for n in range(week):
         busy = 0.0 if n == 5000 else 100.0 if n == 9000 else 50.0 + n % 7
-        track.feed(sample(n * 30.0, busy))
+        track.add_lines(sample(n * 30.0, busy))
     values = track.curves[BUSY].curve().values
     assert len(values) <= 128
     assert (min(values), max(values)) == (0.0, 100.0)
@@ -59,9 +59,9 @@ def test_a_week_of_samples_stays_small_and_keeps_its_extremes() -> None:
 def test_idle_time_counts_from_the_first_sample_without_work() -> None:
     track = GpuTrack()
     for t, busy in ((0.0, 50.0), (30.0, 0.0), (60.0, 0.0), (630.0, 0.0)):
-        track.feed(sample(t, busy))
+        track.add_lines(sample(t, busy))
     assert track.idle_seconds == 600.0
-    track.feed(sample(660.0, 5.0))
+    track.add_lines(sample(660.0, 5.0))
     assert track.idle_seconds == 0.0
 
 
@@ -70,4 +70,4 @@ def test_idle_time_counts_from_the_first_sample_without_work() -> None:
     [b"", b"\x00\x00", b'{"t": 1', b"[]", b'{"t": "x", "gpus": [{}]}', b'{"t": 1}'],
 )
 def test_a_torn_sample_is_none(line: bytes) -> None:
-    assert not GpuTrack().feed(line + b"\n")
+    assert not GpuTrack().add_lines(line + b"\n")

@@ -20,13 +20,13 @@ from tests.model.builders import job
 
 
 def jsonl(text: str, **fields: object) -> list[Point]:
-    return FileReader(MetricFile(path="x", format="jsonl", **fields)).feed(  # type: ignore[arg-type]
+    return FileReader(MetricFile(path="x", format="jsonl", **fields)).read(  # type: ignore[arg-type]
         text.encode()
     )
 
 
 def rows(text: str, **fields: object) -> list[Point]:
-    return FileReader(MetricFile(path="x", format="csv", **fields)).feed(  # type: ignore[arg-type]
+    return FileReader(MetricFile(path="x", format="csv", **fields)).read(  # type: ignore[arg-type]
         text.encode()
     )
 
@@ -101,9 +101,9 @@ def test_private_keys_are_no_metrics_but_may_be_the_step() -> None:
 
 def test_lines_without_a_step_are_counted() -> None:
     reader = FileReader(MetricFile(path="x", format="jsonl"))
-    points = reader.feed(b'{"loss": 3}\n{"loss": 2}\n')
+    points = reader.read(b'{"loss": 3}\n{"loss": 2}\n')
     assert [point.step for point in points] == [1, 2]
-    assert not reader.tells_steps
+    assert not reader.has_steps
 
 
 def test_new_keys_may_come_at_any_time() -> None:
@@ -113,7 +113,7 @@ def test_new_keys_may_come_at_any_time() -> None:
 
 def test_a_point_knows_where_its_line_begins_in_the_file() -> None:
     reader = FileReader(MetricFile(path="x", format="jsonl"))
-    assert reader.feed(b'\n{"loss": 3}\n', 100)[0].offset == 101
+    assert reader.read(b'\n{"loss": 3}\n', 100)[0].offset == 101
 
 
 # ----------------------------------------------------------------------------- CSV
@@ -208,5 +208,5 @@ def test_it_does_not_matter_how_a_file_was_cut_at_line_ends(
     file = MetricFile(path="x", format=form)  # type: ignore[arg-type]
     reader, parts = FileReader(file), []
     for begin, end in pairwise(borders):
-        parts += reader.feed(data[begin:end], begin)
-    assert repr(parts) == repr(FileReader(file).feed(data))
+        parts += reader.read(data[begin:end], begin)
+    assert repr(parts) == repr(FileReader(file).read(data))

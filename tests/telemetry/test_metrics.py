@@ -35,7 +35,7 @@ def reader_of(*patterns: MetricPattern) -> MetricReader:
 
 
 def points(text: str, *patterns: MetricPattern) -> list[Point]:
-    return reader_of(*patterns).feed(text.encode() + b"\n")
+    return reader_of(*patterns).read(text.encode() + b"\n")
 
 
 def only(text: str, *patterns: MetricPattern) -> Point:
@@ -292,27 +292,27 @@ def test_the_last_step_holds_until_another_is_told() -> None:
 def test_no_line_holds_our_own_reading_up(line: bytes) -> None:
     begin = time.process_time()
     for every in (0, 1 << 20):
-        MetricReader().feed(line + b"\n", 0, every)
+        MetricReader().read(line + b"\n", 0, every)
     assert time.process_time() - begin < 2
 
 
 def test_a_point_knows_where_its_line_begins() -> None:
-    assert MetricReader().feed(b"\xff text\nloss: 2\n", 1000)[0].offset == 1007
+    assert MetricReader().read(b"\xff text\nloss: 2\n", 1000)[0].offset == 1007
 
 
 def test_each_state_of_a_progress_bar_is_a_line() -> None:
-    read = MetricReader().feed(b"step 1/3 loss 3\rstep 2/3 loss 2\rstep 3/3 loss 1\n")
+    read = MetricReader().read(b"step 1/3 loss 3\rstep 2/3 loss 2\rstep 3/3 loss 1\n")
     assert [(p.step, p.offset) for p in read] == [(1, 0), (2, 16), (3, 32)]
 
 
 def test_the_far_end_of_a_very_long_line_is_not_read() -> None:
     data = b"step 1 " + b"x" * 70_000 + b" loss 2\n"
-    assert [point.values for point in MetricReader().feed(data)] == [{}]
+    assert [point.values for point in MetricReader().read(data)] == [{}]
 
 
 def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
     line = b"step 1 loss 2.5" + b" " * (MAX_LINE - 22) + b"lr 0.00123456"
-    (point,) = MetricReader().feed(line + b" " * 9 + b"x" * 100 + b"\n")
+    (point,) = MetricReader().read(line + b" " * 9 + b"x" * 100 + b"\n")
     assert point.values == {"loss": 2.5}
 
 
@@ -466,6 +466,6 @@ def test_any_chunking_at_line_ends_gives_the_same_points(
         sorted({0, len(lines), *(c for c in cuts if c < len(lines))})
     ):
         chunk = b"".join(lines[begin:end])
-        parts += reader.feed(chunk, place)
+        parts += reader.read(chunk, place)
         place += len(chunk)
-    assert same(parts, reader_of(*patterns).feed(b"".join(lines), 50))
+    assert same(parts, reader_of(*patterns).read(b"".join(lines), 50))

@@ -10,8 +10,8 @@ import pytest
 from autoexp_tui.events import events
 from autoexp_tui.model.state import Attempt
 from autoexp_tui.model.states import Cause, Outcome
-from autoexp_tui.testing.fake_ends import STROKES, Befallen, Stroke
 from tests.support.sim_causes import Memory, problem
+from tests.support.true_ends import STROKES, Befallen, Stroke
 
 PRECISE = Memory(forgets=False, mute=False, lost_after_seconds=5.0)
 FORGETFUL = Memory(forgets=True, mute=False, lost_after_seconds=5.0)

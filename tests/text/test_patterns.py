@@ -168,7 +168,7 @@ def test_bad_bytes_read_alike_everywhere() -> None:
     (match,) = Scanner([compile_rule(rule)]).scan(BAD, 0)
     assert (match.line, match.metadata) == ("rank ?? 3 failed: ä? done", {"n": "3"})
     metric = compile_metric(MetricPattern(name="n", pattern=pattern))
-    (point,) = MetricReader(OwnMetrics([metric])).feed(BAD)
+    (point,) = MetricReader(OwnMetrics([metric])).read(BAD)
     assert point.values == {"n": 3.0}
     quiet = LogEvent(name="q", pattern=pattern, pattern_type="inactivity")
     assert compile_quiet_rule(quiet, 60.0).pattern is not None
@@ -287,7 +287,7 @@ def over_rule(pattern: str, data: bytes) -> None:
 
 def over_metric(pattern: str, data: bytes) -> None:
     metric = compile_metric(MetricPattern(name="m", pattern=f"{pattern}|(m)"))
-    MetricReader(OwnMetrics([metric])).feed(data)
+    MetricReader(OwnMetrics([metric])).read(data)
 
 
 def over_content(pattern: str, data: bytes) -> None:

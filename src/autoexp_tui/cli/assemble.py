@@ -192,7 +192,7 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
         unrecorded = min(_measure_unrecorded(session, journal, state), away)
         parts = (session, lease, journal, state.plan, state, listener, wanted)
         engine = _build_engine(*parts, unrecorded=unrecorded)
-        engine.recall(loaded.events)
+        engine.note_recent(loaded.events)
         notices = list(loaded.notices)
         if changed:
             notices.append(f"{wrapper} was replaced by the installed one: {changed}")
@@ -326,7 +326,7 @@ def _build_engine(
         live_sink=sink,
         policy=_build_policy(plan, executor, wanted),
         log_fault=faults.write,
-        closing=close,
+        close=close,
         directory=session.path,
         log_file=str(session.engine_log),
         gpus=find_offer(plan).gpus,

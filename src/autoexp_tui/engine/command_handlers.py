@@ -29,26 +29,26 @@ _CHOOSABLE = frozenset({JobState.PLANNED, JobState.HELD})
 _SKIPPABLE = frozenset({JobState.PLANNED, JobState.HELD, JobState.WAITING})
 
 
-def obey(context: DecisionContext, order: Order) -> None:
+def handle_order(context: DecisionContext, order: Order) -> None:
     """Carry out one order: every one leaves at least one event with its id."""
     if order.command_id in context.state.commands:
         return
     context.draft.because(command_id=order.command_id)
     before = len(context.draft.records)
-    if stale := _stale(context, order):
+    if stale := _list_stale(context, order):
         _refuse(context, why("stale", jobs=", ".join(stale)), stale)
-    elif unknown := _unknown(context, order):
+    elif unknown := _list_unknown(context, order):
         _refuse(context, why("no_such_job", jobs=", ".join(unknown)), unknown)
-    elif barred := _barred(order):
-        _refuse(context, barred, named_jobs(order))
+    elif barred := _find_bar(order):
+        _refuse(context, barred, list_named_jobs(order))
     else:
-        _carry_out(context, order)
+        _execute(context, order)
         if len(context.draft.records) == before:
             _refuse(context, why("nothing_to_do", command=order.command.kind))
     context.draft.because()
 
 
-def _stale(context: DecisionContext, order: Order) -> tuple[str, ...]:
+def _list_stale(context: DecisionContext, order: Order) -> tuple[str, ...]:
     """Jobs that have had another attempt since the person looked."""
     return tuple(
         name
@@ -57,11 +57,13 @@ def _stale(context: DecisionContext, order: Order) -> tuple[str, ...]:
     )
 
 
-def _unknown(context: DecisionContext, order: Order) -> tuple[str, ...]:
-    return tuple(name for name in named_jobs(order) if name not in context.state.jobs)
+def _list_unknown(context: DecisionContext, order: Order) -> tuple[str, ...]:
+    return tuple(
+        name for name in list_named_jobs(order) if name not in context.state.jobs
+    )
 
 
-def _barred(order: Order) -> Why | None:
+def _find_bar(order: Order) -> Why | None:
     """Why the sender may not decide this: it is no person, or nobody can tell."""
     sender = order.sender
     if sender is None or not commands.is_personal(order.command):
@@ -73,7 +75,7 @@ def _barred(order: Order) -> Why | None:
     return None
 
 
-def named_jobs(order: Order) -> tuple[str, ...]:
+def list_named_jobs(order: Order) -> tuple[str, ...]:
     """The jobs that an order names."""
     match order.command:
         case (
@@ -93,19 +95,21 @@ def _refuse(context: DecisionContext, reason: Why, jobs: tuple[str, ...] = ()) -
     context.draft.emit(events.CommandRefused(why=reason, jobs=jobs))
 
 
-def _carry_out(context: DecisionContext, order: Order) -> None:
+def _execute(context: DecisionContext, order: Order) -> None:
     match order.command:
         case commands.Submit() as submit:
             _submit(context, submit)
         case commands.Kill() as kill:
-            _kill(context, kill.jobs, _by_person(order, kill.reason))
+            _kill(context, kill.jobs, _explain_by_person(order, kill.reason))
         case commands.Resubmit() as resubmit:
             _resubmit(context, resubmit, order)
         case commands.Answer() as answer:
             _answer(context, answer, order)
         case commands.Skip() as skip:
             for name in skip.jobs:
-                _skip(context, context.job(name), _by_person(order, skip.reason))
+                _skip(
+                    context, context.job(name), _explain_by_person(order, skip.reason)
+                )
         case commands.Waive() as waive:
             _waive(context, waive, order)
         case commands.Pause():
@@ -130,7 +134,7 @@ def _resume(context: DecisionContext, order: Order) -> None:
         context.draft.emit(events.WarningCleared(warning_id=WARNING_ID, by=order.by))
 
 
-def _by_person(order: Order, reason: str) -> Why:
+def _explain_by_person(order: Order, reason: str) -> Why:
     return why("cancelled_by", by=order.by, reason=reason)
 
 
@@ -158,10 +162,10 @@ def _submit(context: DecisionContext, submit: commands.Submit) -> None:
     if held and released:
         context.draft.emit(events.JobsHeld(jobs=tuple(held)))
     for job in done:
-        _complete(context, job)
+        _complete_job(context, job)
 
 
-def _complete(context: DecisionContext, job: JobRecord) -> None:
+def _complete_job(context: DecisionContext, job: JobRecord) -> None:
     """End a job whose work an earlier session has done."""
     if job.done is not None:
         reason = why("done_before", session=job.done.session, at=job.done.at)
@@ -223,7 +227,7 @@ def _resubmit(
             )
             order_effect(context, effect, why("resubmitted_by", by=order.by))
         else:
-            revive(
+            revive_job(
                 context,
                 name,
                 order.by,
@@ -235,14 +239,14 @@ def _resubmit(
 def _replan(
     context: DecisionContext, job: JobRecord, resubmit: commands.Resubmit
 ) -> None:
-    spec = with_options(job.spec, resubmit)
+    spec = apply_options(job.spec, resubmit)
     if spec is not job.spec:
         context.draft.emit(
             events.JobReplanned(job=job.name, spec=spec, why=why("other_resources"))
         )
 
 
-def with_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
+def apply_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
     """The job with other nodes or another limit; the same object when neither."""
     if resubmit.exclude_nodes:
         spec = excluding(spec, resubmit.exclude_nodes)
@@ -254,7 +258,7 @@ def with_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
     return spec
 
 
-def revive(
+def revive_job(
     context: DecisionContext,
     name: str,
     by: str,
@@ -272,7 +276,7 @@ def revive(
             why=reason,
         )
     )
-    for dependant in ended_because_of(context, name):
+    for dependant in list_followers(context, name):
         context.draft.emit(
             events.JobRevived(
                 job=dependant,
@@ -282,7 +286,7 @@ def revive(
         )
 
 
-def ended_because_of(context: DecisionContext, name: str) -> Iterator[str]:
+def list_followers(context: DecisionContext, name: str) -> Iterator[str]:
     """Jobs downstream of `name` that were skipped or cancelled on its account."""
     jobs = context.state.jobs
     below = revival.dependants(context.job(one) for one in context.state.order)
@@ -329,7 +333,9 @@ def _acknowledge(
 
 def _stop(context: DecisionContext, stop: commands.StopEngine, order: Order) -> None:
     if stop.cancel_jobs:
-        _kill(context, context.state.order, _by_person(order, "session stopped"))
+        _kill(
+            context, context.state.order, _explain_by_person(order, "session stopped")
+        )
         if context.roster.active:
             return  # the engine stays until they have ended
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"

@@ -49,7 +49,7 @@ from autoexp_tui.engine.ports import (
     Preparation,
 )
 from autoexp_tui.engine.reading_ports import FactSource
-from autoexp_tui.engine.termination_context import parting_of
+from autoexp_tui.engine.termination_context import build_parting
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError
@@ -114,7 +114,7 @@ class Dispatcher:
     _looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
-    def adopt_former(self, state: SessionState) -> list[PendingEffect]:
+    def take_over_effects(self, state: SessionState) -> list[PendingEffect]:
         """Take over a predecessor's effects; returns those a person must judge."""
         asked: list[PendingEffect] = []
         for pending in state.pending.values():
@@ -135,7 +135,7 @@ class Dispatcher:
             resting = self.not_before.get(pending.effect_id, now) > now
             if pending.effect_id in self.in_flight or resting:
                 continue
-            if self._may_send(state, pending):
+            if self._can_send(state, pending):
                 self._send(state, pending)
                 if isinstance(pending.effect, CaptureEvidence):
                     self._looking.setdefault(pending.effect_id, now)
@@ -146,7 +146,7 @@ class Dispatcher:
             self._tasks.clear()
             self.wall_ahead = wall_ahead
 
-    def overdue(self, state: SessionState, now: float) -> list[PendingEffect]:
+    def list_overdue(self, state: SessionState, now: float) -> list[PendingEffect]:
         """Looks at runs for which their ends wait no longer; `now`: monotonic."""
         return [
             pending
@@ -165,10 +165,10 @@ class Dispatcher:
         ]
         return min(resting, default=None)
 
-    def landed(self, effect_id: str, *, rest_until: float | None = None) -> None:
+    def note_answer(self, effect_id: str, *, rest_until: float | None = None) -> None:
         """An effect's answer is in; `rest_until`: leave it alone till then."""
         self.in_flight.discard(effect_id)
-        self._has_sent(effect_id)
+        self._note_sent(effect_id)
         self.not_before.pop(effect_id, None)
         if rest_until is not None:
             self.not_before[effect_id] = rest_until
@@ -187,15 +187,15 @@ class Dispatcher:
 
     def forget(self, effect_id: str) -> None:
         """The effect is settled."""
-        self.landed(effect_id)
+        self.note_answer(effect_id)
         self.in_doubt.discard(effect_id)
         self._looking.pop(effect_id, None)
 
-    def task(self, job: JobRecord, number: int) -> Task:
+    def find_task(self, job: JobRecord, number: int) -> Task:
         """One attempt as the executor sees it."""
         attempt = job.attempts[number - 1]
         known = self._tasks.get((job.name, number))
-        if known is not None and _is_told(known, attempt):
+        if known is not None and _is_current(known, attempt):
             return known
         made = task_of(
             job.spec,
@@ -210,7 +210,7 @@ class Dispatcher:
         return made
 
     # ------------------------------------------------------------------- sending
-    def _may_send(self, state: SessionState, pending: PendingEffect) -> bool:
+    def _can_send(self, state: SessionState, pending: PendingEffect) -> bool:
         """Whether its file system has room for a further submission."""
         if not isinstance(pending.effect, SubmitTasks):
             return True
@@ -222,7 +222,7 @@ class Dispatcher:
         self._crowd[place] += 1
         return True
 
-    def _has_sent(self, effect_id: str) -> None:
+    def _note_sent(self, effect_id: str) -> None:
         place = self._sending.pop(effect_id, None)
         if place is not None:
             self._crowd[place] -= 1
@@ -262,7 +262,7 @@ class Dispatcher:
         self.in_flight.add(effect_id)
         if not pool.submit(effect_id, call, done):
             self.in_flight.discard(effect_id)
-            self._has_sent(effect_id)
+            self._note_sent(effect_id)
 
     def _send_submit(
         self, state: SessionState, effect_id: str, submit: SubmitTasks
@@ -272,7 +272,7 @@ class Dispatcher:
             token=submit.token,
             session=state.session,
             tasks=tuple(
-                self._told(self.task(job, number), state, job)
+                self._complete_task(self.find_task(job, number), state, job)
                 for job, (_, number) in zip(jobs, submit.tasks, strict=True)
             ),
             ordered_at=jobs[0].attempts[submit.tasks[0][1] - 1].ordered_at
@@ -287,11 +287,11 @@ class Dispatcher:
         self._run(self.outside.executor_pool, effect_id, "submit", call)
 
     @staticmethod
-    def _told(task: Task, state: SessionState, job: JobRecord) -> Task:
+    def _complete_task(task: Task, state: SessionState, job: JobRecord) -> Task:
         """A task with what only counts while it is sent."""
         places = locate_files(rules_of(state, job.spec), job.spec)
-        told = replace(task, metric_places=places) if places else task
-        return _elsewhere(told, state.excluded_nodes)
+        complete = replace(task, metric_places=places) if places else task
+        return _exclude_nodes(complete, state.excluded_nodes)
 
     def _submit_call(
         self,
@@ -337,7 +337,9 @@ class Dispatcher:
     def _send_cancel(
         self, state: SessionState, effect_id: str, cancel: CancelTasks
     ) -> None:
-        tasks = [self.task(state.jobs[job], number) for job, number in cancel.tasks]
+        tasks = [
+            self.find_task(state.jobs[job], number) for job, number in cancel.tasks
+        ]
 
         def call() -> Observation:
             answer = self.outside.executor.cancel(tasks)
@@ -388,11 +390,11 @@ class Dispatcher:
         effect_id, at = pending.effect_id, pending.ordered_utc
         made: Callable[[], Plan | None]
         if isinstance(effect, PlanJobs):
-            asked = join.asked_of_planning(state, effect, at)
+            asked = join.build_planning_request(state, effect, at)
             planner = self.outside.planner
             made = (lambda: planner.plan(asked)) if asked else (lambda: None)
         else:
-            one = join.plan_of_one(state, effect_id, effect, at)
+            one = join.build_job_plan(state, effect_id, effect, at)
             made = lambda: one  # noqa: E731 - beside the other one
 
         def call() -> Observation:
@@ -410,8 +412,8 @@ class Dispatcher:
     ) -> None:
         effect_id, source = pending.effect_id, self.outside.evidence
         job = state.jobs[capture.job]
-        task = self.task(job, capture.attempt)
-        parting = parting_of(job, task, capture, pending)
+        task = self.find_task(job, capture.attempt)
+        parting = build_parting(job, task, capture, pending)
 
         def call() -> Observation:
             kept = Kept(directory="", summary="nothing was looked at")
@@ -435,7 +437,7 @@ class Dispatcher:
     def _send_look_at_files(
         self, state: SessionState, effect_id: str, look: LookAtFiles
     ) -> None:
-        keys = self._awaited_keys(state, look.job)
+        keys = self._list_awaited_keys(state, look.job)
 
         def call() -> Observation:
             files: dict[str, FileIdentity] = {}
@@ -443,12 +445,12 @@ class Dispatcher:
                 if fact.error:
                     problem = fact.error
                     return seen.FilesLookedAt(effect_id=effect_id, problem=problem)
-                files |= {file.path: file for file in files_of(fact)}
+                files |= {file.path: file for file in list_files(fact)}
             return seen.FilesLookedAt(effect_id=effect_id, files=tuple(files.values()))
 
         self._run(self.outside.executor_pool, effect_id, look.kind, call)
 
-    def _awaited_keys(self, state: SessionState, job: str) -> list[OutsideKey]:
+    def _list_awaited_keys(self, state: SessionState, job: str) -> list[OutsideKey]:
         """What tells which files lie there of what others wait for."""
         if state.plan is not None and state.plan is not self._awaited_for:
             self._awaited_for = state.plan
@@ -474,7 +476,7 @@ class Dispatcher:
         self._run(self.outside.executor_pool, effect_id, move.kind, call)
 
 
-def files_of(fact: Fact) -> Sequence[FileIdentity]:
+def list_files(fact: Fact) -> Sequence[FileIdentity]:
     """The files that a look has found."""
     value = fact.value
     if isinstance(value, Matches):
@@ -483,13 +485,13 @@ def files_of(fact: Fact) -> Sequence[FileIdentity]:
     return (file,) if file is not None else ()
 
 
-def _elsewhere(task: Task, nodes: tuple[str, ...]) -> Task:
+def _exclude_nodes(task: Task, nodes: tuple[str, ...]) -> Task:
     """The task, to start on none of `nodes`."""
     if not nodes:
         return task
     return replace(task, resources=avoiding(task.resources, nodes))
 
 
-def _is_told(task: Task, attempt: Attempt) -> bool:
+def _is_current(task: Task, attempt: Attempt) -> bool:
     """Whether the task was made of all that is known of the attempt by now."""
     return (task.executor_id, task.token) == (attempt.executor_id, attempt.token)

@@ -21,10 +21,10 @@ from autoexp_tui.effects.effects import (
 from autoexp_tui.effects.outside import OutsideEffect, warn_of_failure
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.command_handlers import revive
-from autoexp_tui.engine.effect_settlement import Settlement, Settling
+from autoexp_tui.engine.command_handlers import revive_job
+from autoexp_tui.engine.effect_settlement import EffectSettler, Settlement
 from autoexp_tui.engine.ports import Kept
-from autoexp_tui.engine.termination_context import captured, kept_too_late
+from autoexp_tui.engine.termination_context import build_captured, build_late_evidence
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
@@ -47,36 +47,36 @@ MOST_TOLD = 12
 class EffectAnswers:
     """Settles effects, and goes on with what waited for them."""
 
-    settling: Settling
+    settler: EffectSettler
 
-    def composed(self, context: DecisionContext, got: seen.Composed) -> None:
+    def note_composed(self, context: DecisionContext, got: seen.Composed) -> None:
         """A job was composed anew: it is run so, or stays as it was."""
         pending = context.state.pending.get(got.effect_id)
         if pending is None:
             return
-        context.draft.because(command_id=_command_of(context.state, pending))
-        self._use(context, got)
+        context.draft.because(command_id=_find_command(context.state, pending))
+        self._use_spec(context, got)
         context.draft.because()
 
-    def _use(self, context: DecisionContext, got: seen.Composed) -> None:
+    def _use_spec(self, context: DecisionContext, got: seen.Composed) -> None:
         job = got.effect.job
         if got.spec is None:
-            self.settling.settle(context, got.effect_id, "failed", got.problem)
-            self._not_composed(context, got.effect, got.problem)
+            self.settler.settle(context, got.effect_id, "failed", got.problem)
+            self._refuse_spec(context, got.effect, got.problem)
             return
         if value := unsafe_in_shell(got.spec.command, got.effect.log_values):
-            self.settling.settle(context, got.effect_id, "failed", _NOT_IN_SCRIPTS)
+            self.settler.settle(context, got.effect_id, "failed", _NOT_IN_SCRIPTS)
             self._hold(context, job, why("value_in_script", value=value))
             return
         overrides = " ".join(got.effect.overrides)
-        self.settling.settle(context, got.effect_id, "ok", overrides)
+        self.settler.settle(context, got.effect_id, "ok", overrides)
         reason = why("other_overrides", overrides=overrides)
-        spec = _as_it_joined(got.spec, context.job(job).spec)
+        spec = _keep_place(got.spec, context.job(job).spec)
         if got.effect.sources:
             spec = replace(spec, runtime_sources=got.effect.sources)
         context.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
         if context.job(job).ended:
-            revive(
+            revive_job(
                 context,
                 job,
                 "person",
@@ -94,7 +94,7 @@ class EffectAnswers:
             events.WarningRaised(warning_id=warning_id, why=reason, job=name)
         )
 
-    def _not_composed(
+    def _refuse_spec(
         self, context: DecisionContext, effect: ComposeJob, problem: str
     ) -> None:
         """Overrides that do not compose end a retry; an ended job stays as it is.
@@ -112,30 +112,30 @@ class EffectAnswers:
         else:
             context.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
 
-    def answered(self, context: DecisionContext, got: seen.EffectAnswered) -> None:
+    def note_answer(self, context: DecisionContext, got: seen.EffectAnswered) -> None:
         """An effect that is one call has its answer."""
         pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, OutsideEffect):
-            settlement = Settlement(self.settling, pending)
+            settlement = Settlement(self.settler, pending)
             pending.effect.settle(context, settlement, got.answer)
 
-    def captured(self, context: DecisionContext, got: seen.Captured) -> None:
+    def note_captured(self, context: DecisionContext, got: seen.Captured) -> None:
         """A run that is to end was looked at: now it ends."""
         pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, CaptureEvidence):
             self._end_look(context, pending, pending.effect, got.kept)
 
-    def wait_no_longer(self, context: DecisionContext) -> None:
+    def end_overdue_looks(self, context: DecisionContext) -> None:
         """End runs although the looks at them have not come back in time."""
-        for pending in self.settling.dispatcher.overdue(
-            context.state, self.settling.monotonic()
+        for pending in self.settler.dispatcher.list_overdue(
+            context.state, self.settler.monotonic()
         ):
             if isinstance(pending.effect, CaptureEvidence):
                 look = pending.effect
-                task = self.settling.dispatcher.task(
+                task = self.settler.dispatcher.find_task(
                     context.job(look.job), look.attempt
                 )
-                self._end_look(context, pending, look, kept_too_late(task, look))
+                self._end_look(context, pending, look, build_late_evidence(task, look))
 
     def _end_look(
         self,
@@ -145,48 +145,46 @@ class EffectAnswers:
         kept: Kept,
     ) -> None:
         outcome = "ok" if kept.directory else "failed"
-        self.settling.settle(context, pending.effect_id, outcome, kept.summary)
-        end_look(context, look, captured(look, kept), pending.why)
+        self.settler.settle(context, pending.effect_id, outcome, kept.summary)
+        end_look(context, look, build_captured(look, kept), pending.why)
 
-    def looked(self, context: DecisionContext, got: seen.CheckpointLooked) -> None:
+    def note_checkpoint(
+        self, context: DecisionContext, got: seen.CheckpointLooked
+    ) -> None:
         """The checkpoint that is to be moved was found, or there is none."""
         pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, LookForCheckpoint):
             outcome = "failed" if got.problem else "ok"
             newest = got.found.newest.path if got.found else "none"
-            self.settling.settle(context, got.effect_id, outcome, got.problem or newest)
+            self.settler.settle(context, got.effect_id, outcome, got.problem or newest)
             checkpoints.looked(context, pending.effect, got.found, got.problem)
 
-    def files_looked_at(
-        self, context: DecisionContext, got: seen.FilesLookedAt
-    ) -> None:
+    def note_files(self, context: DecisionContext, got: seen.FilesLookedAt) -> None:
         """What lies there is set aside; a look that failed is tried again."""
         pending = context.state.pending.get(got.effect_id)
         if pending is None or not isinstance(pending.effect, LookAtFiles):
             return
         if got.problem:
-            self.settling.rest(got.effect_id, LOOK_SECONDS)
+            self.settler.rest(got.effect_id, LOOK_SECONDS)
             unseen = why("files_unseen", problem=got.problem)
             job = pending.effect.job
             explained = events.WaitExplained(job=job, why=unseen)
             if not context.job(job).ended:
                 context.draft.emit(explained)
             return
-        self.settling.settle(context, got.effect_id, "ok", f"{len(got.files)} files")
+        self.settler.settle(context, got.effect_id, "ok", f"{len(got.files)} files")
         freshness.looked(context, pending.effect, got.files)
 
-    def moved(self, context: DecisionContext, got: seen.CheckpointMoved) -> None:
+    def note_move(self, context: DecisionContext, got: seen.CheckpointMoved) -> None:
         """A checkpoint was moved aside, or could not be."""
         pending = context.state.pending.get(got.effect_id)
         if pending is not None and isinstance(pending.effect, MoveCheckpoint):
             outcome = "failed" if got.problem else "ok"
             detail = got.problem or pending.effect.target
-            self.settling.settle(context, got.effect_id, outcome, detail)
+            self.settler.settle(context, got.effect_id, outcome, detail)
             checkpoints.moved(context, pending.effect, got.problem)
 
-    def further_planned(
-        self, context: DecisionContext, got: seen.FurtherPlanned
-    ) -> None:
+    def note_plan(self, context: DecisionContext, got: seen.FurtherPlanned) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
         pending = context.state.pending.get(got.effect_id)
         if pending is None:
@@ -194,16 +192,18 @@ class EffectAnswers:
         plan, problem, effect = got.plan, got.problem, pending.effect
         assert isinstance(effect, PlanJobs | AddJob)
         if plan is not None:
-            problem = _in_scripts(plan, effect) or join.why_not(context.state, plan)
-        if (plan is None or problem) and join.others_come_first(context.state, pending):
-            self.settling.rest(got.effect_id, JOIN_SECONDS)
+            problem = _find_unsafe_script(plan, effect) or join.find_hindrance(
+                context.state, plan
+            )
+        if (plan is None or problem) and join.has_earlier_plans(context.state, pending):
+            self.settler.rest(got.effect_id, JOIN_SECONDS)
             return
         if plan is None or problem:
-            self.settling.settle(context, got.effect_id, "failed", problem)
+            self.settler.settle(context, got.effect_id, "failed", problem)
             warn_of_failure(context, pending, problem)
             return
         if join.is_outdated(context.state, pending, plan):
-            self.settling.rest(got.effect_id, 0.0)
+            self.settler.rest(got.effect_id, 0.0)
             return
         context.state.plans[got.sha] = plan
         names = tuple(job.name for job in plan.jobs)
@@ -213,10 +213,10 @@ class EffectAnswers:
         context.draft.emit(released)
         told = ", ".join(names[:MOST_TOLD])
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        self.settling.settle(context, got.effect_id, "ok", f"joined: {told}{more}")
+        self.settler.settle(context, got.effect_id, "ok", f"joined: {told}{more}")
 
 
-def _command_of(state: SessionState, pending: PendingEffect) -> str:
+def _find_command(state: SessionState, pending: PendingEffect) -> str:
     """The command that ordered an effect; empty: a rule did."""
     if pending.why is None or pending.why.code != "resubmitted_by":
         return ""
@@ -227,7 +227,7 @@ def _command_of(state: SessionState, pending: PendingEffect) -> str:
 _NOT_IN_SCRIPTS = "a value from a log may not come into a script"
 
 
-def _in_scripts(plan: Plan, effect: PlanJobs | AddJob) -> str:
+def _find_unsafe_script(plan: Plan, effect: PlanJobs | AddJob) -> str:
     """Why a plan may not join for what logs have put into its scripts."""
     values = effect.log_values if isinstance(effect, PlanJobs) else ()
     for job in plan.jobs:
@@ -236,13 +236,13 @@ def _in_scripts(plan: Plan, effect: PlanJobs | AddJob) -> str:
     return ""
 
 
-def _as_avoiding(new: JobSpec, old: JobSpec) -> JobSpec:
+def _keep_exclusions(new: JobSpec, old: JobSpec) -> JobSpec:
     """A job planned anew avoids the nodes that it avoided before."""
     nodes = str(old.resources.options.get("exclude") or "")
     return excluding(new, tuple(nodes.split(","))) if nodes else new
 
 
-def _as_it_joined(new: JobSpec, old: JobSpec) -> JobSpec:
+def _keep_place(new: JobSpec, old: JobSpec) -> JobSpec:
     """A job planned anew keeps its place, and what holds for it in this session."""
     kept = replace(new, index=old.index, family=old.family, rules=old.rules)
-    return _as_avoiding(replace(kept, stage=old.stage), old)
+    return _keep_exclusions(replace(kept, stage=old.stage), old)

@@ -15,7 +15,7 @@ FAULT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Settling:
+class EffectSettler:
     """Tells the draft and the dispatcher alike."""
 
     dispatcher: Dispatcher
@@ -36,7 +36,7 @@ class Settling:
     def rest(self, effect_id: str, seconds: float) -> float:
         """The effect is not over: leave it alone so long; returns until when."""
         until = self.monotonic() + seconds
-        self.dispatcher.landed(effect_id, rest_until=until)
+        self.dispatcher.note_answer(effect_id, rest_until=until)
         return until
 
 
@@ -44,18 +44,18 @@ class Settling:
 class Settlement:
     """Of one effect."""
 
-    settling: Settling
+    settler: EffectSettler
     pending: PendingEffect
 
     def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
         """The effect is over; `outcome`: `ok`, or else it failed."""
-        self.settling.settle(context, self.pending.effect_id, outcome, detail)
+        self.settler.settle(context, self.pending.effect_id, outcome, detail)
 
     def rest(self, seconds: float) -> float:
         """The effect is not over: leave it alone so long; returns until when."""
-        return self.settling.rest(self.pending.effect_id, seconds)
+        return self.settler.rest(self.pending.effect_id, seconds)
 
 
-def in_words(sent: str, said: str) -> str:
+def format_exchange(sent: str, said: str) -> str:
     """The command that was sent and the answer to it, as people read them."""
     return "\n".join(part for part in (f"$ {sent}" if sent else "", said) if part)

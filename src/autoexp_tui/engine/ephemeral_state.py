@@ -5,10 +5,17 @@ After a start, and after a bug in one decision, all of it is made anew from the 
 
 from __future__ import annotations
 
+import threading
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
+from autoexp_tui.engine.observations import Observation
+from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import Roster
 from autoexp_tui.model.indexes import Timers, Watch
+from autoexp_tui.model.snapshot import InQueue
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Verdict
 
@@ -22,7 +29,7 @@ class EphemeralState:
     roster: Roster = field(default_factory=Roster)
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, its arguments as of now."""
-    to_judge: set[str] = field(default_factory=set)
+    pending: set[str] = field(default_factory=set)
     """Jobs that the next commit looks at whatever happens."""
     reworded: set[str] = field(default_factory=set)
     """Jobs of which a front end would see something else, though no event happened."""
@@ -36,14 +43,91 @@ class EphemeralState:
         self.reworded = set(state.jobs)
         for job in state.jobs.values():
             self.roster.note(job)
-        self.to_judge = {
+        self.pending = {
             name
             for name, job in state.jobs.items()
             if job.deferred
             or (not job.ended and job.state not in {JobState.PLANNED, JobState.HELD})
         }
 
-    def take_to_judge(self) -> set[str]:
-        """`to_judge`, which is empty afterwards."""
-        taken, self.to_judge = self.to_judge, set()
+    def take_pending(self) -> set[str]:
+        """`pending`, which is empty afterwards."""
+        taken, self.pending = self.pending, set()
         return taken
+
+
+@dataclass(slots=True)
+class Health:
+    """How the outside answers just now, for people."""
+
+    answered_at: float | None = None
+    error: str = ""
+    deposed: bool = False
+    stop_when_idle: bool = False
+    calls: int = 0
+    queue: dict[str, InQueue] = field(default_factory=dict)
+    """Job -> what the executor says of it while it waits there."""
+    faults: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """What was looked at -> how that failed, and when it was told; monotonic."""
+
+
+Inputs: TypeAlias = tuple[list[Order], list[Observation]]
+"""Commands and observations, each oldest first."""
+
+
+class Mailbox:
+    """What waits for the engine's next commit: commands, and answers from outside.
+
+    The one place where other threads touch the engine. Nothing is ever dropped.
+    """
+
+    def __init__(self) -> None:
+        self._wake = threading.Condition()
+        self._orders: deque[Order] = deque()
+        self._observations: deque[Observation] = deque()
+        self._woken = False
+
+    def post(self, observation: Observation) -> None:
+        """An answer from a pool."""
+        with self._wake:
+            self._observations.append(observation)
+            self._wake.notify()
+
+    def add_order(self, order: Order) -> None:
+        """A command."""
+        with self._wake:
+            self._orders.append(order)
+            self._wake.notify()
+
+    def wake(self) -> None:
+        """End the sleep that is now, or the next one."""
+        with self._wake:
+            self._woken = True
+            self._wake.notify()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait until something comes, `seconds` at most."""
+        with self._wake:
+            if not (self._orders or self._observations or self._woken):
+                self._wake.wait(max(0.0, seconds))
+            self._woken = False
+
+    def pause(self, seconds: float) -> None:
+        """Wait, whatever comes meanwhile."""
+        with self._wake:
+            self._wake.wait_for(lambda: False, max(0.0, seconds))
+
+    def drain(self) -> Inputs:
+        """All that waits."""
+        with self._wake:
+            orders, observations = list(self._orders), list(self._observations)
+            self._orders.clear()
+            self._observations.clear()
+        return orders, observations
+
+    def put_back(self, inputs: Sequence[Inputs]) -> None:
+        """What was drained and not taken: it comes first again, in its order."""
+        with self._wake:
+            for orders, observations in reversed(inputs):
+                self._orders.extendleft(reversed(orders))
+                self._observations.extendleft(reversed(observations))

@@ -26,7 +26,7 @@ MOST_TOLD = 3
 """Problems of a plan that are told where it is refused."""
 
 
-def asked_of_planning(
+def build_planning_request(
     state: SessionState, effect: PlanJobs, ordered_at: float
 ) -> FurtherPlan | None:
     """What planning is asked; None when the session has no plan to start from."""
@@ -39,7 +39,7 @@ def asked_of_planning(
         config_ref=effect.config_ref,
         config_path=effect.config_path,
         overrides=effect.overrides,
-        known=tuple(_known(state)),
+        known=tuple(_list_known_jobs(state)),
         stage=trigger.stage,
         family=trigger.family,
         families=len({job.spec.family for job in state.jobs.values()}),
@@ -47,12 +47,12 @@ def asked_of_planning(
     )
 
 
-def _known(state: SessionState) -> Iterator[tuple[str, str, str]]:
+def _list_known_jobs(state: SessionState) -> Iterator[tuple[str, str, str]]:
     for job in state.jobs.values():
         yield job.name, job.spec.output_dir, job.spec.log_dir
 
 
-def plan_of_one(
+def build_job_plan(
     state: SessionState, effect_id: str, effect: AddJob, ordered_at: float
 ) -> Plan | None:
     """The plan of a job that a rule made; None when there is none to be like."""
@@ -60,7 +60,9 @@ def plan_of_one(
     if base is None:
         return None
     spec = effect.spec
-    whose = Places([*_known(state), (spec.name, spec.output_dir, spec.log_dir)])
+    whose = Places(
+        [*_list_known_jobs(state), (spec.name, spec.output_dir, spec.log_dir)]
+    )
     start = tuple(map(whose.with_writers, spec.start_conditions))
     cancel = tuple(map(whose.with_writers, spec.cancel_conditions))
     waits = {name for condition in start for name in whose.waited_for(condition)}
@@ -94,11 +96,11 @@ def is_outdated(state: SessionState, pending: PendingEffect, plan: Plan) -> bool
     effect = pending.effect
     if not isinstance(effect, AddJob):
         return False
-    now = plan_of_one(state, pending.effect_id, effect, pending.ordered_utc)
+    now = build_job_plan(state, pending.effect_id, effect, pending.ordered_utc)
     return now is not None and now != plan
 
 
-def others_come_first(state: SessionState, pending: PendingEffect) -> bool:
+def has_earlier_plans(state: SessionState, pending: PendingEffect) -> bool:
     """Whether plans that were ordered before are still on their way.
 
     One that cannot join may only lack their jobs: it is not refused before them.
@@ -109,18 +111,18 @@ def others_come_first(state: SessionState, pending: PendingEffect) -> bool:
     )
 
 
-def why_not(state: SessionState, plan: Plan) -> str:
+def find_hindrance(state: SessionState, plan: Plan) -> str:
     """Why a plan cannot join; empty when it can."""
     found = [
-        *_taken(state, plan),
-        *_shared(state, plan),
+        *_find_taken_names(state, plan),
+        *_find_shared_places(state, plan),
         *validate_execution_plan(plan, known=state.jobs).errors,
     ]
     more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
     return "; ".join(str(problem) for problem in found[:MOST_TOLD]) + more
 
 
-def _taken(state: SessionState, plan: Plan) -> Iterator[Problem]:
+def _find_taken_names(state: SessionState, plan: Plan) -> Iterator[Problem]:
     for job in plan.jobs:
         if job.name in state.jobs:
             yield Problem(
@@ -131,7 +133,7 @@ def _taken(state: SessionState, plan: Plan) -> Iterator[Problem]:
             )
 
 
-def _shared(state: SessionState, plan: Plan) -> Iterator[Problem]:
+def _find_shared_places(state: SessionState, plan: Plan) -> Iterator[Problem]:
     """Directories that two jobs would write into."""
     new = {job.name for job in plan.jobs if job.name not in state.jobs}
     specs: list[JobSpec] = [job.spec for job in state.jobs.values()]

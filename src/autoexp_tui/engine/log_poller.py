@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from autoexp_tui.engine import ended_runs
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
 from autoexp_tui.engine.ephemeral_state import EphemeralState
@@ -32,7 +31,7 @@ from autoexp_tui.engine.reading_ports import (
     Stream,
 )
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.engine.telemetry import MOST_WHOLE, Telemetry
 from autoexp_tui.model.errors import os_reason
 from autoexp_tui.model.facts import Silence
 from autoexp_tui.model.state import JobRecord, SessionState
@@ -68,14 +67,14 @@ class LogPoller:
     def __init__(
         self,
         state: SessionState,
-        volatile: EphemeralState,
+        ephemeral: EphemeralState,
         telemetry: Telemetry,
         runs: RunReports,
         attempt_dir: Callable[[str, int], Path],
         workers: MountWorkers[LogCursor, LogRead],
     ) -> None:
         self._state = state
-        self._volatile = volatile
+        self._ephemeral = ephemeral
         self._telemetry = telemetry
         self._runs = runs
         self._attempt_dir = attempt_dir
@@ -99,16 +98,18 @@ class LogPoller:
         """Logs of ended jobs are read again, the newest first: a former engine took
         their curves with it."""
         self._forget_all()
-        ended = [job for job in self._state.jobs.values() if job.ended and _log_of(job)]
+        ended = [
+            job for job in self._state.jobs.values() if job.ended and _find_log(job)
+        ]
         ended.sort(key=lambda job: job.since)
-        for job in ended[-ended_runs.MOST_WHOLE :]:
+        for job in ended[-MOST_WHOLE:]:
             self._read_again(job)
-        self._moved.update(self._volatile.roster.active)
+        self._moved.update(self._ephemeral.roster.active)
         self._runs.drained.clear()
 
     def _read_again(self, job: JobRecord) -> None:
         """Before all others that are to be read again."""
-        streams = ((job.name, source) for source in self._telemetry.sources(job))
+        streams = ((job.name, source) for source in self._telemetry.list_sources(job))
         self._to_reread = dict.fromkeys(streams) | self._to_reread
 
     def open(self, names: Iterable[str]) -> None:
@@ -116,7 +117,7 @@ class LogPoller:
         for name in names:
             job = self._state.jobs.get(name)
             known = job is None or self._telemetry.has_read(name)
-            if job is not None and not known and job.ended and _log_of(job):
+            if job is not None and not known and job.ended and _find_log(job):
                 self._read_again(job)
         self._telemetry.note_ends(names)
 
@@ -151,7 +152,7 @@ class LogPoller:
 
     def _settle(self, read: LogRead, now: float) -> None:
         stream, chunk = read.stream, read.chunk
-        shortest = self._shortest_wait(read.source)
+        shortest = self._find_shortest_wait(read.source)
         if chunk is None:
             self._growing.discard(stream)
         elif read.job in self._watched:
@@ -163,20 +164,20 @@ class LogPoller:
             now,
             changed=chunk is not None,
             shortest=shortest,
-            longest=self._longest_wait(read),
+            longest=self._find_longest_wait(read),
         )
         if chunk is not None and chunk.offset + len(chunk.data) < chunk.size:
             self._schedule.hurry(now, [stream])
 
-    def _shortest_wait(self, source: str) -> float:
+    def _find_shortest_wait(self, source: str) -> float:
         return GPU_SECONDS if source == GPU else self._poll_seconds()
 
-    def _longest_wait(self, read: LogRead) -> float:
+    def _find_longest_wait(self, read: LogRead) -> float:
         if read.source == GPU:
             return SLOWEST_GPU_SECONDS
         if read.source:
             return SLOWEST_SECONDS
-        patience = self._telemetry.patience(read.job) * PATIENCE_SHARE
+        patience = self._telemetry.find_patience(read.job) * PATIENCE_SHARE
         return min(patience, SLOWEST_SECONDS)
 
     # -------------------------------------------------------------------------- looks
@@ -187,9 +188,11 @@ class LogPoller:
         while self._woken:
             stream = self._woken.popleft()
             if stream in self._schedule:
-                self._schedule.want([stream], now, self._shortest_wait(stream[1]))
+                self._schedule.want([stream], now, self._find_shortest_wait(stream[1]))
         due = self._schedule.take_due(now, slack=poll * SLACK, most=MOST_AT_ONCE)
-        cursors = [self._cursor(one) for one in dict.fromkeys((*self._last(), *due))]
+        cursors = [
+            self._make_cursor(one) for one in dict.fromkeys((*self._list_last(), *due))
+        ]
         self._paths.update((cursor.path, cursor.stream) for cursor in cursors)
         self._workers.send(cursors)
         self._workers.tend(now, t)
@@ -205,7 +208,7 @@ class LogPoller:
     def _watch_moved(self, now: float) -> None:
         """Watch the files that there are now of the jobs that moved, and no others."""
         for name in sorted(self._moved):
-            log, sources = self._sources(name)
+            log, sources = self._find_sources(name)
             old_log, old = self._watched.pop(name, ("", ()))
             for source in old:
                 if log != old_log or source not in sources:
@@ -214,7 +217,7 @@ class LogPoller:
                 self._watched[name] = (log, sources)
             for source in sources:
                 if log != old_log or source not in old:
-                    shortest = self._shortest_wait(source)
+                    shortest = self._find_shortest_wait(source)
                     self._schedule.want([(name, source)], now, shortest)
         self._moved.clear()
 
@@ -222,19 +225,19 @@ class LogPoller:
         self._schedule.forget(stream)
         self._growing.discard(stream)
 
-    def _sources(self, name: str) -> tuple[str, tuple[str, ...]]:
+    def _find_sources(self, name: str) -> tuple[str, tuple[str, ...]]:
         """What is to be watched of a job: nothing unless it runs, and has a log."""
         job = self._state.jobs.get(name)
-        runs = job is not None and name in self._volatile.roster.active
-        if job is None or not runs or not _log_of(job):
+        runs = job is not None and name in self._ephemeral.roster.active
+        if job is None or not runs or not _find_log(job):
             return "", ()
-        return _log_of(job), (*self._telemetry.sources(job), GPU)
+        return _find_log(job), (*self._telemetry.list_sources(job), GPU)
 
-    def _last(self) -> list[Stream]:
+    def _list_last(self) -> list[Stream]:
         """What is to be read to its end now."""
         old = islice(self._to_reread, REREAD_AT_ONCE)
         streams = [
-            *self._runs.undrained(self._state.jobs),
+            *self._runs.list_undrained(self._state.jobs),
             *(one for one in old if self._has_ended(one)),
         ]
         return [stream for stream in streams if not self._workers.holds(stream)]
@@ -242,17 +245,17 @@ class LogPoller:
     def _has_ended(self, stream: Stream) -> bool:
         return self._state.jobs[stream[0]].ended
 
-    def _cursor(self, stream: Stream) -> LogCursor:
+    def _make_cursor(self, stream: Stream) -> LogCursor:
         name, source = stream
         job = self._state.jobs[name]
         final = job.ended or self._is_ending(job)
-        cursor = self._telemetry.cursor(job, source, final=final)
+        cursor = self._telemetry.make_cursor(job, source, final=final)
         if source not in (SEARCH, GPU):
             return cursor
         present = str(self._attempt_dir(name, cursor.attempt))
         if source == GPU:
             return replace(cursor, path=f"{present}/{GPU_FILE}")
-        patterns = self._telemetry.patterns(job)
+        patterns = self._telemetry.list_patterns(job)
         search = Search(patterns, str(self._attempt_dir(name, 1)), present)
         return replace(cursor, search=search, path=patterns[0])
 
@@ -261,7 +264,7 @@ class LogPoller:
         return attempt is not None and (job.name, attempt.number) in self._runs.ending
 
 
-def _log_of(job: JobRecord) -> str:
+def _find_log(job: JobRecord) -> str:
     """The newest attempt's log, empty when there is none yet."""
     return job.attempt.log_path if job.attempt else ""
 

@@ -14,34 +14,33 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.command_handlers import obey
+from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.engine.dispatcher import Dispatcher, Outside
-from autoexp_tui.engine.ephemeral_state import EphemeralState
-from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.journal_writer import Writer, Written
-from autoexp_tui.engine.mailbox import Inputs, Mailbox
-from autoexp_tui.engine.observation_handlers import Intake
+from autoexp_tui.engine.ephemeral_state import EphemeralState, Health, Inputs, Mailbox
+from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.recovery_messages import leave_in_doubt
 from autoexp_tui.engine.session_ports import Journal, Lease, LiveSink
+from autoexp_tui.engine.session_warnings import leave_in_doubt
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.engine.timeline import Timeline, step_warned
+from autoexp_tui.engine.timeline import Timeline, warn_of_step
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.decision_context import DecisionContext, Policy
 from autoexp_tui.model.draft import Draft
-from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.scheduling.decide import settle
+from autoexp_tui.scheduling.decide import settle_jobs
 
 IDLE_SECONDS = 5.0
 """The longest sleep; so soon a wall clock that was set is noticed."""
+HOLD_SECONDS = 2.0
+"""Between two tries to write what could not be written."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +57,7 @@ class Parts:
     log_fault: Callable[[str], None] = lambda _text: None
     watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
     """Takes what is to be called, from any thread, with paths that changed."""
-    closing: Callable[[], None] = lambda: None
+    close: Callable[[], None] = lambda: None
     """Called when the engine has ended: lets go of whatever else it was given."""
     directory: Path = Path()
     log_file: str = ""
@@ -86,34 +85,39 @@ class Engine:
         self._mailbox = Mailbox()
         self._health = Health()
         self._outside_facts: dict[OutsideKey, Fact] = {}
-        self._volatile = EphemeralState()
+        self._ephemeral = EphemeralState()
         self._touched: set[str] = set()
         """Jobs that are no longer what they were, once what is decided is durable."""
         self._telemetry = Telemetry(state)
         self._dispatcher = Dispatcher(parts.outside, self.post)
-        self._intake = Intake(
+        self._handlers = ObservationHandlers(
             dispatcher=self._dispatcher,
             telemetry=self._telemetry,
             health=self._health,
             outside=self._outside_facts,
             monotonic=self._clock.monotonic,
             lived_at=self._timeline.lived_at,
-            lost_after_seconds=lambda: parts.sources.executor.lost_after_seconds,
+            find_lost_seconds=lambda: parts.sources.executor.lost_after_seconds,
             log_fault=parts.log_fault,
         )
         self._poller = Poller(
             state,
-            self._volatile,
+            self._ephemeral,
             parts.sources,
             self._dispatcher,
             self._telemetry,
-            self._intake,
+            self._handlers,
             self.post,
         )
-        self._writer = Writer(parts.journal, parts.clock, self._health, parts.log_fault)
+        self._unwritten: list[Recorded] = []
+        """What the disk refused: nothing else is decided before it is written."""
+        self._holding = ""
+        """Why nothing is written just now, empty when all is well."""
+        self._retry_at = 0.0
+        """When that is tried again, monotonic."""
         self._publisher = SnapshotPublisher(
             state,
-            self._volatile,
+            self._ephemeral,
             self._telemetry,
             self._health,
             parts.live_sink,
@@ -134,7 +138,7 @@ class Engine:
 
     def order(self, order: Order) -> None:
         """A command; never dropped."""
-        self._mailbox.order(order)
+        self._mailbox.add_order(order)
 
     def look_at(self, jobs: Iterable[str]) -> None:
         """Somebody looks at these jobs: curves that were let go of are read again."""
@@ -144,22 +148,22 @@ class Engine:
         """Something changed outside: look at `kinds` now."""
         for kind in kinds or ("executor", "logs", "facts"):
             self._poller.nudge(kind)
-        self._mailbox.nudge()
+        self._mailbox.wake()
 
     def nudge_files(self, paths: Iterable[str]) -> None:
         """Files changed outside: logs among them that were quiet are read now."""
         if self._poller.logs.wake(paths):
-            self._mailbox.nudge()
+            self._mailbox.wake()
 
     def run(self) -> None:
         """Commit until the engine is stopped: the body of the engine's thread."""
         while not self.stopped:
-            if self._writer.unwritten:  # whatever comes waits for the disk as well
-                self._mailbox.rest(self.next_wake())
+            if self._unwritten:  # whatever comes waits for the disk as well
+                self._mailbox.pause(self.next_wake())
             else:
                 self._mailbox.sleep(self.next_wake())
             self.commit()
-        self._parts.closing()
+        self._parts.close()
         self._parts.journal.close()
         try:
             self._parts.lease.release()
@@ -167,7 +171,7 @@ class Engine:
             self._parts.log_fault(str(problem))
 
     # --------------------------------------------------------------------- begin
-    def recall(self, newest: Sequence[Recorded]) -> None:
+    def note_recent(self, newest: Sequence[Recorded]) -> None:
         """The newest events of a session that is taken up again, for its screens."""
         self._publisher.note(newest)
 
@@ -180,7 +184,7 @@ class Engine:
         draft = self._draft()
         for event in first:
             draft.emit(event)
-        for pending in self._dispatcher.adopt_former(self.state):
+        for pending in self._dispatcher.take_over_effects(self.state):
             leave_in_doubt(draft, pending)
         records = draft.commit()
         self._parts.journal.append(records)
@@ -191,7 +195,7 @@ class Engine:
     def _rebuild(self) -> None:
         """Make everything volatile anew from the state; logs are read again."""
         self._telemetry.restart()
-        self._volatile.restart(self.state)
+        self._ephemeral.restart(self.state)
         self._poller.restart()
         self._publisher.restart()
 
@@ -199,20 +203,20 @@ class Engine:
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""
         self._rotate()
-        self._mind_steps()
-        if self._writer.unwritten and not self._write(self._writer.unwritten):
+        self._check_wall_clock()
+        if self._unwritten and not self._write(self._unwritten):
             self._publish()
             return
         orders, observations = self._drain()
-        self._forget_known(observations)
+        self._forget_handled(observations)
         lived = self._timeline.now().lived
-        touched = self._volatile.take_to_judge() | set(
-            self._volatile.timers.pop_due(lived)
+        touched = self._ephemeral.take_pending() | set(
+            self._ephemeral.timers.pop_due(lived)
         )
         if orders or observations or touched:
             self._decide(orders, observations, touched)
-        if not self._writer.unwritten:
-            self._look_around()
+        if not self._unwritten:
+            self._look()
         self._publish()
 
     def _drain(self) -> Inputs:
@@ -228,18 +232,18 @@ class Engine:
         self._mailbox.put_back([([], logs)])
         return orders, others
 
-    def _mind_steps(self) -> None:
+    def _check_wall_clock(self) -> None:
         """Tell of a wall clock that was set; who waits for a time is judged anew."""
-        step = 0.0 if self._writer.unwritten else self._timeline.take_step()
+        step = 0.0 if self._unwritten else self._timeline.take_step()
         if not step:
             return
         draft = self._draft()
-        draft.emit(step_warned(step))
-        self._telemetry.blind()
-        self._volatile.to_judge |= self.state.jobs.keys()
+        draft.emit(warn_of_step(step))
+        self._telemetry.restart_clocks()
+        self._ephemeral.pending |= self.state.jobs.keys()
         self._write(draft.commit())
 
-    def _forget_known(self, observations: Sequence[Observation]) -> None:
+    def _forget_handled(self, observations: Sequence[Observation]) -> None:
         """Commands carried out by a predecessor that could not clear its inbox."""
         self._poller.forget_orders(
             order.command_id
@@ -257,34 +261,34 @@ class Engine:
     ) -> None:
         draft = self._draft()
         try:
-            self._fill(draft, orders, observations, touched)
+            self._decide_all(draft, orders, observations, touched)
         except Exception:  # noqa: BLE001 - a bug in one input must not stop the rest
-            self._salvage(orders, observations, touched)
+            self._decide_singly(orders, observations, touched)
             return
         self._finish(draft, orders)
 
-    def _fill(
+    def _decide_all(
         self,
         draft: Draft,
         orders: Sequence[Order],
         observations: Sequence[Observation],
         touched: set[str],
     ) -> None:
-        context = self._desk(draft)
+        context = self._build_context(draft)
         judged = set(touched)
         for order in orders:
-            obey(context, order)
+            handle_order(context, order)
         for observation in observations:
-            judged.update(self._intake.take(context, observation))
+            judged.update(self._handlers.handle(context, observation))
             self._poller.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(context)
-        self._intake.effects.wait_no_longer(context)
-        self._intake.submissions.settle_cancels(context)
-        settle(context, judged)
-        self._volatile.reworded |= context.reworded
+        self._handlers.effects.end_overdue_looks(context)
+        self._handlers.submissions.settle_cancels(context)
+        settle_jobs(context, judged)
+        self._ephemeral.reworded |= context.reworded
         self._note_queued(draft)
 
-    def _salvage(
+    def _decide_singly(
         self,
         orders: Sequence[Order],
         observations: Sequence[Observation],
@@ -293,26 +297,26 @@ class Engine:
         """Decide input by input; the one that raises is dropped and reported."""
         self._parts.log_fault(traceback.format_exc())
         self._rebuild()
-        self._volatile.to_judge |= touched
+        self._ephemeral.pending |= touched
         single: deque[Inputs] = deque(
             [
                 *(([order], []) for order in orders),
                 *(([], [observation]) for observation in observations),
             ]
         )
-        while single and not self._writer.unwritten:
+        while single and not self._unwritten:
             some_orders, some_observations = single.popleft()
             draft = self._draft()
             try:
-                self._fill(draft, some_orders, some_observations, set())
+                self._decide_all(draft, some_orders, some_observations, set())
             except Exception as bug:  # noqa: BLE001 - reported as an event below
                 self._rebuild()
                 draft = self._draft()
-                draft.emit(self._fault(bug, some_orders, some_observations))
+                draft.emit(self._build_fault(bug, some_orders, some_observations))
             self._finish(draft, some_orders)
         self._mailbox.put_back(single)
 
-    def _fault(
+    def _build_fault(
         self,
         bug: Exception,
         orders: Sequence[Order],
@@ -336,21 +340,37 @@ class Engine:
     # --------------------------------------------------------------- write, apply
     def _write(self, records: list[Recorded]) -> bool:
         """Append and sync, then let the events be true. False: they are not (yet)."""
-        match self._writer.write(records):
-            case Written.DURABLE:
-                self._make_true(records)
-                return True
-            case Written.HELD:
-                self._publisher.dirty = True
-            case Written.DEPOSED:
-                self._stop()
-            case Written.TOO_EARLY:
-                pass
-        return False
+        if not self._append(records):
+            return False
+        self._make_true(records)
+        return True
+
+    def _append(self, records: list[Recorded]) -> bool:
+        """Whether the records are on the disk; else they wait, or a successor has the
+        session."""
+        if self._unwritten and self._clock.monotonic() < self._retry_at:
+            return False
+        if self._health.deposed:
+            self._stop()
+            return False
+        try:
+            self._parts.journal.append(records)
+        except SessionOwned as deposed:
+            self._parts.log_fault(str(deposed))
+            self._health.deposed = True
+            self._stop()
+            return False
+        except (OSError, EnvironmentFailed) as problem:
+            self._unwritten, self._holding = records, str(problem)
+            self._retry_at = self._clock.monotonic() + HOLD_SECONDS
+            self._publisher.dirty = True
+            return False
+        self._unwritten, self._holding = [], ""
+        return True
 
     def _rotate(self) -> None:
         """Go on in a new part of the journal when the present one has grown long."""
-        rotated = None if self._writer.unwritten else self._parts.journal.rotation()
+        rotated = None if self._unwritten else self._parts.journal.rotation()
         if rotated is not None:
             draft = self._draft()
             draft.emit(rotated)
@@ -375,7 +395,7 @@ class Engine:
         self._publisher.dirty = True
 
     # ---------------------------------------------------------------- look around
-    def _look_around(self) -> None:
+    def _look(self) -> None:
         if self._health.deposed:
             self._stop()
         if self.stopped:
@@ -386,7 +406,7 @@ class Engine:
         self._stop_when_idle()
 
     def _stop_when_idle(self) -> None:
-        if self._health.stop_when_idle and not self._volatile.roster.active:
+        if self._health.stop_when_idle and not self._ephemeral.roster.active:
             self._health.stop_when_idle = False
             draft = self._draft()
             stopped = events.EngineStopped(
@@ -399,16 +419,16 @@ class Engine:
     def _draft(self) -> Draft:
         return Draft(self.state, self._timeline.now(), self._parts.lease.epoch)
 
-    def _desk(self, draft: Draft) -> DecisionContext:
+    def _build_context(self, draft: Draft) -> DecisionContext:
         return DecisionContext(
             draft=draft,
-            watch=self._volatile.watch,
-            timers=self._volatile.timers,
-            roster=self._volatile.roster,
+            watch=self._ephemeral.watch,
+            timers=self._ephemeral.timers,
+            roster=self._ephemeral.roster,
             outside=self._outside_facts,
             metrics=self._telemetry.metrics,
             policy=self._policy,
-            verdicts=self._volatile.verdicts,
+            verdicts=self._ephemeral.verdicts,
         )
 
     @property
@@ -420,20 +440,20 @@ class Engine:
         for record in draft.records:
             job = getattr(record.event, "job", "")
             if job and job in draft.state.jobs:
-                self._intake.note_state(draft.job(job))
+                self._handlers.note_state(draft.job(job))
 
     def next_wake(self) -> float:
         """Seconds until the next commit has something to do."""
         now = self._clock.monotonic()
-        if self._writer.unwritten:
-            return max(0.0, self._writer.next_try - now)
+        if self._unwritten:
+            return max(0.0, self._retry_at - now)
         times = [now + IDLE_SECONDS, *self._poller.next_at(now)]
-        due = self._volatile.timers.next_at()
+        due = self._ephemeral.timers.next_at()
         if due is not None:
             times.append(self._timeline.monotonic_at(due))
         if self._publisher.dirty:
             times.append(self._publisher.due_at)
-        if self._volatile.to_judge:
+        if self._ephemeral.pending:
             times.append(now)
         return max(0.0, min(times) - now)
 
@@ -441,9 +461,9 @@ class Engine:
     def _publish(self) -> None:
         now = self._clock.monotonic()
         if self._publisher.is_due(now, at_once=self.stopped):
-            self._publisher.show(self._view(), now)
+            self._publisher.publish(self._build_view(), now)
 
-    def _view(self) -> EngineView:
+    def _build_view(self) -> EngineView:
         executor = self._parts.sources.executor
         return EngineView(
             role="live",
@@ -456,9 +476,9 @@ class Engine:
             executor_answered_at=self._health.answered_at,
             executor_error=self._health.error,
             slots=self._parts.policy.slots,
-            slots_used=len(self._volatile.roster.active),
+            slots_used=len(self._ephemeral.roster.active),
             gpus=self._parts.gpus,
-            holding=self._writer.holding,
+            holding=self._holding,
             log_file=self._parts.log_file,
             directory=str(self._parts.directory),
             owner_alive=not self._health.deposed,

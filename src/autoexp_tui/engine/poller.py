@@ -17,7 +17,7 @@ from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
 from autoexp_tui.engine.fact_poller import FactPoller
 from autoexp_tui.engine.log_poller import LogPoller, LogProbe
 from autoexp_tui.engine.mount_workers import MountWorkers
-from autoexp_tui.engine.observation_handlers import Intake
+from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import Pool
 from autoexp_tui.engine.reading_ports import FactSource, LogSource
@@ -55,18 +55,18 @@ class Poller:
     def __init__(
         self,
         state: SessionState,
-        volatile: EphemeralState,
+        ephemeral: EphemeralState,
         sources: Sources,
         dispatcher: Dispatcher,
         telemetry: Telemetry,
-        intake: Intake,
+        handlers: ObservationHandlers,
         post: Callable[[Observation], None],
     ) -> None:
         self._state = state
-        self._volatile = volatile
+        self._ephemeral = ephemeral
         self._sources = at = sources
         self._dispatcher = dispatcher
-        self._intake = intake
+        self._handlers = handlers
         self._post = post
         self._due: dict[str, float] = {}
         self._busy: set[str] = set()
@@ -77,9 +77,9 @@ class Poller:
         )
         self.logs = LogPoller(
             state,
-            volatile,
+            ephemeral,
             telemetry,
-            intake.runs,
+            handlers.runs,
             dispatcher.outside.attempt_dir,
             MountWorkers("logs", at.log_pool, at.place_of, LogProbe(at.logs), post),
         )
@@ -110,10 +110,10 @@ class Poller:
         """Every look that is due; `t` is the same moment."""
         if self._is_due("inbox", now):
             self._take_orders(now)  # before logs, whose answer takes a commit's time
-        if self._is_due("executor", now) and (tasks := self._open_tasks()):
+        if self._is_due("executor", now) and (tasks := self._list_open_tasks()):
             self._poll_executor(tasks, now)
-        watch = self._volatile.watch
-        self._intake.forget(watch.take_dropped())
+        watch = self._ephemeral.watch
+        self._handlers.forget(watch.take_dropped())
         self._facts.want(watch.take_wanted(), now, self._poll_seconds())
         if "facts" in self._nudged:
             self._facts.hurry(now)
@@ -126,7 +126,7 @@ class Poller:
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
         kinds = {"inbox", "heartbeat"} - self._busy
-        if self._volatile.roster.active and "executor" not in self._busy:
+        if self._ephemeral.roster.active and "executor" not in self._busy:
             kinds.add("executor")
         times = [
             *(self._due.get(kind, now) for kind in kinds),
@@ -144,14 +144,14 @@ class Poller:
         return kind not in self._busy and self._due.get(kind, now) <= now
 
     # ------------------------------------------------------------------------- looks
-    def _open_tasks(self) -> list[Task]:
-        roster = self._volatile.roster
+    def _list_open_tasks(self) -> list[Task]:
+        roster = self._ephemeral.roster
         jobs = [
             self._state.jobs[name]
             for name in (*sorted(roster.active), *sorted(roster.lost))
         ]
         return [
-            self._dispatcher.task(job, attempt.number)
+            self._dispatcher.find_task(job, attempt.number)
             for job in jobs
             for attempt in job.attempts[-1:]
             if attempt.outcome in (None, Outcome.LOST) and _is_known(attempt)

@@ -192,7 +192,7 @@ class ReplayBuffer:
         self._keyframes = [self._shown.copy()]
         self._expected = 0
         self._expected_end = 0.0
-        self._publisher = SnapshotBuilder()
+        self._builder = SnapshotBuilder()
         self._gone: list[tuple[float, float]] = []
         self._orderly = False
         """Whether the newest engine gave the session back."""
@@ -324,14 +324,14 @@ class ReplayBuffer:
             self._restore(frame, position)
         records = self.history.between(self._shown.position, position)
         self._shown.take(records)
-        self._publisher.note(records)
+        self._builder.note(records)
 
     def _restore(self, frame: Fold, position: int) -> None:
         self._shown = frame.copy()
-        self._publisher = SnapshotBuilder()
+        self._builder = SnapshotBuilder()
         first = max(0, position - TAIL)
         if first < frame.position:
-            self._publisher.note(self.history.between(first, frame.position))
+            self._builder.note(self.history.between(first, frame.position))
 
     # ---------------------------------------------------------------------- showing
     def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:
@@ -347,7 +347,7 @@ class ReplayBuffer:
             committed_at=at,
             user=self._user,
         )
-        shown = self._publisher.snapshot(state, view, self._shown.lives)
+        shown = self._builder.build_snapshot(state, view, self._shown.lives)
         playback = Playback(
             begin=self.begin,
             end=self.end,

@@ -38,16 +38,18 @@ _NOTE_LIMIT = 500
 """Characters of a wrapper's note that are kept."""
 
 
-def run_began(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
+def find_begin(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
     """The event for a run that was not known yet."""
-    attempt = attempt_of(job, report.attempt)
+    attempt = find_attempt(job, report.attempt)
     began = report.began
     if attempt is None or attempt.outcome or began is None or began.run <= attempt.run:
         return None
-    return _run_began(attempt.number, began, report)
+    return _build_begin(attempt.number, began, report)
 
 
-def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.RunBegan:
+def _build_begin(
+    attempt: int, began: BeginRecord, report: TaskReport
+) -> events.RunBegan:
     return events.RunBegan(
         job=report.job,
         attempt=attempt,
@@ -62,7 +64,7 @@ def _run_began(attempt: int, began: BeginRecord, report: TaskReport) -> events.R
     )
 
 
-def requeued(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
+def find_requeue(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
     """The event for a begun run that the executor queued again."""
     if not report.requeued or job.state not in BEGUN:
         return None
@@ -77,7 +79,7 @@ def requeued(job: JobRecord, report: TaskReport) -> events.RunRequeued | None:
     )
 
 
-def suspended_or_resumed(
+def find_suspension(
     job: JobRecord, report: TaskReport
 ) -> events.RunSuspended | events.RunResumed | None:
     """The event for a run that the executor stopped for a while, or let go on."""
@@ -97,17 +99,17 @@ def suspended_or_resumed(
 
 def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
     """Whether the report is enough to end the attempt."""
-    attempt = attempt_of(job, report.attempt)
+    attempt = find_attempt(job, report.attempt)
     if attempt is None or (attempt.outcome and attempt.outcome is not Outcome.LOST):
         return False
     if report.exited is not None:
         return attempt.run <= report.exited.run
-    if attempt.outcome is Outcome.LOST or _is_on_its_way(job, attempt):
+    if attempt.outcome is Outcome.LOST or _is_being_sent(job, attempt):
         return False
     return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after_seconds
 
 
-def _is_on_its_way(job: JobRecord, attempt: Attempt) -> bool:
+def _is_being_sent(job: JobRecord, attempt: Attempt) -> bool:
     """Whether the attempt is being sent, be it for the second time: whoever looked
     before it arrived did not see it."""
     return attempt is job.attempt and job.state in UNANSWERED
@@ -119,7 +121,7 @@ def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) 
     It may be sent again under the same attempt: whichever start claims that first is
     the only one.
     """
-    attempt = attempt_of(job, report.attempt)
+    attempt = find_attempt(job, report.attempt)
     return (
         report.unclaimed
         and attempt is not None
@@ -131,14 +133,14 @@ def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) 
     )
 
 
-def attempt_ended(
+def decide_end(
     job: JobRecord, report: TaskReport, utc: float, evidence: str = "", tail: str = ""
 ) -> events.AttemptEnded:
     """The end of an attempt that `has_ended`; `tail`: the end of its log."""
-    attempt = attempt_of(job, report.attempt)
+    attempt = find_attempt(job, report.attempt)
     if attempt is None:
         raise ValueError(f"{job.name} has no attempt {report.attempt}")
-    outcome, cause, reason = _judge(attempt, report, tail)
+    outcome, cause, reason = _find_outcome(attempt, report, tail)
     exited = report.exited
     return events.AttemptEnded(
         job=job.name,
@@ -154,35 +156,37 @@ def attempt_ended(
     )
 
 
-def attempt_of(job: JobRecord, number: int) -> Attempt | None:
+def find_attempt(job: JobRecord, number: int) -> Attempt | None:
     """A job's attempt by its number."""
     if 0 < number <= len(job.attempts):
         return job.attempts[number - 1]
     return None
 
 
-def _judge(
+def _find_outcome(
     attempt: Attempt, report: TaskReport, tail: str
 ) -> tuple[Outcome, Cause | None, Why | None]:
     if attempt.finished:
         return Outcome.COMPLETED, None, attempt.cancel_why
-    if attempt.cancel_cause is Cause.STALL and _was_well_before(report):
+    if attempt.cancel_cause is Cause.STALL and _has_ended_before_kill(report):
         return Outcome.COMPLETED, None, why("well_before_the_kill")
     if attempt.cancel_cause is not None:
         failed = attempt.cancel_cause in _OWN_KILLS
         outcome = Outcome.FAILED if failed else Outcome.CANCELLED
         return outcome, attempt.cancel_cause, attempt.cancel_why
     if report.cause is not None:
-        return _by_executor(report.cause, report)
+        return _explain_by_executor(report.cause, report)
     if report.exited is not None:
-        short = _short_of_memory(report.exited, tail)
+        short = _find_memory_kill(report.exited, tail)
         if short:
-            return _by_executor(Cause.OUT_OF_MEMORY, replace(report, reason=short))
-        return _by_exit(report.exited)
-    return Outcome.LOST, Cause.LOST, _why_lost(attempt, report)
+            return _explain_by_executor(
+                Cause.OUT_OF_MEMORY, replace(report, reason=short)
+            )
+        return _explain_by_exit(report.exited)
+    return Outcome.LOST, Cause.LOST, _explain_loss(attempt, report)
 
 
-def _why_lost(attempt: Attempt, report: TaskReport) -> Why:
+def _explain_loss(attempt: Attempt, report: TaskReport) -> Why:
     """No trace of it is left, or what is left was removed or changed by somebody."""
     what = report.tampering
     if not what and attempt.run >= 0 and report.began is None:
@@ -196,7 +200,7 @@ _KILLED_BY_A_SHELL = 128 + signal.SIGKILL
 """How a shell, or srun, says that its command was killed."""
 
 
-def _short_of_memory(exited: ExitRecord, tail: str) -> str:
+def _find_memory_kill(exited: ExitRecord, tail: str) -> str:
     """Who says that a killed run was killed for memory; empty when nobody does."""
     killed = exited.signal == signal.SIGKILL or exited.exit_code == _KILLED_BY_A_SHELL
     if not killed or exited.asked:
@@ -210,7 +214,7 @@ _OF_A_KILL = frozenset({None, Cause.USER})
 """What an executor says ended a task whose kill came too late."""
 
 
-def _was_well_before(report: TaskReport) -> bool:
+def _has_ended_before_kill(report: TaskReport) -> bool:
     """Whether the command ended well before anybody had asked it to end."""
     exited = report.exited
     return (
@@ -221,7 +225,7 @@ def _was_well_before(report: TaskReport) -> bool:
     )
 
 
-def _by_executor(
+def _explain_by_executor(
     cause: Cause, report: TaskReport
 ) -> tuple[Outcome, Cause | None, Why | None]:
     reason = why(cause.value, node=report.node, reason=report.reason)
@@ -231,24 +235,24 @@ def _by_executor(
     return Outcome.FAILED, cause, reason
 
 
-def _by_exit(exited: ExitRecord) -> tuple[Outcome, Cause | None, Why | None]:
+def _explain_by_exit(exited: ExitRecord) -> tuple[Outcome, Cause | None, Why | None]:
     if exited.signal is not None:
-        name = signal_name(exited.signal)
-        reason = why("signal", signal=name, **_noted(exited))
+        name = name_signal(exited.signal)
+        reason = why("signal", signal=name, **_quote_note(exited))
         return Outcome.FAILED, Cause.SIGNAL, reason
     if exited.exit_code == 0:
         return Outcome.COMPLETED, None, None
     code = -1 if exited.exit_code is None else exited.exit_code
-    reason = why("exit_code", code=code, **_noted(exited))
+    reason = why("exit_code", code=code, **_quote_note(exited))
     return Outcome.FAILED, Cause.EXIT_CODE, reason
 
 
-def _noted(exited: ExitRecord) -> dict[str, str]:
+def _quote_note(exited: ExitRecord) -> dict[str, str]:
     """The wrapper's note as an argument of a reason, where there is one."""
     return {"note": clean(exited.note, limit=_NOTE_LIMIT)} if exited.note else {}
 
 
-def signal_name(number: int) -> str:
+def name_signal(number: int) -> str:
     """`SIGKILL` for 9; the number for one this machine does not know."""
     try:
         return signal.Signals(number).name

@@ -1,4 +1,8 @@
-"""What polls and logs say of runs: they wait, begin, end, and are read to the end."""
+"""What polls and logs say of runs: they wait, begin, end, and are read to the end.
+
+Logs that cannot be read are waited for, and warned of when it takes long. A file
+system that does not answer at all is another matter, `engine.mount_workers`.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine import report_reducer as judge
+from autoexp_tui.engine import report_reducer
+from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
-from autoexp_tui.engine.health import Health
-from autoexp_tui.engine.log_troubles import LogTroubles
-from autoexp_tui.engine.reading_ports import LOG
+from autoexp_tui.engine.observations import LogRead
+from autoexp_tui.engine.reading_ports import LOG, Stream
+from autoexp_tui.engine.session_warnings import clear_warning, raise_warning
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
@@ -32,14 +36,67 @@ _WORDS = 300
 """Characters of what was done to records."""
 DRAIN_SECONDS: Final = 30.0
 """For which the log of a run that ended is read on, and again for which its tail is."""
-TAIL_READ = 64 << 20
+TAIL_READ: Final = 64 << 20
 """Bytes at its end that are read of a log too long to be read after its run's end."""
-LAST_READ = 64 << 10
+LAST_READ: Final = 64 << 10
 """The same where even those take too long."""
-TOLD_SECONDS: Final = 5.0
+ORDERED_SECONDS: Final = 5.0
 """For which only the tail is read where somebody ordered the end."""
+WARN_SECONDS: Final = 60.0
+"""After which a file that cannot be read is warned of."""
+LAST_SECONDS: Final = 30.0
+"""For which the end of a run waits for files that cannot be read."""
 
 
+# -------------------------------------------------------------------- unread logs
+@dataclass(slots=True)
+class UnreadLogs:
+    """Since when (lived) which files cannot be read."""
+
+    _since: dict[Stream, float] = field(default_factory=dict)
+    _readable: set[Stream] = field(default_factory=set)
+    """Files that could be read since this engine began."""
+
+    def note(self, context: DecisionContext, read: LogRead) -> None:
+        """A file was looked at."""
+        if not read.problem:
+            self._note_readable(context, read.stream)
+            return
+        self._readable.discard(read.stream)
+        since = self._since.setdefault(read.stream, context.now.lived)
+        if context.now.lived - since >= WARN_SECONDS:
+            at = context.now.t_of(since)
+            reason = why("log_unreadable", job=read.job, error=read.problem, since=at)
+            raise_warning(context, _make_warning_id(read.stream), reason, read.job)
+
+    def _note_readable(self, context: DecisionContext, stream: Stream) -> None:
+        self._since.pop(stream, None)
+        if stream not in self._readable:
+            self._readable.add(stream)
+            clear_warning(context, _make_warning_id(stream))
+
+    def holds(self, stream: Stream) -> bool:
+        """Whether a file cannot be read at present: it is not asked for at once."""
+        return stream in self._since
+
+    def is_final(self, read: LogRead, lived: float) -> bool:
+        """Whether a last look counts, though perhaps nothing could be read."""
+        since = self._since.get(read.stream)
+        return since is None or lived - since >= LAST_SECONDS
+
+    def forget(self, context: DecisionContext, job: str) -> None:
+        """A run ended: what it left unread is of no use any more."""
+        known = (*self._since, *self._readable)
+        for stream in [one for one in known if one[0] == job]:
+            self._note_readable(context, stream)
+            self._readable.discard(stream)
+
+
+def _make_warning_id(stream: Stream) -> str:
+    return "l" + ids.digest(*stream)
+
+
+# ------------------------------------------------------------------------ reports
 @dataclass(slots=True)
 class RunReports:
     """Holds what must be kept between two answers: ends whose log is still read."""
@@ -47,17 +104,19 @@ class RunReports:
     telemetry: Telemetry
     health: Health
     outside: dict[OutsideKey, Fact]
-    lost_after_seconds: Callable[[], float]
+    find_lost_seconds: Callable[[], float]
+    """How long a task is gone before it counts as lost."""
     ending: dict[TaskId, TaskReport] = field(default_factory=dict)
-    drained: dict[TaskId, dict[str, seen.LogRead]] = field(default_factory=dict)
+    drained: dict[TaskId, dict[str, LogRead]] = field(default_factory=dict)
     """Of those, the sources that were read to their end."""
     draining: dict[TaskId, float] = field(default_factory=dict)
     """Of those, when (lived) the reading of the rest of the log began."""
-    troubles: LogTroubles = field(default_factory=LogTroubles)
+    unread_logs: UnreadLogs = field(default_factory=UnreadLogs)
     warned: set[str] = field(default_factory=set)
     """Warnings about attempts that were raised once; who dismissed one knows."""
 
-    def polled(self, context: DecisionContext, got: seen.Polled) -> None:
+    # ---------------------------------------------------------------------- polls
+    def note_poll(self, context: DecisionContext, got: seen.Polled) -> None:
         """One look at the executor: runs begin, wait and end."""
         self.health.calls += got.answer.calls
         self.health.error = got.answer.error
@@ -65,58 +124,53 @@ class RunReports:
             self.health.answered_at = context.now.t - got.answer.age
         for report in got.answer.reports:
             if report.job in context.state.jobs:
-                self._report(context, report)
+                self._note_report(context, report)
         for report in got.answer.late:
             if report.job in context.state.jobs:
-                self._warn(context, report)
+                self._warn_of_records(context, report)
 
-    def _report(self, context: DecisionContext, report: TaskReport) -> None:
-        self._warn(context, report)
-        began = judge.run_began(context.job(report.job), report)
-        if began is not None and self._may_begin(context.job(report.job), began):
-            self.telemetry.end_run(context, report.job)
+    def _note_report(self, context: DecisionContext, report: TaskReport) -> None:
+        self._warn_of_records(context, report)
+        began = report_reducer.find_begin(context.job(report.job), report)
+        newest = context.job(report.job).attempt
+        if began is not None and newest and newest.number == began.attempt:
+            self.telemetry.record_gathered(context, report.job)
             context.draft.emit(began)
             self._forget_logs(context.job(report.job))
-        requeued = judge.requeued(context.job(report.job), report)
+        requeued = report_reducer.find_requeue(context.job(report.job), report)
         if requeued is not None:
             context.draft.emit(requeued)
-        stopped = judge.suspended_or_resumed(context.job(report.job), report)
+        stopped = report_reducer.find_suspension(context.job(report.job), report)
         if stopped is not None:
             context.draft.emit(stopped)
-            self.telemetry.blind(report.job)  # its clocks stood still, and begin anew
+            self.telemetry.restart_clocks(report.job)  # they stood still
         self._note_queue(context, report)
         self._note_stuck(context, report)
-        job = context.job(report.job)
-        if judge.is_forgotten(job, report, self.lost_after_seconds()):
-            self._send_again(context, job, report)
-        elif judge.has_ended(job, report, self.lost_after_seconds()):
+        job, lost_seconds = context.job(report.job), self.find_lost_seconds()
+        if report_reducer.is_forgotten(job, report, lost_seconds):
+            reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
+            order_again(context, ((job.name, report.attempt),), reason)
+        elif report_reducer.has_ended(job, report, lost_seconds):
             self._note_end(context, job, report)
 
-    def _warn(self, context: DecisionContext, report: TaskReport) -> None:
+    def _warn_of_records(self, context: DecisionContext, report: TaskReport) -> None:
         """Raise what a person should know of the attempt's records and its end."""
         if report.tampering and report.exited is not None:
             what = clean(report.tampering, limit=_WORDS)
-            self._raise(context, report, why("records_changed", what=what))
+            self._warn_once(context, report, why("records_changed", what=what))
         if report.late_cause is not None:
             cause, name = CAUSES[report.late_cause], context.policy.place
             reason = why("late_cause", cause=cause, executor=name)
-            self._raise(context, report, reason)
+            self._warn_once(context, report, reason)
 
-    def _raise(self, context: DecisionContext, report: TaskReport, reason: Why) -> None:
+    def _warn_once(
+        self, context: DecisionContext, report: TaskReport, reason: Why
+    ) -> None:
         warning_id = "r" + ids.digest(report.job, report.attempt, reason.code)
         if warning_id in self.warned or warning_id in context.state.warnings:
             return
         self.warned.add(warning_id)
-        context.draft.emit(
-            events.WarningRaised(warning_id=warning_id, why=reason, job=report.job)
-        )
-
-    @staticmethod
-    def _send_again(
-        context: DecisionContext, job: JobRecord, report: TaskReport
-    ) -> None:
-        reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
-        order_again(context, ((job.name, report.attempt),), reason)
+        raise_warning(context, warning_id, reason, report.job)
 
     def _forget_logs(self, job: JobRecord) -> None:
         """What was found in an earlier run's log says nothing of this run."""
@@ -126,7 +180,7 @@ class RunReports:
                 del self.outside[key]
 
     def _note_queue(self, context: DecisionContext, report: TaskReport) -> None:
-        queue = _in_queue(report)
+        queue = _find_queue(report)
         if queue == self.health.queue.get(report.job):
             return
         context.reworded.add(report.job)
@@ -139,106 +193,103 @@ class RunReports:
     def _note_stuck(context: DecisionContext, report: TaskReport) -> None:
         """Warn of what will not start unless a person acts, for as long as that is."""
         warning_id = "q" + ids.digest(report.job, report.attempt, "stuck")
-        stands = warning_id in context.state.warnings
-        if report.stuck and not stands:
+        if report.stuck:
             reason = why("stuck_in_queue", reason=report.reason)
-            raised = events.WarningRaised(
-                warning_id=warning_id, why=reason, job=report.job, severity="error"
-            )
-            context.draft.emit(raised)
-        elif stands and not report.stuck:
-            context.draft.emit(events.WarningCleared(warning_id=warning_id))
-
-    @staticmethod
-    def _may_begin(job: JobRecord, began: events.RunBegan) -> bool:
-        newest = job.attempt
-        return newest is not None and newest.number == began.attempt
+            raise_warning(context, warning_id, reason, report.job, "error")
+        else:
+            clear_warning(context, warning_id)
 
     def _note_end(
         self, context: DecisionContext, job: JobRecord, report: TaskReport
     ) -> None:
         """End the attempt now, or once the rest of its log has been read."""
-        attempt = judge.attempt_of(job, report.attempt)
+        attempt = report_reducer.find_attempt(job, report.attempt)
         if attempt is not None and attempt.log_path and not job.ended:
             self.ending[report.job, report.attempt] = report
         else:
-            end_attempt(context, judge.attempt_ended(job, report, context.now.utc))
+            end_attempt(
+                context, report_reducer.decide_end(job, report, context.now.utc)
+            )
 
-    def logs_read(self, context: DecisionContext, got: seen.LogsRead) -> list[str]:
+    # ----------------------------------------------------------------------- logs
+    def note_logs(self, context: DecisionContext, got: seen.LogsRead) -> list[str]:
         """New bytes of logs, or their ends; returns jobs to judge."""
         touched: list[str] = []
         for read in got.reads:
             if read.job not in context.state.jobs:
                 continue
-            touched += self._log_read(context, read)
+            touched += self._note_read(context, read)
             last = read.final and read.chunk is None
-            if last and self.troubles.is_last_word(read, context.now.lived):
-                self._drained(context, read)
+            if last and self.unread_logs.is_final(read, context.now.lived):
+                self._note_drained(context, read)
         return touched
 
-    def _log_read(self, context: DecisionContext, read: seen.LogRead) -> list[str]:
-        self.troubles.note(context, read)
+    def _note_read(self, context: DecisionContext, read: LogRead) -> list[str]:
+        self.unread_logs.note(context, read)
         if read.source:
-            return self.telemetry.digest_file(context, read)
-        self.telemetry.looked(context, read)
+            return self.telemetry.read_file(context, read)
+        self.telemetry.note_look(context, read)
         if read.chunk is None:
             return []
-        touched = self.telemetry.digest(context, read.chunk)
+        touched = self.telemetry.read_log(context, read.chunk)
         if read.final:
-            tail = self._bytes_left(context, read)
+            tail = self._limit_rest(context, read)
             self.telemetry.skip_to_tail(context, read.chunk, tail)
         return touched
 
-    def _bytes_left(self, context: DecisionContext, read: seen.LogRead) -> float:
+    def _limit_rest(self, context: DecisionContext, read: LogRead) -> float:
         """How many bytes of a log an end still waits for.
 
         Who ordered the end waits for its tail alone, and not long for that.
         """
         task, lived = (read.job, read.attempt), context.now.lived
-        attempt = judge.attempt_of(context.job(read.job), read.attempt)
+        attempt = report_reducer.find_attempt(context.job(read.job), read.attempt)
         if task not in self.ending or attempt is None:
             return math.inf
         waited = lived - self.draining.setdefault(task, lived)
-        whole, tail = (
-            (0.0, TOLD_SECONDS) if attempt.told_to_end else (DRAIN_SECONDS,) * 2
-        )
+        whole, tail = DRAIN_SECONDS, DRAIN_SECONDS
+        if attempt.told_to_end:
+            whole, tail = 0.0, ORDERED_SECONDS
         if waited >= whole + tail:
             return LAST_READ
         return TAIL_READ if waited >= whole else math.inf
 
-    def undrained(self, jobs: Mapping[str, JobRecord]) -> Iterator[tuple[str, str]]:
+    def list_undrained(
+        self, jobs: Mapping[str, JobRecord]
+    ) -> Iterator[tuple[str, str]]:
         """(job, source) of what is still to be read of runs that ended."""
         for name, number in sorted(self.ending):
             drained = self.drained.get((name, number), {})
-            for source in self.telemetry.sources(jobs[name]):
-                if source not in drained and not self.troubles.holds((name, source)):
+            for source in self.telemetry.list_sources(jobs[name]):
+                if source not in drained and not self.unread_logs.holds((name, source)):
                     yield name, source
 
-    def _drained(self, context: DecisionContext, read: seen.LogRead) -> None:
+    def _note_drained(self, context: DecisionContext, read: LogRead) -> None:
         """A source was read to its end; the last one of an ended run settles it."""
         task = (read.job, read.attempt)
         if task not in self.ending:
             return
         drained = self.drained.setdefault(task, {})
         drained[read.source] = read
-        if drained.keys() >= {*self.telemetry.sources(context.job(read.job))}:
+        job = context.job(read.job)
+        if drained.keys() >= {*self.telemetry.list_sources(job)}:
             self._finish(context, self.drained.pop(task)[LOG])
 
-    def _finish(self, context: DecisionContext, read: seen.LogRead) -> None:
+    def _finish(self, context: DecisionContext, read: LogRead) -> None:
         """All that an ended run wrote has been read to its end: judge the attempt."""
         report = self.ending.pop((read.job, read.attempt))
         self.draining.pop((read.job, read.attempt), None)
-        self.troubles.forget(context, read.job)
-        self.telemetry.close(context, read.job)
+        self.unread_logs.forget(context, read.job)
+        self.telemetry.finish_run(context, read.job)
         job = context.job(read.job)
-        evidence = _evidence(job, read)
+        evidence = _find_evidence(job, read)
         utc = context.now.utc
-        ended = judge.attempt_ended(job, report, utc, evidence, read.tail)
-        reached = self.telemetry.reached(read.job, read.attempt)
+        ended = report_reducer.decide_end(job, report, utc, evidence, read.tail)
+        reached = self.telemetry.find_last_step(read.job, read.attempt)
         end_attempt(context, replace(ended, reached=reached))
 
 
-def _in_queue(report: TaskReport) -> InQueue | None:
+def _find_queue(report: TaskReport) -> InQueue | None:
     """What a report says of the task's wait; None when it does not wait."""
     if report.phase is TaskPhase.RUNNING:
         return None
@@ -248,11 +299,11 @@ def _in_queue(report: TaskReport) -> InQueue | None:
     return InQueue(report.reason, report.expected_at, report.partition, leaving)
 
 
-def _evidence(job: JobRecord, read: seen.LogRead) -> str:
+def _find_evidence(job: JobRecord, read: LogRead) -> str:
     """The line of the log that tells most about why the attempt ended."""
     if read.problem:
         return f"its log could not be read: {read.problem}"
-    attempt = judge.attempt_of(job, read.attempt)
+    attempt = report_reducer.find_attempt(job, read.attempt)
     if attempt is not None and attempt.cancel_cause is Cause.NAN:
         return find_nan_line(read.tail) or find_error_line(read.tail)
     return find_error_line(read.tail)

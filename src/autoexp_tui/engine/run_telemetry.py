@@ -6,13 +6,19 @@ Volatile: all of it can be read again. What follows from it is `engine.telemetry
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
-from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, SEARCH, LogChunk
+from autoexp_tui.engine.reading_ports import (
+    LOG,
+    LOG_CHUNK,
+    SEARCH,
+    FoundFile,
+    LogChunk,
+)
 from autoexp_tui.model.facts import MetricFact, Moment
-from autoexp_tui.model.rules import MetricFile, Monitoring
+from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Verdict
@@ -21,7 +27,7 @@ from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.log_rules import MatchLimits
-from autoexp_tui.telemetry.metric_files import FileReader, is_pattern
+from autoexp_tui.telemetry.metric_files import FileReader, is_pattern, locate_files
 from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.log_lines import LOSS, STEP, find_canonical_name
 
@@ -42,14 +48,15 @@ Rank: TypeAlias = tuple[int, ...]
 class Pace:
     """Steps a second, smoothed over about the last half minute.
 
-    Only steps that were read as they were written tell it: see `Track.keep_pace`.
+    Only steps that were read as they were written tell it: see
+    `RunTelemetry.measure_pace`.
     """
 
     rate: float | None = None
     _step: int | None = None
     _at: float = 0.0
 
-    def see(self, step: int, t: float) -> None:
+    def note_step(self, step: int, t: float) -> None:
         """A step was reported; a step back starts anew."""
         if self._step is None or step < self._step:
             self._step, self._at, self.rate = step, t, None
@@ -63,15 +70,20 @@ class Pace:
         self.rate = old + weight * (newest - old)
         self._step, self._at = step, t
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """The next step is the first one whose moment is known."""
         self._step = None
 
 
 @dataclass(slots=True, kw_only=True)
-class Source:
-    """A text of the run's that tells metrics: the log, or a file."""
+class MetricSource:
+    """A text of the run's that tells metrics: the log, or a file.
 
+    A file outlives the runs that write it.
+    """
+
+    reader: FileReader | None = None
+    """Of a file."""
     rank: Rank = (0,)
     offset: int = 0
     """Bytes that were read."""
@@ -82,70 +94,58 @@ class Source:
     """Where this run stands, as far as this source tells."""
     caught_up: bool = False
     """It was read to its end once: what is new since then was written since then."""
-
-    @property
-    def tells_steps(self) -> bool:
-        """Whether its points stand at steps of the run."""
-        return True
-
-    def is_judged(self, point: Point) -> bool:
-        """Whether the point is no news."""
-        return point.offset < self.judged
-
-    def rewind(self) -> None:
-        """Another run, or another text."""
-        self.offset = self.judged = 0
-        self.step = None
-        self.caught_up = False
-
-
-@dataclass(slots=True, kw_only=True)
-class FileSource(Source):
-    """A file of metrics. It outlives the runs that write it."""
-
-    file: MetricFile
-    reader: FileReader
     foreign: int = 0
     """Bytes from before this session: nothing is read in them but a header."""
     before: int = 0
     """Bytes from before this attempt."""
     top: int | None = None
     """The highest step that this run wrote."""
-    _known: int | None = None
+    rewritten_to: int | None = None
     """The highest step that it had written when the file began anew."""
 
     @property
-    def tells_steps(self) -> bool:
-        """Not while its lines are only counted."""
-        return self.reader.tells_steps
+    def has_steps(self) -> bool:
+        """Whether its points stand at steps of the run: not while its lines are only
+        counted."""
+        return self.reader is None or self.reader.has_steps
 
-    def feed(self, data: bytes, offset: int) -> list[Point]:
-        """The points of new lines that are this session's."""
-        points = self.reader.feed(data, offset)
+    def read_points(self, data: bytes, offset: int) -> list[Point]:
+        """Of a file, the points of new lines that are this session's."""
+        if self.reader is None:
+            return []
+        points = self.reader.read(data, offset)
         steps = [point.step for point in points if point.offset >= self.before]
         if steps:
             self.top = max(steps) if self.top is None else max(self.top, *steps)
         return [point for point in points if point.offset >= self.foreign]
 
     def is_judged(self, point: Point) -> bool:
-        """A logger that writes its file anew repeats what it wrote."""
-        known = self._known is not None and point.step <= self._known
+        """Whether the point is no news; a logger that writes its file anew repeats
+        what it wrote."""
+        known = self.rewritten_to is not None and point.step <= self.rewritten_to
         return known or point.offset < self.judged
 
     def rewind(self) -> None:
-        """The file began anew."""
+        """Another text: a log of another run, or a file that began anew."""
         self.offset = self.judged = self.foreign = self.before = 0
         self.caught_up = False
-        self.reader = FileReader(self.file)
-        self._known = self.top
+        if self.reader is None:
+            self.step = None
+        else:
+            self.reader = FileReader(self.reader.file)
+            self.rewritten_to = self.top
 
-    def new_run(self) -> None:
-        """Another run goes on in it."""
-        self.step = self.top = self._known = None
+    def continue_in_run(self) -> None:
+        """Another run goes on in a file."""
+        self.step = self.top = self.rewritten_to = None
+
+    def note_end(self) -> None:
+        """A look found nothing new, or no file yet."""
+        self.caught_up = True
 
 
 @dataclass(slots=True)
-class Track:
+class RunTelemetry:
     """One job's newest run as its files tell it."""
 
     rules: Monitoring
@@ -154,14 +154,15 @@ class Track:
     attempt: int = 0
     run: int = -1
     once: set[str] = field(default_factory=set)
-    log: Source = field(default_factory=Source)
-    files: dict[str, FileSource] = field(default_factory=dict)
+    """Rules that match once, and have."""
+    log: MetricSource = field(default_factory=MetricSource)
+    files: dict[str, MetricSource] = field(default_factory=dict)
     """By path."""
     patterns: tuple[str, ...] = ()
     """Where its files of metrics lie, or may lie."""
     searched: bool = False
     """They were looked for since the run began."""
-    listed: tuple[str, ...] = (LOG,)
+    sources: tuple[str, ...] = (LOG,)
     """What is to be read: the log, the search while there may be more files, those."""
     gpu: GpuTrack = field(default_factory=GpuTrack)
     gpu_offset: int = 0
@@ -198,34 +199,176 @@ class Track:
     """Of the result's metric, by the result's mode; None: it has no value yet."""
     left_out: bool = False
     """There were more metrics than are kept."""
-    told_left_out: bool = False
+    has_warned_left_out: bool = False
     _owners: dict[str, Rank] = field(default_factory=dict)
 
+    # ---------------------------------------------------------------------- runs
     def is_of(self, job: JobRecord) -> bool:
         """Whether it is of the job's newest run."""
         newest = job.attempts[-1]
         return (self.attempt, self.run) == (newest.number, newest.run)
 
-    def files_go_on(self) -> None:
-        """Another run begins: the files may be its own to append to."""
+    def begin_run(self, job: JobRecord, rules: Monitoring) -> None:
+        """Another run of the same work begins; its log is `restart_log`'s."""
+        attempt = job.attempts[-1]
+        self.restarted = self.attempt == attempt.number
+        if not self.restarted:
+            self.gpu, self.gpu_offset, self.gpu_at = GpuTrack(), 0, None
+            self.first_step = None
+        self.best = _find_result_so_far(job)
+        self.attempt, self.run, self.rules = attempt.number, attempt.run, rules
+        self.once = set()
+        self.replaced = attempt.log_replaced
+        self.patterns = locate_files(rules, job.spec)
         self.searched = False
         for file in self.files.values():
-            file.new_run()
+            file.continue_in_run()
         self.list_sources()
 
+    def restart_log(self, reader: MetricReader, watch: InactivityWatch) -> None:
+        """The log begins: another run's, or another text."""
+        self.reader, self.watch = reader, watch
+        self.log.rewind()
+        self.reached = None
+        self.unread = 0
+        self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
+        self.pace = Pace()
+
+    # --------------------------------------------------------------------- files
     def list_sources(self) -> None:
         """After a search, or what makes another one necessary."""
         complete = self.searched and len(self.files) >= len(self.patterns)
         done = complete and not any(map(is_pattern, self.patterns))
         search = (SEARCH,) if self.patterns and not done else ()
-        self.listed = (LOG, *search, *self.files)
+        self.sources = (LOG, *search, *self.files)
 
+    def add_files(self, found: Sequence[FoundFile], judged: Mapping[str, int]) -> None:
+        """Files of metrics that are there; those that came with the attempt win.
+
+        `judged`: path -> bytes whose anomalies are in the journal.
+        """
+        self.searched = True
+        for place, one in enumerate(found):
+            file = self.files.get(one.path)
+            if file is None:
+                file = self.files[one.path] = MetricSource(
+                    reader=FileReader(self.rules.metrics_files[one.pattern]),
+                    foreign=one.foreign,
+                    judged=judged.get(one.path, 0),
+                    rank=(1, int(one.is_new), -place),
+                )
+            file.before = one.before
+            file.judged = max(file.judged, one.before)
+            self._set_rank(file, (1, int(one.is_new), -place))
+        self.list_sources()
+
+    def _set_rank(self, source: MetricSource, rank: Rank) -> None:
+        """A source keeps what it tells under another rank."""
+        for name, owner in self._owners.items():
+            if owner == source.rank:
+                self._owners[name] = rank
+        source.rank = rank
+
+    def add_gpu_samples(self, chunk: LogChunk) -> bool:
+        """New samples of the GPUs; whether there were any."""
+        if chunk.reset:
+            self.gpu = GpuTrack()
+        elif chunk.offset != self.gpu_offset:
+            return False
+        self.gpu_offset = chunk.offset + len(chunk.data)
+        return self.gpu.add_lines(chunk.data)
+
+    # -------------------------------------------------------------------- points
+    def read_points(self, chunk: LogChunk) -> list[Point]:
+        """The points of new bytes of the log; of many bytes a selection."""
+        every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
+        return self.reader.read(chunk.data, chunk.offset, every)
+
+    def add_point(self, source: MetricSource, point: Point, lived: float) -> None:
+        """Let a point move the run on; `lived`: of the commit."""
+        step = self._find_step(point)
+        if step is not None and source.has_steps:
+            source.step = step
+            if self.first_step is None:
+                self.first_step = step
+            steps = (one.step for one in (self.log, *self.files.values()))
+            self.step = max((one for one in steps if one is not None), default=step)
+            place = point.offset if source is self.log else self.log.offset
+            self.watch.report_step(self.step, lived, place)
+        at = source.step
+        if at is None and source.reader is not None:
+            at = self.step
+        self.at = self.reached = point.step if at is None else at
+        self.total = point.total or self.total
+        for name, value in point.values.items():
+            if self._owners.get(name) == source.rank or self._claim(source.rank, name):
+                self._add_value(name, value)
+
+    def _find_step(self, point: Point) -> int | None:
+        """Where the run stands, by the metric that the config counts progress in."""
+        metric = find_canonical_name(self.rules.progress.metric)
+        if metric == STEP:
+            return point.step
+        value = point.values.get(metric)
+        return int(value) if value is not None and math.isfinite(value) else None
+
+    def _add_value(self, name: str, value: float) -> None:
+        self.newest[name], self.newest_at[name] = value, self.at
+        if name == self.result_metric:
+            self.best = _choose_better(self.rules.result.mode, self.best, value)
+        if name not in self.curves:
+            self.curves[name] = ThinnedCurve(self.curve_points)
+        self.curves[name].add(self.at, value)
+
+    def _claim(self, rank: Rank, name: str) -> bool:
+        """Whether a source may tell a metric that it did not tell before."""
+        owner = self._owners.get(name)
+        if owner is None and len(self._owners) >= MOST_METRICS:
+            self.left_out = True
+            return False
+        if owner is not None and owner > rank:
+            return False
+        self._owners[name] = rank
+        if owner is not None:
+            self.curves.pop(name, None)
+            if name == self.loss:
+                self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
+        return True
+
+    def is_owner(self, source: MetricSource, name: str) -> bool:
+        """Whether a metric is told by this source."""
+        return self._owners.get(name) == source.rank
+
+    def measure_pace(
+        self, source: MetricSource, chunk: LogChunk, before: int | None, lived: float
+    ) -> None:
+        """Measure the run's speed by a chunk whose points were added.
+
+        A backlog is read faster than it was written. So only steps count after which
+        nothing is left to read, and of a source that is read to its end for the first
+        time not even those: nobody saw when they came.
+
+        Args:
+            source: what the chunk is of.
+            chunk: as it was read; its file's size tells whether more is left.
+            before: the step where the run stood before it.
+            lived: of the commit.
+        """
+        if chunk.size - chunk.offset > LOG_CHUNK:
+            return  # more is left; half a line at the end is not
+        first, source.caught_up = not source.caught_up, True
+        if first:
+            self.pace.restart()
+        elif self.step is not None and self.step != before:
+            self.pace.note_step(self.step, lived)
+
+    # --------------------------------------------------------------------- views
     @property
-    def says_anything(self) -> bool:
+    def has_output(self) -> bool:
         """Whether there is something to show."""
         return self.output_at is not None or bool(self.newest or self.gpu.loads)
 
-    def moved_t(self, now: Moment) -> float | None:
+    def find_last_move(self, now: Moment) -> float | None:
         """The `t` at which the run's own counter last moved; None: it has not."""
         moved = self.watch.moved_at
         return None if moved is None else now.t + moved - now.lived
@@ -246,104 +389,9 @@ class Track:
     @property
     def result(self) -> float | None:
         """The number that the job is for."""
-        if self.best is not None:
-            return self.best
-        return self.newest.get(self.result_metric)
+        return self.newest.get(self.result_metric) if self.best is None else self.best
 
-    def owns(self, source: Source, name: str) -> bool:
-        """Whether a metric is told by this source."""
-        return self._owners.get(name) == source.rank
-
-    def points_in(self, chunk: LogChunk) -> list[Point]:
-        """The points of new bytes of the log; of many bytes a selection."""
-        every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
-        return self.reader.feed(chunk.data, chunk.offset, every)
-
-    def plot(self, source: Source, point: Point, lived: float) -> None:
-        """Let a point move the run on; `lived`: of the commit."""
-        step = self._step_of(point)
-        if step is not None and source.tells_steps:
-            self._move(source, step)
-            place = point.offset if source is self.log else self.log.offset
-            self.watch.report_step(self.step or 0, lived, place)
-        known = self.step if isinstance(source, FileSource) else source.step
-        at = source.step if source.step is not None else known
-        self.at = self.reached = point.step if at is None else at
-        self.total = point.total or self.total
-        for name, value in point.values.items():
-            if self._claims(source.rank, name):
-                self._take(name, value)
-
-    def _step_of(self, point: Point) -> int | None:
-        """Where the run stands, by the metric that the config counts progress in."""
-        metric = find_canonical_name(self.rules.progress.metric)
-        if metric == STEP:
-            return point.step
-        value = point.values.get(metric)
-        return int(value) if value is not None and math.isfinite(value) else None
-
-    def _move(self, source: Source, step: int) -> None:
-        """A source tells where the run stands; where it stands by all of them."""
-        source.step = step
-        self.first_step = step if self.first_step is None else self.first_step
-        steps = (one.step for one in (self.log, *self.files.values()))
-        self.step = max((one for one in steps if one is not None), default=step)
-
-    def _take(self, name: str, value: float) -> None:
-        self.newest[name], self.newest_at[name] = value, self.at
-        if name == self.result_metric:
-            self.best = _better_value(self.rules.result.mode, self.best, value)
-        if name not in self.curves:
-            self.curves[name] = ThinnedCurve(self.curve_points)
-        self.curves[name].add(self.at, value)
-
-    def _claims(self, rank: Rank, name: str) -> bool:
-        owner = self._owners.get(name)
-        if owner == rank:
-            return True
-        if owner is None and len(self._owners) >= MOST_METRICS:
-            self.left_out = True
-            return False
-        if owner is not None and owner > rank:
-            return False
-        self._owners[name] = rank
-        if owner is not None:
-            self.curves.pop(name, None)
-            if name == self.loss:
-                self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
-        return True
-
-    def rerank(self, source: Source, rank: Rank) -> None:
-        """A source keeps what it tells under another rank."""
-        for name, owner in self._owners.items():
-            if owner == source.rank:
-                self._owners[name] = rank
-        source.rank = rank
-
-    def keep_pace(
-        self, source: Source, chunk: LogChunk, before: int | None, lived: float
-    ) -> None:
-        """Measure the run's speed by a chunk whose points were plotted.
-
-        A backlog is read faster than it was written. So only steps count after which
-        nothing is left to read, and of a source that is read to its end for the first
-        time not even those: nobody saw when they came.
-
-        Args:
-            source: what the chunk is of.
-            chunk: as it was read; its file's size tells whether more is left.
-            before: the step where the run stood before it.
-            lived: of the commit.
-        """
-        if chunk.size - chunk.offset > LOG_CHUNK:
-            return  # more is left; half a line at the end is not
-        first, source.caught_up = not source.caught_up, True
-        if first:
-            self.pace.begin_anew()
-        elif self.step is not None and self.step != before:
-            self.pace.see(self.step, lived)
-
-    def view(
+    def build_live(
         self,
         total: int | None,
         now: Moment,
@@ -369,11 +417,11 @@ class Track:
             trend=Trend(curve, TREND_POINTS) if curve is not None else (),
             log_bytes=self.log.offset,
             last_output_at=self.output_at,
-            last_step_at=self.moved_t(now),
+            last_step_at=self.find_last_move(now),
         )
 
 
-def whole_lines(chunk: LogChunk) -> LogChunk:
+def drop_partial_line(chunk: LogChunk) -> LogChunk:
     """Without the far end of a line that was too long for one read."""
     if not chunk.midline:
         return chunk
@@ -384,9 +432,7 @@ def whole_lines(chunk: LogChunk) -> LogChunk:
     )
 
 
-def _better_value(
-    mode: Literal["min", "max", "last"], old: float | None, new: float
-) -> float:
+def _choose_better(mode: str, old: float | None, new: float) -> float:
     """Which of two values counts; nan only where there is no other."""
     if mode == "last" or old is None or math.isnan(old):
         return new
@@ -395,23 +441,34 @@ def _better_value(
     return min(old, new) if mode == "min" else max(old, new)
 
 
+def _find_result_so_far(job: JobRecord) -> float | None:
+    """What the runs before the newest came to, where that goes on from them."""
+    noted, attempt = job.noted, job.attempts[-1]
+    if noted is None or noted.result is None or noted.attempt < 1:
+        return None
+    then = job.attempts[noted.attempt - 1]
+    goes_on = then is attempt or attempt.resume
+    same_work = then.fingerprint == attempt.fingerprint
+    return float(noted.result) if goes_on and same_work else None
+
+
 class NewestFacts(Mapping[str, MetricFact]):
     """A run's newest values as conditions read them, made when they do."""
 
-    __slots__ = ("_track",)
+    __slots__ = ("_run",)
 
-    def __init__(self, track: Track) -> None:
-        self._track = track
+    def __init__(self, run: RunTelemetry) -> None:
+        self._run = run
 
     def __getitem__(self, name: str) -> MetricFact:
-        track = self._track
-        load = track.gpu.newest.get(name)
+        run = self._run
+        load = run.gpu.newest.get(name)
         if load is not None:
-            return MetricFact(load, track.at)
-        return MetricFact(track.newest[name], track.newest_at[name])
+            return MetricFact(load, run.at)
+        return MetricFact(run.newest[name], run.newest_at[name])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._track.newest | self._track.gpu.newest)
+        return iter(self._run.newest | self._run.gpu.newest)
 
     def __len__(self) -> int:
-        return len(self._track.newest | self._track.gpu.newest)
+        return len(self._run.newest | self._run.gpu.newest)

@@ -19,8 +19,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState, Warned
 
 if TYPE_CHECKING:  # a viewer has snapshots, and no engine to load
-    from autoexp_tui.engine.ephemeral_state import EphemeralState
-    from autoexp_tui.engine.health import Health
+    from autoexp_tui.engine.ephemeral_state import EphemeralState, Health
     from autoexp_tui.engine.telemetry import Telemetry
 
 EVENT_TAIL = 2000
@@ -60,7 +59,7 @@ class SnapshotBuilder:
         elif self._touched is not None:
             self._touched.update(jobs)
 
-    def snapshot(
+    def build_snapshot(
         self,
         state: SessionState,
         engine: EngineView,
@@ -137,7 +136,7 @@ class SnapshotPublisher:
     def __init__(
         self,
         state: SessionState,
-        volatile: EphemeralState,
+        ephemeral: EphemeralState,
         telemetry: Telemetry,
         health: Health,
         live_sink: LiveSink,
@@ -148,7 +147,7 @@ class SnapshotPublisher:
         self.dirty = True
         """Something changed since."""
         self._state = state
-        self._volatile = volatile
+        self._ephemeral = ephemeral
         self._telemetry = telemetry
         self._health = health
         self._live_sink = live_sink
@@ -176,24 +175,23 @@ class SnapshotPublisher:
     def note_moves(self, now: float) -> None:
         """Look whether a front end would see a difference although no event came."""
         news = (
-            bool(self._volatile.reworded)
-            or self._telemetry.moved
+            bool(self._ephemeral.reworded or self._telemetry.changed)
             or self._health.error != self._shown_error
         )
         stale = now - self._published_at >= AGE_SECONDS
-        running = bool(self._volatile.roster.active)
+        running = bool(self._ephemeral.roster.active)
         self.dirty = self.dirty or news or (stale and running)
 
     def is_due(self, now: float, *, at_once: bool) -> bool:
         """Whether to make a snapshot; `at_once`: however fresh the last one is."""
         return self.dirty and (at_once or now >= self.due_at)
 
-    def show(self, view: EngineView, now: float) -> None:
+    def publish(self, view: EngineView, now: float) -> None:
         """Make a snapshot and hand it out."""
         self.dirty = False
         self._published_at = now
         self._shown_error = self._health.error
-        self.snapshot = self._builder.snapshot(
+        self.snapshot = self._builder.build_snapshot(
             self._state, view, self._live, moved=self._refresh_live()
         )
         self._live_sink.publish(self.snapshot)
@@ -201,16 +199,16 @@ class SnapshotPublisher:
 
     def _refresh_live(self) -> set[str]:
         """Make the volatile side anew of the jobs that moved; which those are."""
-        changed = self._volatile.reworded | self._telemetry.take_changed()
-        self._volatile.reworded = set()
+        changed = self._ephemeral.reworded | self._telemetry.changed
+        self._ephemeral.reworded, self._telemetry.changed = set(), set()
         for name in changed:
             job = self._state.jobs.get(name)
             if job is not None:
-                self._live[name] = self._live_of(job)
+                self._live[name] = self._build_live(job)
         return changed
 
-    def _live_of(self, job: JobRecord) -> Live:
-        name, verdicts = job.name, self._volatile.verdicts
+    def _build_live(self, job: JobRecord) -> Live:
+        name, verdicts = job.name, self._ephemeral.verdicts
         newest = [verdicts.get((name, "start", i)) for i in range(len(job.start))]
         queue = self._health.queue.get(name)
-        return self._telemetry.view(name, tuple(newest), queue)
+        return self._telemetry.build_live(name, tuple(newest), queue)

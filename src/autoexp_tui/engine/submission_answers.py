@@ -1,25 +1,35 @@
-"""What comes of submissions: accepted, refused, in doubt, looked for, cancelled."""
+"""What comes of submissions: accepted, refused, in doubt, looked for, cancelled; and of
+calls that raised where they must not: told once, and tried again."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine import report_reducer as judge
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS
-from autoexp_tui.engine.effect_settlement import FAULT_SECONDS, Settling, in_words
+from autoexp_tui.engine.effect_settlement import (
+    FAULT_SECONDS,
+    EffectSettler,
+    format_exchange,
+)
+from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import (
     Accepted,
     Busy,
     Rejected,
-    SubmitAnswer,
     Uncertain,
     Unexplained,
 )
-from autoexp_tui.engine.health import Health
+from autoexp_tui.engine.report_reducer import find_attempt
+from autoexp_tui.engine.session_warnings import (
+    clear_warning,
+    leave_in_doubt,
+    raise_warning,
+)
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
@@ -34,36 +44,44 @@ AWAY_SECONDS = (2.0, 30.0)
 doubles."""
 UNEXPLAINED_SECONDS = (60.0, 240.0)
 """Before what was refused in unknown words is sent once more; then it is held."""
+TELL_AGAIN_SECONDS = 3600.0
+"""Before a look that goes on failing in the same way is told of again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubmissionAnswers:
     """Moves attempts on by what the executor answered."""
 
-    settling: Settling
+    settler: EffectSettler
     health: Health
+    log_fault: Callable[[str], None]
+    """Writes a traceback to the session's log."""
     refused: Counter[str] = field(default_factory=Counter)
     """How often in a row a submission that is pending came to nothing, by effect."""
 
-    def submitted(self, context: DecisionContext, got: seen.Submitted) -> None:
+    def note_submitted(self, context: DecisionContext, got: seen.Submitted) -> None:
         """The executor took a submission, refused it, or nobody knows."""
         if got.effect_id not in context.state.pending:
             return
-        if not _is_refused_again(got.answer):
+        answer = got.answer
+        away = isinstance(answer, Busy) and answer.unreachable
+        if not away and not isinstance(answer, Unexplained):
             self.refused.pop(got.effect_id, None)
-        match got.answer:
-            case Accepted() as answer:
-                self._accepted(context, got, answer)
-            case Rejected() as answer:
-                self._rejected(context, got, answer)
-            case Busy() as answer:
-                self._busy(context, got, answer)
-            case Unexplained() as answer:
-                self._unexplained(context, got, answer)
-            case Uncertain() as answer:
-                self.doubt(context, got.effect_id, got.token, answer)
+        match answer:
+            case Accepted():
+                self._accept(context, got, answer)
+            case Rejected():
+                self._reject(context, got, answer)
+            case Busy(unreachable=True):
+                self._wait_for_executor(context, got, answer)
+            case Busy():
+                self._wait_for_room(context, got, answer)
+            case Unexplained():
+                self._try_again(context, got, answer)
+            case Uncertain():
+                self.note_doubt(context, got.effect_id, got.token, answer)
 
-    def _accepted(
+    def _accept(
         self, context: DecisionContext, got: seen.Submitted, answer: Accepted
     ) -> None:
         context.draft.emit(
@@ -73,46 +91,64 @@ class SubmissionAnswers:
                 submitted_at=answer.submitted_at,
             )
         )
-        self.settling.settle(
-            context, got.effect_id, "ok", in_words(answer.sent, answer.said)
-        )
+        detail = format_exchange(answer.sent, answer.said)
+        self.settler.settle(context, got.effect_id, "ok", detail)
         for job, _ in context.state.tokens[got.token]:
-            if _refusal_id(job) in context.state.warnings:
-                context.draft.emit(events.WarningCleared(warning_id=_refusal_id(job)))
+            clear_warning(context, _make_refusal_id(job))
 
-    def _busy(
+    def _reject(
+        self, context: DecisionContext, got: seen.Submitted, answer: Rejected
+    ) -> None:
+        self._fail(context, got, answer)
+        tasks = context.state.tokens[got.token]
+        if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
+            reason = why("sent_apart", message=answer.message)
+            self._send_apart(context, tasks, reason, most=1)
+            return
+        reason = why(answer.cause.value, message=answer.message)
+        for task in tasks:
+            if _is_open(context, task):
+                ended = _build_end(context, task, Outcome.FAILED, answer.cause, reason)
+                end_attempt(context, ended)
+
+    def _fail(
+        self,
+        context: DecisionContext,
+        got: seen.Submitted,
+        answer: Rejected | Busy | Unexplained,
+    ) -> None:
+        detail = format_exchange(answer.sent, answer.message)
+        self.settler.settle(context, got.effect_id, "failed", detail)
+
+    def _wait_for_room(
         self, context: DecisionContext, got: seen.Submitted, answer: Busy
     ) -> None:
         """Send it again later; what is too large for a limit, in two parts."""
-        if answer.unreachable:
-            self._unreachable(context, got, answer)
-            return
-        rest = self.settling.rest(got.effect_id, BUSY_SECONDS)
+        until = self.settler.rest(got.effect_id, BUSY_SECONDS)
         code = "disk_refuses" if answer.disk else "busy"
         reason = why(code, message=answer.message, sent=answer.sent)
-        self._explain(context, got.token, reason)
+        _explain(context, got.token, reason)
         tasks = context.state.tokens[got.token]
         if answer.fewer and len(tasks) > 1:
-            detail = in_words(answer.sent, answer.message)
-            self.settling.settle(context, got.effect_id, "failed", detail)
+            self._fail(context, got, answer)
             self._send_apart(context, tasks, reason, most=(len(tasks) + 1) // 2)
         if not answer.disk:
-            self.settling.dispatcher.rest_alike(context.state, tasks[0][0], rest)
+            self.settler.dispatcher.rest_alike(context.state, tasks[0][0], until)
 
-    def _unreachable(
+    def _wait_for_executor(
         self, context: DecisionContext, got: seen.Submitted, answer: Busy
     ) -> None:
         """Nobody was there: send it again soon, then ever later."""
         first, most = AWAY_SECONDS
         seconds = min(first * 2 ** self.refused[got.effect_id], most)
         self.refused[got.effect_id] += 1
-        self.settling.rest(got.effect_id, seconds)
+        self.settler.rest(got.effect_id, seconds)
         reason = why(
             "unreachable", message=answer.message, seconds=seconds, sent=answer.sent
         )
-        self._explain(context, got.token, reason)
+        _explain(context, got.token, reason)
 
-    def _unexplained(
+    def _try_again(
         self, context: DecisionContext, got: seen.Submitted, answer: Unexplained
     ) -> None:
         """Send it again twice, then hold it until a person has looked."""
@@ -122,17 +158,16 @@ class SubmissionAnswers:
             return
         self.refused[got.effect_id] = tries
         seconds = UNEXPLAINED_SECONDS[tries - 1]
-        self.settling.rest(got.effect_id, seconds)
-        most = len(UNEXPLAINED_SECONDS) + 1
+        self.settler.rest(got.effect_id, seconds)
         reason = why(
             "refused_unexplained",
             message=answer.message,
             tries=tries,
-            most=most,
+            most=len(UNEXPLAINED_SECONDS) + 1,
             seconds=seconds,
             sent=answer.sent,
         )
-        self._explain(context, got.token, reason)
+        _explain(context, got.token, reason)
 
     def _hold(
         self,
@@ -143,51 +178,23 @@ class SubmissionAnswers:
     ) -> None:
         """What nobody understands goes to a person; nothing of it was started."""
         del self.refused[got.effect_id]
-        detail = in_words(answer.sent, answer.message)
-        self.settling.settle(context, got.effect_id, "failed", detail)
+        self._fail(context, got, answer)
         reason = why(
             "held_by_refusal",
             tries=tries,
             seconds=sum(UNEXPLAINED_SECONDS),
             message=answer.message,
         )
-        tasks = context.state.tokens[got.token]
-        self._end_unwanted(context, tasks)
-        open_ = [task for task in tasks if _is_open(context, task)]
-        for job, number in open_:
-            ended = events.AttemptEnded(
-                job=job,
-                attempt=number,
-                outcome=Outcome.FAILED,
-                cause=Cause.REJECTED,
-                ended_at=context.now.utc,
-                why=reason,
+        tasks = self._end_unwanted(context, context.state.tokens[got.token])
+        for task in tasks:
+            context.draft.emit(
+                _build_end(context, task, Outcome.FAILED, Cause.REJECTED, reason)
             )
-            context.draft.emit(ended)
-        if not open_:
-            return
-        context.draft.emit(
-            events.JobsHeld(jobs=tuple(job for job, _ in open_), why=reason)
-        )
-        first, _ = open_[0]
-        raised = events.WarningRaised(
-            warning_id=_refusal_id(first), why=reason, job=first, severity="error"
-        )
-        context.draft.emit(raised)
-
-    def _rejected(
-        self, context: DecisionContext, got: seen.Submitted, answer: Rejected
-    ) -> None:
-        detail = in_words(answer.sent, answer.message)
-        self.settling.settle(context, got.effect_id, "failed", detail)
-        tasks = context.state.tokens[got.token]
-        if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
-            apart = why("sent_apart", message=answer.message)
-            self._send_apart(context, tasks, apart, most=1)
-            return
-        reason = why(answer.cause.value, message=answer.message)
-        for job, number in tasks:
-            self._end_unborn(context, job, number, Outcome.FAILED, answer.cause, reason)
+        if tasks:
+            jobs = tuple(job for job, _ in tasks)
+            context.draft.emit(events.JobsHeld(jobs=jobs, why=reason))
+            warning_id = _make_refusal_id(jobs[0])
+            raise_warning(context, warning_id, reason, jobs[0], "error")
 
     def _send_apart(
         self,
@@ -198,40 +205,33 @@ class SubmissionAnswers:
         most: int,
     ) -> None:
         """Send in parts of at `most` so many what could not be sent together."""
-        self._end_unwanted(context, tasks)
-        open_ = tuple(task for task in tasks if _is_open(context, task))
-        for first in range(0, len(open_), most):
-            order_again(context, open_[first : first + most], reason)
+        tasks = self._end_unwanted(context, tasks)
+        for first in range(0, len(tasks), most):
+            order_again(context, tasks[first : first + most], reason)
 
-    def _end_unborn(
-        self,
-        context: DecisionContext,
-        job: str,
-        number: int,
-        outcome: Outcome,
-        cause: Cause,
-        reason: Why | None,
-    ) -> None:
-        """End an attempt that the executor does not have."""
-        attempt = judge.attempt_of(context.job(job), number)
-        if attempt is None or attempt.outcome is not None:
-            return
-        ended = events.AttemptEnded(
-            job=job,
-            attempt=number,
-            outcome=outcome,
-            cause=cause,
-            ended_at=context.now.utc,
-            why=reason,
-        )
-        end_attempt(context, ended)
+    @staticmethod
+    def _end_unwanted(
+        context: DecisionContext, tasks: tuple[TaskId, ...]
+    ) -> tuple[TaskId, ...]:
+        """End those that were cancelled meanwhile; returns those that are still open.
 
-    def doubt(
+        The executor has none of them.
+        """
+        for task in tasks:
+            attempt = find_attempt(context.job(task[0]), task[1])
+            cause = attempt.cancel_cause if attempt else None
+            if attempt and cause and _is_open(context, task):
+                reason = attempt.cancel_why
+                ended = _build_end(context, task, Outcome.CANCELLED, cause, reason)
+                end_attempt(context, ended)
+        return tuple(task for task in tasks if _is_open(context, task))
+
+    def note_doubt(
         self, context: DecisionContext, effect_id: str, token: str, answer: Uncertain
     ) -> None:
         """It may have been taken: it is asked for before it is sent again."""
-        self.settling.dispatcher.in_doubt.add(effect_id)
-        self.settling.rest(effect_id, PROBE_SECONDS)
+        self.settler.dispatcher.in_doubt.add(effect_id)
+        self.settler.rest(effect_id, PROBE_SECONDS)
         reason = why(
             "in_doubt",
             message=answer.message,
@@ -241,13 +241,8 @@ class SubmissionAnswers:
         )
         context.draft.emit(events.SubmissionUncertain(token=token, why=reason))
 
-    def _explain(self, context: DecisionContext, token: str, reason: Why) -> None:
-        for name, _ in context.state.tokens[token]:
-            job = context.job(name)
-            if job.why is None or job.why.code != reason.code:
-                context.draft.emit(events.WaitExplained(job=name, why=reason))
-
-    def probed(self, context: DecisionContext, got: seen.Probed) -> None:
+    # --------------------------------------------------------------------- in doubt
+    def note_probed(self, context: DecisionContext, got: seen.Probed) -> None:
         """A submission in doubt was looked for."""
         if got.effect_id not in context.state.pending:
             return
@@ -261,116 +256,137 @@ class SubmissionAnswers:
                         adopted=True,
                     )
                 )
-                self.settling.settle(context, got.effect_id, "ok", "found by its name")
+                self.settler.settle(context, got.effect_id, "ok", "found by its name")
                 return
         if got.token in got.answer.absent:
-            self._absent(context, got)
+            self._note_absent(context, got)
         else:
-            self.settling.rest(got.effect_id, PROBE_SECONDS)
+            self.settler.rest(got.effect_id, PROBE_SECONDS)
 
-    def _absent(self, context: DecisionContext, got: seen.Probed) -> None:
+    def _note_absent(self, context: DecisionContext, got: seen.Probed) -> None:
         tasks = context.state.tokens[got.token]
-        attempts = [judge.attempt_of(context.job(job), number) for job, number in tasks]
+        attempts = [find_attempt(context.job(job), number) for job, number in tasks]
         context.draft.emit(events.SubmissionAbsent(token=got.token))
         if all(a is None or a.outcome or a.told_to_end for a in attempts):
-            self.settling.settle(
-                context, got.effect_id, "ok", "never taken, no longer wanted"
-            )
+            detail = "never taken, no longer wanted"
+            self.settler.settle(context, got.effect_id, "ok", detail)
             self._end_unwanted(context, tasks)
             return
-        self.settling.dispatcher.in_doubt.discard(got.effect_id)
-        self.settling.dispatcher.landed(got.effect_id)
+        self.settler.dispatcher.in_doubt.discard(got.effect_id)
+        self.settler.dispatcher.note_answer(got.effect_id)
 
-    def _end_unwanted(
-        self, context: DecisionContext, tasks: tuple[TaskId, ...]
-    ) -> None:
-        for job, number in tasks:
-            attempt = judge.attempt_of(context.job(job), number)
-            if attempt is not None and attempt.cancel_cause is not None:
-                self._end_unborn(
-                    context,
-                    job,
-                    number,
-                    Outcome.CANCELLED,
-                    attempt.cancel_cause,
-                    attempt.cancel_why,
-                )
-
-    def cancelled(self, context: DecisionContext, got: seen.Cancelled) -> None:
+    # ---------------------------------------------------------------------- cancels
+    def note_cancelled(self, context: DecisionContext, got: seen.Cancelled) -> None:
         """The order to end tasks was given, or has to be given again."""
-        if got.effect_id not in context.state.pending:
+        pending = context.state.pending.get(got.effect_id)
+        if pending is None:
             return
-        if got.answer.ok:
-            words = in_words(got.answer.sent, got.answer.said)
-            self._cancel_settled(context, got.effect_id, words)
-        else:
-            self.settling.rest(got.effect_id, FAULT_SECONDS)
-            self.health.error = got.answer.said
-            self._warn_unconfirmed(context, got.effect_id, got.answer.said)
+        answer = got.answer
+        if answer.ok:
+            detail = format_exchange(answer.sent, answer.said)
+            self._settle_cancel(context, got.effect_id, detail)
+            return
+        self.settler.rest(got.effect_id, FAULT_SECONDS)
+        self.health.error = answer.said
+        if isinstance(pending.effect, CancelTasks):
+            tasks = pending.effect.tasks
+            reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
+            warning_id = _make_unconfirmed_id(got.effect_id)
+            raise_warning(context, warning_id, reason, tasks[0][0])
 
     def settle_cancels(self, context: DecisionContext) -> None:
         """A cancel that nobody confirmed is over with the attempts that it is for."""
         for pending in list(context.state.pending.values()):
             effect, effect_id = pending.effect, pending.effect_id
-            if not isinstance(effect, CancelTasks):
-                continue
-            unconfirmed = _unconfirmed_id(effect_id) in context.state.warnings
-            if unconfirmed and not any(
-                _may_live(context, task) for task in effect.tasks
+            if (
+                isinstance(effect, CancelTasks)
+                and _make_unconfirmed_id(effect_id) in context.state.warnings
+                and not any(_may_live(context, task) for task in effect.tasks)
             ):
-                self._cancel_settled(context, effect_id, "what it was for has ended")
+                self._settle_cancel(context, effect_id, "what it was for has ended")
 
-    def _cancel_settled(
-        self, context: DecisionContext, effect_id: str, words: str
+    def _settle_cancel(
+        self, context: DecisionContext, effect_id: str, detail: str
     ) -> None:
-        self.settling.settle(context, effect_id, "ok", words)
-        warning_id = _unconfirmed_id(effect_id)
-        if warning_id in context.state.warnings:
-            context.draft.emit(events.WarningCleared(warning_id=warning_id))
+        self.settler.settle(context, effect_id, "ok", detail)
+        clear_warning(context, _make_unconfirmed_id(effect_id))
 
-    @staticmethod
-    def _warn_unconfirmed(
-        context: DecisionContext, effect_id: str, message: str
-    ) -> None:
-        """Say that the end of tasks was ordered and that nobody has confirmed it."""
-        effect = context.state.pending[effect_id].effect
-        warning_id = _unconfirmed_id(effect_id)
-        if warning_id in context.state.warnings or not isinstance(effect, CancelTasks):
+    # ----------------------------------------------------------------- failed calls
+    def note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
+        """A call raised where it must not: a fault of ours."""
+        if not got.effect_id and self._was_told_lately(got):
             return
-        reason = why("cancel_unconfirmed", message=message, count=len(effect.tasks))
-        job, _ = effect.tasks[0]
-        raised = events.WarningRaised(warning_id=warning_id, why=reason, job=job)
-        context.draft.emit(raised)
+        self.log_fault(got.trace)
+        pending = context.state.pending.get(got.effect_id)
+        if pending is not None and pending.effect.recovery == "once":
+            leave_in_doubt(context.draft, pending)
+            self.settler.dispatcher.forget(got.effect_id)
+        elif (
+            pending is not None
+            and isinstance(pending.effect, SubmitTasks)
+            and got.effect_id not in self.settler.dispatcher.in_doubt
+        ):  # nobody knows how far it came: it is asked for before it is sent again
+            answer = Uncertain(message=f"a fault of ours: {got.problem}")
+            self.note_doubt(context, got.effect_id, pending.effect.token, answer)
+        elif got.effect_id:
+            self.settler.rest(got.effect_id, FAULT_SECONDS)
+        context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
+
+    def _was_told_lately(self, got: seen.CallFailed) -> bool:
+        """Whether the same was told of the same look: it goes on being tried."""
+        now = self.settler.monotonic()
+        problem, since = self.health.faults.get(got.what, ("", 0.0))
+        if problem == got.problem and now - since < TELL_AGAIN_SECONDS:
+            return True
+        self.health.faults[got.what] = (got.problem, now)
+        return False
 
 
-def _is_refused_again(answer: SubmitAnswer) -> bool:
-    """Whether the answer adds to a row of refusals that are counted."""
-    away = isinstance(answer, Busy) and answer.unreachable
-    return away or isinstance(answer, Unexplained)
+def _explain(context: DecisionContext, token: str, reason: Why) -> None:
+    for name, _ in context.state.tokens[token]:
+        job = context.job(name)
+        if job.why is None or job.why.code != reason.code:
+            context.draft.emit(events.WaitExplained(job=name, why=reason))
 
 
-def _refusal_id(job: str) -> str:
+def _make_refusal_id(job: str) -> str:
     """The warning that a job, and those that were sent with it, are held."""
     return "r" + ids.digest(job, "refused")
 
 
-def _unconfirmed_id(effect_id: str) -> str:
+def _make_unconfirmed_id(effect_id: str) -> str:
     """The warning that a cancel is not confirmed."""
     return "c" + ids.digest(effect_id)
 
 
 def _may_live(context: DecisionContext, task: TaskId) -> bool:
     """Whether the attempt may still run: it has not ended, or nobody saw it end."""
-    job, number = task
-    attempt = judge.attempt_of(context.job(job), number)
+    attempt = find_attempt(context.job(task[0]), task[1])
     return attempt is not None and attempt.outcome in (None, Outcome.LOST)
 
 
 def _is_open(context: DecisionContext, task: TaskId) -> bool:
     """Whether the attempt has not ended."""
-    job, number = task
-    attempt = judge.attempt_of(context.job(job), number)
+    attempt = find_attempt(context.job(task[0]), task[1])
     return attempt is not None and attempt.outcome is None
+
+
+def _build_end(
+    context: DecisionContext,
+    task: TaskId,
+    outcome: Outcome,
+    cause: Cause,
+    reason: Why | None,
+) -> events.AttemptEnded:
+    """The end of an attempt that the executor does not have."""
+    return events.AttemptEnded(
+        job=task[0],
+        attempt=task[1],
+        outcome=outcome,
+        cause=cause,
+        ended_at=context.now.utc,
+        why=reason,
+    )
 
 
 def order_again(

@@ -17,7 +17,7 @@ SUMMARY_LIMIT = 500
 """Characters that are recorded of what was obtained."""
 
 
-def parting_of(
+def build_parting(
     job: JobRecord, task: Task, capture: CaptureEvidence, pending: PendingEffect
 ) -> Parting:
     """What `capture` asks to be looked at."""
@@ -27,14 +27,14 @@ def parting_of(
         run=capture.run,
         node=attempt.node,
         log_path=attempt.log_path,
-        directory=evidence_directory(task.attempt_dir, capture),
+        directory=find_evidence_directory(task.attempt_dir, capture),
         reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
         log_only=capture.log_only,
         seconds=capture.seconds,
     )
 
 
-def captured(capture: CaptureEvidence, kept: Kept) -> events.EvidenceCaptured:
+def build_captured(capture: CaptureEvidence, kept: Kept) -> events.EvidenceCaptured:
     """What came of a look, as it is recorded."""
     return events.EvidenceCaptured(
         job=capture.job,
@@ -45,15 +45,15 @@ def captured(capture: CaptureEvidence, kept: Kept) -> events.EvidenceCaptured:
     )
 
 
-def kept_too_late(task: Task, capture: CaptureEvidence) -> Kept:
+def build_late_evidence(task: Task, capture: CaptureEvidence) -> Kept:
     """What can be said of a look that has not come back: some of it may be there."""
     return Kept(
-        directory=evidence_directory(task.attempt_dir, capture),
+        directory=find_evidence_directory(task.attempt_dir, capture),
         summary=f"not finished within {capture.seconds:g} s",
     )
 
 
-def evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:
+def find_evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:
     """Where it is kept: `evidence/<number>-<name>` beside the attempt's records."""
     name = f"{capture.number}-{safe_filename(capture.name)}"
     return str(Path(attempt_dir, "evidence", name))

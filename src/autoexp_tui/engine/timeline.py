@@ -63,7 +63,7 @@ class Timeline:
         return step if abs(step) >= STEP_SECONDS else 0.0
 
 
-def step_warned(seconds: float) -> events.WarningRaised:
+def warn_of_step(seconds: float) -> events.WarningRaised:
     """What people are told of a step of the wall clock."""
     way = "back" if seconds < 0 else "forward"
     reason = why("clock_set", way=way, seconds=abs(seconds))

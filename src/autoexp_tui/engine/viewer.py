@@ -179,5 +179,5 @@ class ViewerHandle(PublishingHandle):
             user=self._user,
             holding=self._problem or view.holding,
         )
-        snapshot = self._session.builder.snapshot(state, view, live)
+        snapshot = self._session.builder.build_snapshot(state, view, live)
         return replace(snapshot, t=float(state.present(self._clock.utc())))

@@ -14,8 +14,9 @@ from autoexp_tui.actions.ending import end_job
 from autoexp_tui.actions.orders import order_cancel
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.actions.transitions import react_to_moves
+from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look
-from autoexp_tui.conditions.kinds import Approval, Composite, Not
+from autoexp_tui.conditions.kinds import Composite, Not
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -28,7 +29,7 @@ from autoexp_tui.scheduling.freshness import is_to_wait
 from autoexp_tui.scheduling.submission_queue import release
 
 
-def settle(context: DecisionContext, touched: Iterable[str]) -> None:
+def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
     """Judge `touched` jobs and whoever their events touch; then start what may."""
     queue = _Queue(context)
     queue.push(touched)

@@ -51,7 +51,9 @@ class AnomalyWatch:
     _anchor: tuple[int, float] | None = None
     """Since when, and from which value, the loss has not fallen enough."""
 
-    def feed(self, step: int, value: float, total: int | None = None) -> list[Finding]:
+    def observe(
+        self, step: int, value: float, total: int | None = None
+    ) -> list[Finding]:
         """What the next point of the metric shows; `total`: the run's last step."""
         is_number = math.isfinite(value)
         last = {} if self._last is None else {"last": self._last}

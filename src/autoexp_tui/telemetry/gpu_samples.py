@@ -41,14 +41,14 @@ class GpuTrack:
     _began: float | None = None
     _idle_since: float | None = None
 
-    def feed(self, data: bytes) -> bool:
+    def add_lines(self, data: bytes) -> bool:
         """Take whole lines; whether a sample was among them."""
         samples = list(_parse_samples(data))
         for t, loads in samples:
-            self._take(t, loads)
+            self._add_sample(t, loads)
         return bool(samples)
 
-    def _take(self, t: float, loads: tuple[GpuLoad, ...]) -> None:
+    def _add_sample(self, t: float, loads: tuple[GpuLoad, ...]) -> None:
         self._began = t if self._began is None else self._began
         self.loads = loads
         self.newest = _summarize(loads)

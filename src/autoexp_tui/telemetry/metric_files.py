@@ -91,17 +91,17 @@ class FileReader:
     """Reads one file. One that began anew takes a new reader."""
 
     def __init__(self, file: MetricFile) -> None:
-        self._file = file
+        self.file = file
         self._names = {
             key: find_canonical_name(name) for name, key in file.metrics.items()
         }
         self._format: _Format = _Csv() if file.format == "csv" else _JsonLines()
         self._steps = StepCounter()
-        self.tells_steps = False
+        self.has_steps = False
         """Some line had a step of its own."""
         self._known: dict[str, str] = {}
 
-    def feed(self, data: bytes, offset: int = 0) -> list[Point]:
+    def read(self, data: bytes, offset: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file."""
         points = []
         for start, line in split_lines(data):
@@ -121,12 +121,12 @@ class FileReader:
             and (number := _parse_number(value, text=key in self._names)) is not None
         }
         step = _parse_step(record.get(step_key))
-        self.tells_steps = self.tells_steps or step is not None
+        self.has_steps = self.has_steps or step is not None
         return Reading(step, None, values) if values or step is not None else None
 
     def _find_step_key(self, record: _Record) -> str:
-        if self._file.step:
-            return self._file.step
+        if self.file.step:
+            return self.file.step
         return next((key for key in _STEP_KEYS if key in record), "")
 
     def _name_metric(self, key: str) -> str:

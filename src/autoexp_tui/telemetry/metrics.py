@@ -158,7 +158,7 @@ class MetricReader:
     own: OwnMetrics = _NO_METRICS
     _steps: StepCounter = field(default_factory=StepCounter, init=False)
 
-    def feed(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
+    def read(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file.
 
         Args:

@@ -40,24 +40,3 @@ class ManualClock:
     def set_utc(self, utc: float) -> None:
         """Set the wall clock, as an administrator might; no time passes."""
         self._utc = utc
-
-
-class SkewedClock:
-    """A machine's own clock over the true time: its wall clock may jump either way."""
-
-    def __init__(self, true: ManualClock) -> None:
-        self.offset = 0.0
-        """Seconds by which its wall clock is ahead of the true one."""
-        self._true = true
-
-    def utc(self) -> float:
-        """Seconds since the epoch, as this machine has it."""
-        return self._true.utc() + self.offset
-
-    def monotonic(self) -> float:
-        """Seconds since nothing in particular."""
-        return self._true.monotonic()
-
-    def boottime(self) -> float:
-        """The same: this machine never sleeps."""
-        return self._true.boottime()

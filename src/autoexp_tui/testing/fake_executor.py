@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -36,30 +36,125 @@ from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.fake_copies import Begun, Copy, FakeRun, absent, report_of
-from autoexp_tui.testing.fake_ends import STROKES, Ledger, Stroke
 from autoexp_tui.testing.fake_script import (
     Call,
+    Ends,
     Fault,
     Faults,
     PlannedFaults,
+    RunScript,
     Script,
     Write,
     by_job,
 )
 
 SIGTERM, SIGKILL = 15, 9
-Ends: TypeAlias = Literal["exit", "requeue", "vanish"]
-_WITHOUT_RECORD: Final[Mapping[Ends, Stroke]] = {
-    "requeue": Stroke.REQUEUED,
-    "vanish": Stroke.VANISHED,
-}
-
-
 LOOKS: Final = 2.5
 """Polls that it takes at the least before a task is lost."""
 
 
+# ------------------------------------------------------------------------ tasks
+@dataclass(slots=True, kw_only=True)
+class FakeRun:
+    """One begun run. Times are monotonic; None: not yet."""
+
+    script: RunScript
+    begin: BeginRecord
+    began_at: float
+    ended_at: float | None = None
+    exit: ExitRecord | None = None
+    exit_seen_at: float = 0.0
+    """When the exit record appears."""
+    cause: Cause | None = None
+    asked: bool = False
+    """It was asked to end."""
+    written: int = 0
+    """Bytes in its log."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Copy:
+    """One task as the queue took it. Times are monotonic; None: not yet."""
+
+    task: Task
+    token: str
+    executor_id: str
+    taken_at: float
+    submitted_utc: float
+    scripts: Sequence[RunScript]
+    runs: list[FakeRun] = field(default_factory=list)
+    over_at: float | None = None
+    """When it left the queue for good."""
+    cause: Cause | None = None
+    duplicate: bool = False
+    """It lost the claim and did nothing."""
+
+    @property
+    def running(self) -> bool:
+        """Whether a run of it is alive now."""
+        return bool(self.runs) and self.runs[-1].ended_at is None
+
+    @property
+    def script(self) -> RunScript:
+        """What its next run does."""
+        return self.scripts[min(len(self.runs), len(self.scripts) - 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A command was started: the thing that must not happen twice."""
+
+    task: TaskId
+    run: int
+    executor_id: str
+    at: float
+
+
+def report_absent(task: Task) -> TaskReport:
+    return TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
+
+
+def report_copy(copy: Copy, seen: float) -> TaskReport:
+    """What was to be seen of a copy at `seen`."""
+    begun = [run for run in copy.runs if run.began_at <= seen]
+    run = begun[-1] if begun else None
+    over = copy.over_at is not None and copy.over_at <= seen
+    phase = _phase(run, seen, over=over)
+    return TaskReport(
+        job=copy.task.job,
+        attempt=copy.task.attempt,
+        phase=phase,
+        executor_id=copy.executor_id,
+        began=run.begin if run else None,
+        exited=run.exit if run and over and run.exit_seen_at <= seen else None,
+        cause=copy.cause if over else None,
+        requeued=run is not None and phase is TaskPhase.QUEUED,
+        reason="Resources" if phase is TaskPhase.QUEUED else "",
+        node=run.begin.host if run else "",
+    )
+
+
+def _phase(run: FakeRun | None, seen: float, *, over: bool) -> TaskPhase:
+    if over:
+        return TaskPhase.ENDED
+    if run is not None and (run.ended_at is None or run.ended_at > seen):
+        return TaskPhase.RUNNING
+    return TaskPhase.QUEUED
+
+
+@dataclass(frozen=True, slots=True)
+class FakeEnd:
+    """What really befell a run, whatever the executor says of it."""
+
+    task: TaskId
+    run: FakeRun
+    ends: Ends
+    exit_code: int | None
+    signal: int | None
+    cause: Cause | None
+
+
+# --------------------------------------------------------------------- the executor
 class FakeExecutor:
     """The executor's port, in memory. `settle()` lets the clock's time happen to it."""
 
@@ -80,6 +175,7 @@ class FakeExecutor:
         grace_seconds: float = 10.0,
         lost_after_seconds: float = 5.0,
         array_size: int = 1,
+        on_end: Callable[[FakeEnd], None] = lambda _end: None,
     ) -> None:
         self.slots = slots
         self.lost_after_seconds = lost_after_seconds
@@ -94,10 +190,9 @@ class FakeExecutor:
         self.cancelled: set[TaskId] = set()
         self.files: dict[str, bytes] = {}
         """What runs wrote, unless a callback took it."""
-        self.ledger = Ledger()
-        """What really became of each run."""
         self.calls: Counter[str] = Counter()
         self.faults = faults or PlannedFaults()
+        self._on_end = on_end
         self._clock = clock
         self._script = script or by_job({})
         self._write = write or self._keep
@@ -343,7 +438,7 @@ class FakeExecutor:
             return
         run.ended_at = self._now
         self._running -= 1
-        self._note(copy.task.id, run, ends, exit_code, signal, cause)
+        self._on_end(FakeEnd(copy.task.id, run, ends, exit_code, signal, cause))
         if ends == "requeue" and copy.task.id not in self.cancelled:
             self._enqueue(copy)
         else:
@@ -359,32 +454,6 @@ class FakeExecutor:
             )
             run.exit_seen_at = self._now + run.script.record_lag
         self._fill_slots()
-
-    def _note(
-        self,
-        task: TaskId,
-        run: FakeRun,
-        ends: Ends,
-        exit_code: int | None,
-        signal: int | None,
-        cause: Cause | None,
-    ) -> None:
-        number = run.begin.run
-        if run.asked:
-            self.ledger.note(task, number, Stroke.CANCELLED)
-        if cause is not None:
-            self.ledger.note(task, number, STROKES[cause])
-        if ends != "exit":
-            self.ledger.note(task, number, _WITHOUT_RECORD[ends])
-            return
-        self.ledger.note_end(
-            task,
-            number,
-            exit_code=exit_code,
-            signal=signal,
-            asked=run.asked,
-            late_seconds=run.script.record_lag,
-        )
 
     def _cancel(self, copy: Copy) -> None:
         if copy.over_at is not None:
@@ -421,7 +490,7 @@ class FakeExecutor:
     def _report(self, task: Task) -> TaskReport:
         seen = self._now - self.lag_seconds
         copy = self._answering(task.id, seen)
-        report = report_of(copy, seen) if copy else absent(task)
+        report = report_copy(copy, seen) if copy else report_absent(task)
         if report.phase is not TaskPhase.ENDED:
             self._gone.note(task.id, holds=False, now=self._now)
             return report

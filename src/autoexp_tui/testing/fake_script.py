@@ -24,6 +24,9 @@ class Write:
     """Empty: the run's log."""
 
 
+Ends: TypeAlias = Literal["exit", "requeue", "vanish"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScript:
     """What one run does. Times in seconds."""
@@ -34,7 +37,7 @@ class RunScript:
     exit_code: int | None = 0
     signal: int | None = None
     writes: tuple[Write, ...] = ()
-    ends: Literal["exit", "requeue", "vanish"] = "exit"
+    ends: Ends = "exit"
     """`requeue`: the next run script follows; `vanish`: no exit record, ever."""
     cause: Cause | None = None
     """What the executor says ended it."""

@@ -230,7 +230,7 @@ def _build_view(
 ) -> SessionView:
     """The session as the cockpit's questions see it, at `now`."""
     engine = EngineView(role="viewer", committed_at=now)
-    return build_session(SnapshotBuilder().snapshot(state, engine, live))
+    return build_session(SnapshotBuilder().build_snapshot(state, engine, live))
 
 
 def _say_lines(lines: Iterable[Line]) -> None:

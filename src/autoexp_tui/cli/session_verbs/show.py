@@ -284,7 +284,7 @@ def describe_since(session: SessionDir, text: str) -> list[str]:
     publisher = SnapshotBuilder()
     publisher.note(loaded.events)
     shown = build_session(
-        publisher.snapshot(loaded.state, EngineView(role="viewer"), {})
+        publisher.build_snapshot(loaded.state, EngineView(role="viewer"), {})
     )
     groups = group_causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
     lines = write_digest(

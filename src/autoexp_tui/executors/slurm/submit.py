@@ -27,7 +27,7 @@ from autoexp_tui.engine.executor_port import (
     not_prepared,
 )
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.report_reducer import signal_name
+from autoexp_tui.engine.report_reducer import name_signal
 from autoexp_tui.executors.local.start import task_fields
 from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.executors.slurm.refusals import (
@@ -245,7 +245,7 @@ def _resolve_refusal(ran: Ran, submission: Submission) -> SubmitAnswer:
     message = extract_complaint(ran.stderr or ran.stdout)
     killed_by = _get_signal(ran.status or 0)
     if killed_by:
-        said = f"sbatch was killed by {signal_name(killed_by)}"
+        said = f"sbatch was killed by {name_signal(killed_by)}"
         return Uncertain(message=said, sent=ran.sent)
     if _has_job_id(ran.stdout):
         said = f"sbatch named a job, yet failed: {message}"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from autoexp_tui.engine.session_ports import Journal, Lease
-from autoexp_tui.events.events import (
+from autoexp_tui.events.session import (
     EngineStarted,
     MessageLogged,
     PlanAdded,

@@ -13,6 +13,7 @@ from typing import Final
 
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
+from autoexp_tui.testing.fake_executor import FakeEnd
 
 
 class Stroke(StrEnum):
@@ -59,6 +60,12 @@ class Befallen:
     """Of an end: how much later its record appears."""
 
 
+_WITHOUT_RECORD: Final[Mapping[str, Stroke]] = {
+    "requeue": Stroke.REQUEUED,
+    "vanish": Stroke.VANISHED,
+}
+
+
 class Ledger:
     """Every stroke, by task, in order."""
 
@@ -89,6 +96,25 @@ class Ledger:
             late_seconds=late_seconds,
         )
         self._add(task, ended)
+
+    def note_fake(self, end: FakeEnd) -> None:
+        """A run of a fake executor has ended."""
+        run, number = end.run, end.run.begin.run
+        if run.asked:
+            self.note(end.task, number, Stroke.CANCELLED)
+        if end.cause is not None:
+            self.note(end.task, number, STROKES[end.cause])
+        if end.ends != "exit":
+            self.note(end.task, number, _WITHOUT_RECORD[end.ends])
+            return
+        self.note_end(
+            end.task,
+            number,
+            exit_code=end.exit_code,
+            signal=end.signal,
+            asked=run.asked,
+            late_seconds=run.script.record_lag,
+        )
 
     def of(self, task: TaskId) -> Sequence[Befallen]:
         """What has befallen the runs of a task."""

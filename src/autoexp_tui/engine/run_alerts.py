@@ -1,0 +1,274 @@
+"""What a run's log and its silence give cause to: matches of rules, warnings, ends.
+
+Standstills are judged at most every few seconds, and only by what looks at logs have
+shown. After a jump of the clock (a suspended machine, a stopped process) all clocks
+begin anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from autoexp_tui.actions.orders import order_end
+from autoexp_tui.actions.reactions import log_matched
+from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.run_telemetry import MetricSource, RunTelemetry
+from autoexp_tui.engine.session_warnings import (
+    Severity,
+    clear_warning,
+    raise_warning,
+)
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, applies_to_stage
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState, Why, why
+from autoexp_tui.telemetry.anomalies import Finding
+from autoexp_tui.telemetry.inactivity import (
+    QuietPeriod,
+    QuietRule,
+    compile_quiet_rule,
+)
+from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule
+from autoexp_tui.telemetry.metrics import OwnMetrics, Point, compile_metric
+
+LOOK_SECONDS: Final = 10.0
+"""The longest time between two judgements of standstills."""
+SHARES: Final = 4
+"""A rule is judged about so often in the time that it waits."""
+JUMP_SECONDS: Final = 20.0
+"""Between two commits that decide something, of which there is one a second: more is
+a jump of the clock, or an engine that did not live meanwhile."""
+_PASSING: Final = frozenset({"plateau", "divergence", "stall"})
+"""Warnings that mean nothing once the run has ended."""
+_LINE_LIMIT = 500
+"""Characters of a matched line that are kept."""
+
+T = TypeVar("T")
+C = TypeVar("C")
+
+
+# ---------------------------------------------------------------------------- rules
+class CompiledRules(NamedTuple):
+    """A stage's rules, ready to use."""
+
+    rules: Monitoring
+    lines: Scanner
+    quiet: tuple[QuietRule, ...]
+    metrics: OwnMetrics
+    size: int
+    """Instructions of all patterns; see `patterns.Pattern.size`."""
+
+
+class RuleCompiler:
+    """Compiles each set of rules once."""
+
+    def __init__(self) -> None:
+        self._compiled: dict[tuple[int, str], CompiledRules] = {}
+        """By the identity of the rules (which are held, so that it stays theirs)."""
+        self._refused: list[str] = []
+
+    def compile_rules(self, rules: Monitoring, stage: str) -> CompiledRules:
+        """The rules of a stage, ready to use, without those that are refused."""
+        key = (id(rules), stage)
+        known = self._compiled.get(key)
+        if known is None:
+            known = self._compiled[key] = self._compile_anew(rules, stage)
+        return known
+
+    def _compile_anew(self, rules: Monitoring, stage: str) -> CompiledRules:
+        mine = [rule for rule in rules.log_events if applies_to_stage(rule, stage)]
+        quiet = [rule for rule in mine if rule.pattern_type in QUIET_TYPES]
+        compile_quiet = partial(
+            compile_quiet_rule, stall_after_seconds=rules.stall_after_seconds
+        )
+        loud = [rule for rule in mine if rule not in quiet]
+        scanner = Scanner(list(self._accept(compile_rule, loud)))
+        still = tuple(self._accept(compile_quiet, quiet))
+        metrics = OwnMetrics(list(self._accept(compile_metric, rules.metrics)))
+        patterns = sum(rule.pattern.size for rule in still if rule.pattern)
+        size = scanner.size + metrics.search.size + patterns
+        return CompiledRules(rules, scanner, still, metrics, size)
+
+    def _accept(self, compile_one: Callable[[T], C], items: Iterable[T]) -> Iterator[C]:
+        """What a session of an older version may hold that RE2 lacks is left out."""
+        for item in items:
+            try:
+                yield compile_one(item)
+            except ValueError as error:
+                self._refused.append(str(error))
+
+    def warn_of_refused(self, context: DecisionContext) -> None:
+        """Stored rules and metrics that this version cannot search with are off."""
+        while self._refused:
+            problem = self._refused.pop(0)
+            raise_warning(
+                context, "r" + ids.digest(problem), why("rule_off", problem=problem)
+            )
+
+
+# -------------------------------------------------------------------------- matches
+def scan_chunk(
+    context: DecisionContext, run: RunTelemetry, scanner: Scanner, chunk: LogChunk
+) -> None:
+    """Record the matches in new bytes of a run's log."""
+    lived, state = context.now.lived, context.state
+    for match in scanner.scan(chunk.data, chunk.offset, run.once):
+        rule = scanner.rules[match.rule]
+        known = state.mark_of(chunk.job, run.attempt, run.run, rule.name)
+        if known is not None and (rule.match_once or match.offset <= known[1]):
+            continue  # found before, or it matches once and has
+        if rule.match_once or not run.limits.gather(match, lived):
+            log_matched(context, _build_match(run, chunk.job, rule, match), rule)
+    record_gathered(context, run, scanner, chunk.job, lived)
+
+
+def record_gathered(
+    context: DecisionContext,
+    run: RunTelemetry,
+    scanner: Scanner,
+    job: str,
+    lived: float = math.inf,
+) -> None:
+    """Record matches that came too fast, once they were gathered long enough."""
+    for gathered in run.limits.take_due(lived):
+        rule = scanner.rules[gathered.last.rule]
+        matched = replace(
+            _build_match(run, job, rule, gathered.last),
+            metadata=gathered.metadata,
+            count=gathered.count,
+            first_offset=gathered.first,
+        )
+        warning_id = "m" + ids.digest(job, run.attempt, rule.name)
+        reason = why("matches_gathered", rule=rule.name, line=matched.line)
+        raise_warning(context, warning_id, reason, job)  # once an attempt
+        log_matched(context, matched, rule)
+
+
+def _build_match(
+    run: RunTelemetry, job: str, rule: LogEvent, match: Match
+) -> events.LogMatched:
+    place = (job, run.attempt, run.run, rule.name)
+    at = (0,) if rule.match_once else (match.offset, run.replaced)
+    return events.LogMatched(
+        match_id=ids.match_id(*place, *at),
+        job=job,
+        attempt=run.attempt,
+        run=run.run,
+        rule=rule.name,
+        offset=match.offset,
+        line=match.line[:_LINE_LIMIT],
+        metadata=match.metadata,
+    )
+
+
+# ------------------------------------------------------------------------- anomalies
+def check_loss(
+    context: DecisionContext,
+    run: RunTelemetry,
+    job: JobRecord,
+    source: MetricSource,
+    point: Point,
+) -> bool:
+    """Judge a point that was added; whether there was anything to report."""
+    loss = point.values.get(run.loss)
+    if loss is None or not run.is_owner(source, run.loss):
+        return False
+    total = run.total or job.spec.progress_total
+    findings = run.anomalies.observe(run.at, loss, total)
+    if source.is_judged(point):
+        return False
+    for finding in findings:
+        _react(context, run, job, finding)
+    return bool(findings)
+
+
+def _react(
+    context: DecisionContext, run: RunTelemetry, job: JobRecord, finding: Finding
+) -> None:
+    warning_id = "a" + ids.digest(job.name, run.attempt, finding.code)
+    if finding.cleared:
+        clear_warning(context, warning_id)
+        return
+    is_nan = finding.code == "nan"
+    reason = Why(finding.code, (("job", job.name), *finding.args))
+    severity: Severity = "error" if is_nan else "warning"
+    raise_warning(context, warning_id, reason, job.name, severity)
+    if is_nan and run.rules.anomalies.nan == "kill":
+        order_end(context, job, Why("nan", finding.args), Cause.NAN, "nan")
+
+
+def clear_alerts(context: DecisionContext, job: str) -> None:
+    """Clear the warnings of a job that mean nothing any more."""
+    for warning in list(context.state.warnings.values()):
+        if warning.job == job and warning.why.code in _PASSING:
+            clear_warning(context, warning.warning_id)
+
+
+# ----------------------------------------------------------------------- standstills
+class StallDetector:
+    """When to judge standstills, and what comes of it."""
+
+    def __init__(self) -> None:
+        self._due = 0.0
+        self._checked_at: float | None = None
+
+    def hurry(self) -> None:
+        """A run began whose rules may wait for less than those before."""
+        self._due = 0.0
+
+    def check(self, context: DecisionContext, runs: Mapping[str, RunTelemetry]) -> None:
+        """Warn of stalls and carry out rules over what does not happen."""
+        lived = context.now.lived
+        last, self._checked_at = self._checked_at, lived
+        if last is not None and lived - last > JUMP_SECONDS:
+            for run in runs.values():
+                run.watch.forget_look()
+        if lived < self._due:
+            return
+        wait = LOOK_SECONDS
+        for name in sorted(context.roster.active & runs.keys()):
+            job, run = context.job(name), runs[name]
+            if job.state is JobState.RUNNING and run.is_of(job):
+                _check_stall(context, job, run)
+                for quiet in run.watch.find_due():
+                    match = _build_quiet_match(name, run, quiet)
+                    log_matched(context, match, quiet.rule)
+                wait = min(wait, run.watch.shortest / SHARES)
+        self._due = lived + wait
+
+
+def _build_quiet_match(
+    name: str, run: RunTelemetry, quiet: QuietPeriod
+) -> events.LogMatched:
+    key = 0 if quiet.rule.match_once else quiet.key
+    return events.LogMatched(
+        match_id=ids.match_id(name, run.attempt, run.run, quiet.rule.name, key),
+        job=name,
+        attempt=run.attempt,
+        run=run.run,
+        rule=quiet.rule.name,
+        offset=quiet.offset,
+        line=quiet.line,
+    )
+
+
+def _check_stall(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> None:
+    warning_id = "a" + ids.digest(job.name, run.attempt, "stall")
+    if not run.watch.is_stalled(run.rules.stall_after_seconds):
+        clear_warning(context, warning_id)
+        return
+    if warning_id in context.state.warnings:
+        return
+    reason = why(
+        "stall", job=job.name, step=run.step or 0, seconds=run.watch.still_seconds
+    )
+    raise_warning(context, warning_id, reason, job.name)
+    rules = (one for one in run.rules.state_events if one.state == "stall")
+    if any(applies_to_stage(rule, job.spec.stage) for rule in rules):
+        order_end(context, job, reason, Cause.STALL, "stall")
