@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 
-from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions.kinds import (
-    AppendToFile,
-    NewJob,
-    Notify,
-    Restart,
-    RunAutoexp,
-    RunCommand,
-)
+from autoexp_tui.actions.errands import AppendToFile, RunCommand
+from autoexp_tui.actions.new_job import NewJob
+from autoexp_tui.actions.notices import Notify
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.run_autoexp import RunAutoexp
 from autoexp_tui.conditions.bindings import (
     Lookup,
     RefusedValue,

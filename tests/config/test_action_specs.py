@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.actions.new_job import NewJob
+from autoexp_tui.actions.run_autoexp import RunAutoexp
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.action_specs import parse_action
 from autoexp_tui.model.errors import Problem
@@ -28,7 +29,7 @@ def test_the_nested_form_means_the_same_as_the_flat_one() -> None:
             "overrides": ["project.name={project.name}_recovered"],
         },
     }
-    assert parse_action(nested, "w") == action_kinds.RunAutoexp(
+    assert parse_action(nested, "w") == RunAutoexp(
         mode="queue",
         conditions=(condition_kinds.MaxAttempts(max_attempts=1),),
         script="scripts/run_autoexp_container.py",
@@ -39,11 +40,9 @@ def test_the_nested_form_means_the_same_as_the_flat_one() -> None:
 
 def test_a_plan_goes_behind_the_others_unless_it_says_now() -> None:
     flat = {"class_name": "RunAutoexp", "config_ref": "e"}
-    assert parse_action(flat, "w") == action_kinds.RunAutoexp(
-        config_ref="e", mode="queue"
-    )
+    assert parse_action(flat, "w") == RunAutoexp(config_ref="e", mode="queue")
     now = parse_action({**flat, "mode": "now"}, "w")
-    assert now == action_kinds.RunAutoexp(config_ref="e", mode="now")
+    assert now == RunAutoexp(config_ref="e", mode="now")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +94,7 @@ def test_a_new_job_has_what_it_says_and_nothing_else() -> None:
             {"class_name": "SlurmState", "job_name": "{name}", "state": "completed"}
         ],
     }
-    assert parse_action(value, "w") == action_kinds.NewJob(
+    assert parse_action(value, "w") == NewJob(
         command=("convert", "{checkpoint_path}"),
         env={"N": "1"},
         options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
@@ -111,7 +110,7 @@ def test_resources_that_are_not_said_are_left_to_the_trigger() -> None:
     made = parse_action(
         {"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}}, "w"
     )
-    assert made == action_kinds.NewJob(command=("x",), options={"qos": "low"})
+    assert made == NewJob(command=("x",), options={"qos": "low"})
 
 
 @pytest.mark.parametrize(

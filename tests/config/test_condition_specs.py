@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.actions.errands import AppendToFile, RunCommand
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stopping import Finish
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.action_specs import ACTIONS, parse_action
 from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
@@ -434,7 +436,7 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
         "conditions": [{"class_name": "MaxAttemptsCondition", "max_attempts": 3}],
     }
 
-    assert parse_action(value, "w") == action_kinds.Restart(
+    assert parse_action(value, "w") == Restart(
         reason="crash",
         overrides=("backend.args.lr=1e-4", "~backend.args.x"),
         conditions=(condition_kinds.MaxAttempts(max_attempts=3),),
@@ -446,19 +448,19 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
     [
         (
             {"class_name": "Restart", "reason": "again", "followers": "use"},
-            action_kinds.Restart(reason="again", followers="use"),
+            Restart(reason="again", followers="use"),
         ),
         (
             {"class_name": "FinishAction", "reason": "good enough"},
-            action_kinds.Finish(reason="good enough"),
+            Finish(reason="good enough"),
         ),
         (
             {"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
-            action_kinds.AppendToFile(path="n.txt", text="{iteration}"),
+            AppendToFile(path="n.txt", text="{iteration}"),
         ),
         (
             {"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
-            action_kinds.AppendToFile(path="n.txt", text="x"),
+            AppendToFile(path="n.txt", text="x"),
         ),
         (
             {
@@ -467,7 +469,7 @@ def test_a_restart_takes_overrides_and_conditions() -> None:
                 "timeout": 600,
                 "env": {"N": 3, "ON": True},
             },
-            action_kinds.RunCommand(
+            RunCommand(
                 command=("convert", "{checkpoint_path}"),
                 timeout=600,
                 env={"N": "3", "ON": "true"},

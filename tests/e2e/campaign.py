@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.storage.json_codec import encode_plan

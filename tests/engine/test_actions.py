@@ -7,14 +7,10 @@ from typing import Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.kinds import (
-    AppendToFile,
-    Finish,
-    Log,
-    Notify,
-    Restart,
-    RunCommand,
-)
+from autoexp_tui.actions.errands import AppendToFile, RunCommand
+from autoexp_tui.actions.notices import Log, Notify
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stopping import Finish
 from autoexp_tui.conditions.kinds import (
     Cooldown,
     FileExists,

@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from autoexp_tui.actions.kinds import Log, Restart
+from autoexp_tui.actions.notices import Log
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent

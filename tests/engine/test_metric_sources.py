@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.actions.kinds import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import MetricIs
 from autoexp_tui.engine.reading_ports import FoundFile, LogChunk, LogCursor
 from autoexp_tui.events import events

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.kinds import Log, NewJob, Restart, RunAutoexp
+from autoexp_tui.actions.new_job import NewJob
+from autoexp_tui.actions.notices import Log
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.run_autoexp import RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,

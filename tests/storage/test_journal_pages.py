@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.events.events import Recorded
 from autoexp_tui.model.errors import JournalDamaged
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.storage.journal import list_earlier, read_session
 from autoexp_tui.storage.session_dir import SessionDir, get_packed
 from tests.storage.week_session import write_week

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.events.events import JournalRotated, Recorded
+from autoexp_tui.events.events import JournalRotated
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
     JournalDamaged,
     SessionOwned,
 )
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.storage.journal import JournalFollower, load_state, read_session
 from autoexp_tui.storage.journal_writer import Rotation, pack_part
 from autoexp_tui.storage.record_codec import encode_record

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Final, Protocol
 
-from autoexp_tui.actions import derived_jobs as lineage
-from autoexp_tui.actions.kinds import Restart
 from autoexp_tui.actions.reactions import MOST_RERUNS
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.files import FileContent, FileExists
 from autoexp_tui.conditions.jobs import MaxAttempts
 from autoexp_tui.effects.effects import ComposeJob, SubmitTasks
@@ -257,7 +256,7 @@ class Checks:
         for spec in self._session.plans[event.sha].jobs:
             if spec.name in self.shadow.jobs:
                 yield f"{spec.name} is there already"
-        line = lineage.line_of(self.shadow, self.shadow.jobs[event.job])
+        line = self.shadow.list_origins(self.shadow.jobs[event.job])
         if sum(one.parent_action == event.action for one in line) > MOST_OFFSPRING:
             yield f"{event.action} feeds itself"
 

@@ -11,35 +11,20 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from autoexp_tui.actions import action_effects as deeds
-from autoexp_tui.actions import restarts
-from autoexp_tui.actions.derived_jobs import firings, goes_back_to
-from autoexp_tui.actions.ending import drop, end_job
-from autoexp_tui.actions.kinds import (
-    AppendToFile,
-    Cancel,
-    Finish,
-    Log,
-    NewJob,
-    Notify,
-    QuarantineCheckpoint,
-    Restart,
-    RunAutoexp,
-    RunCommand,
-)
-from autoexp_tui.actions.orders import order_end, order_finish
-from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
+from autoexp_tui.actions.base import RuleAction
+from autoexp_tui.actions.firing import Firing
+from autoexp_tui.actions.orders import drop, end_job
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fields
 from autoexp_tui.conditions.kinds import limits_attempts
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
+from autoexp_tui.model.action import Armed
 from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, needs, wake_at
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
 from autoexp_tui.model.state import Deferred, JobRecord
 from autoexp_tui.model.states import (
-    BEGUN,
-    Cause,
     JobState,
     Outcome,
     Result,
@@ -99,15 +84,20 @@ def judge_action(
         job=job.name,
         waiting_lived=since_lived,
         action=armed.key,
-        attempts=_attempts(context, armed, job),
+        attempts=_count_attempts(context, armed, job),
     )
     if _feeds_itself(context, armed, job):
         return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
-    if _joins_too_often(context, armed, job):
+    if _joins_too_often(armed, job):
         reason = why("joins_spent", rule=armed.rule, max=MOST_JOINS)
         return Judged(Verdict(Result.FAIL, reason))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
-        bound, missing = bind(spec, context.metadata, context.state.jobs, own_of(job))
+        bound, missing = bind(
+            spec,
+            context.metadata,
+            context.state.jobs,
+            own_fields(job.spec, len(job.attempts)),
+        )
         if bound is None:
             return _without(context, judged, missing)
         judged.keys |= needs(bound, job.name, armed.key)
@@ -121,39 +111,51 @@ def judge_action(
             if judged.verdict.result is Result.PASS:
                 judged.verdict = verdict
     if judged.verdict.result is Result.PASS:
-        missing = deeds.missing(context, armed, job)
+        missing = _find_missing(Firing(context, armed, job))
         return _without(context, judged, missing) if missing else judged
     return judged
 
 
-def _attempts(context: DecisionContext, armed: Armed, job: JobRecord) -> int | None:
+def _find_missing(firing: Firing) -> tuple[Lacking, ...]:
+    """The values that an action needs and that nobody knows yet."""
+    action = firing.armed.action
+    if not action.needs_values or not isinstance(action, RuleAction):
+        return ()
+    return action.bind(firing)[1]
+
+
+def _count_attempts(
+    context: DecisionContext, armed: Armed, job: JobRecord
+) -> int | None:
     """For actions that make jobs, how often they did; the job's own for the others."""
-    if isinstance(armed.action, NewJob | RunAutoexp):
-        return firings(context.state, job, armed.key)
-    return None
+    if not armed.action.makes_jobs:
+        return None
+    line = context.state.list_origins(job)
+    return sum(one.firings.get(armed.key, 0) for one in line)
 
 
 def _feeds_itself(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
-    """Whether an action would make jobs for its own jobs, and nothing bounds that."""
+    """Whether an action would make jobs for its own jobs, and nothing bounds that.
+
+    A recovery that fails may call for the same recovery: what an action makes is under
+    the rules too.
+    """
     return (
-        isinstance(armed.action, NewJob | RunAutoexp)
-        and goes_back_to(context.state, job, armed.key)
+        armed.action.makes_jobs
+        and any(
+            one.parent_action == armed.key for one in context.state.list_origins(job)
+        )
         and not limits_attempts(armed.action.conditions)
     )
 
 
-def _joins_too_often(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
+def _joins_too_often(armed: Armed, job: JobRecord) -> bool:
     """Whether an action has let others join so often as nobody can have meant."""
     return (
-        isinstance(armed.action, NewJob | RunAutoexp)
+        armed.action.makes_jobs
         and job.firings.get(armed.key, 0) >= MOST_JOINS
         and not limits_attempts(armed.action.conditions)
     )
-
-
-def own_of(job: JobRecord) -> dict[str, str]:
-    """What bare names mean in an action of a job, metadata apart."""
-    return own_fields(job.spec, len(job.attempts))
 
 
 def _without(
@@ -191,24 +193,25 @@ def carry_out(
     off.
     """
     job = context.job(name)
-    if isinstance(armed.action, Restart) and _runs_again(job):
+    if armed.action.restarts and _runs_again(job):
         return _comes_second(context, armed, name)
     since = context.now.lived if since_lived is None else since_lived
     judged = judge_action(context, armed, job, since)
     over = ended is not None or job.state is JobState.RETRYING
-    restart = isinstance(armed.action, Restart) and over
+    restart = armed.action.restarts and over
     match judged.verdict.result:
         case Result.PASS:
-            _fire(context, armed, job, ended, wait_seconds=0.0)
+            _fire(Firing(context, armed, job, ended))
         case Result.FAIL:
             drop(context, name, armed.key, armed.trigger, judged.verdict.why)
             if judged.verdict.why.code in _WARNED:
                 _warn_of_drop(context, armed, name, judged.verdict.why)
         case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
             wait_seconds = judged.ready_at - context.now.lived
-            _fire(context, armed, job, ended, wait_seconds=wait_seconds)
+            _fire(Firing(context, armed, job, ended, wait_seconds))
         case Result.WAIT:
-            put_off(context, armed, job, judged.verdict.why, judged.ready_at)
+            firing = Firing(context, armed, job)
+            firing.put_off(judged.verdict.why, judged.ready_at)
     return judged
 
 
@@ -239,144 +242,35 @@ def _comes_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
     return Judged(Verdict(Result.FAIL, reason))
 
 
-def _fire(
-    context: DecisionContext,
-    armed: Armed,
-    job: JobRecord,
-    ended: events.AttemptEnded | None,
-    wait_seconds: float,
-) -> None:
-    match armed.action:
-        case Restart() as restart:
-            if not _restart(context, armed, restart, job, ended, wait_seconds):
-                return
-        case Cancel() as cancel:
-            _end_by_rule(context, cancel, job, armed)
-        case Finish() as finish:
-            if not _finish(context, armed, finish, job, ended):
-                return
-        case Log() as log:
-            text = deeds.text(context, log.message, job, armed)
-            context.draft.emit(
-                events.MessageLogged(text=text, level=log.level, job=job.name)
+def _fire(firing: Firing) -> None:
+    armed = firing.armed
+    action = armed.action
+    assert isinstance(action, RuleAction)
+    if action.needs_values:
+        bound, _ = action.bind(firing)
+        assert isinstance(bound, RuleAction)
+        action = bound
+    if action.fire(firing):
+        firing.context.draft.emit(
+            events.ActionFired(
+                job=firing.job.name, action=armed.key, trigger=armed.trigger
             )
-        case Notify() as notify:
-            deeds.notify(
-                context, deeds.text(context, notify.message, job, armed), job, armed
-            )
-        case AppendToFile() | RunCommand() | NewJob() | RunAutoexp():
-            deeds.order(context, armed, job)
-        case QuarantineCheckpoint():
-            if ended is None and job.state in BEGUN:
-                put_off(context, armed, job, why("after_the_run"), None)
-                return
-            deeds.order(context, armed, job)
-    context.draft.emit(
-        events.ActionFired(job=job.name, action=armed.key, trigger=armed.trigger)
-    )
-
-
-def _restart(
-    context: DecisionContext,
-    armed: Armed,
-    restart: Restart,
-    job: JobRecord,
-    ended: events.AttemptEnded | None,
-    wait_seconds: float,
-) -> bool:
-    if job.ended:
-        drop(context, job.name, armed.key, armed.trigger, why("job_is_over"))
-        return False
-    held = job.state is JobState.RETRYING
-    if ended is None and not held:
-        reason = why(
-            "restart_ordered",
-            rule=armed.rule,
-            reason=deeds.text(context, restart.reason, job, armed),
-            line=armed.line,
         )
-        if order_end(context, job, reason, Cause.KILL_CRITERION, armed.rule):
-            put_off(context, armed, job, reason, None)
-        elif armed.key not in job.deferred:
-            drop(context, job.name, armed.key, armed.trigger, why("job_is_over"))
-        return False
-    restarts.restart(context, armed, restart, job, wait_seconds)
-    for key, waiting in restarts.put_off(context, job.name):
-        if key != armed.key:
-            drop(context, job.name, key, waiting.trigger, why("restarted_already"))
-    return True
-
-
-def _end_by_rule(
-    context: DecisionContext, cancel: Cancel, job: JobRecord, armed: Armed
-) -> None:
-    reason = why(
-        "cancelled_by_rule",
-        rule=armed.rule,
-        reason=deeds.text(context, cancel.reason, job, armed),
-        line=armed.line,
-    )
-    order_end(context, job, reason, Cause(cancel.cause), armed.rule)
-
-
-def _finish(
-    context: DecisionContext,
-    armed: Armed,
-    finish: Finish,
-    job: JobRecord,
-    ended: events.AttemptEnded | None,
-) -> bool:
-    """Count the job as completed; False when its end was decided otherwise before."""
-    reason = why(
-        "finished_by_rule",
-        rule=armed.rule,
-        reason=deeds.text(context, finish.reason, job, armed),
-        line=armed.line,
-    )
-    if ended is None:
-        done = order_finish(context, job, reason)
-    elif done := job.state is not JobState.RETRYING and not job.ended:
-        end_job(context, job, JobState.COMPLETED, None, reason)
-    if not done:
-        drop(context, job.name, armed.key, armed.trigger, why("job_is_over"))
-    return done
 
 
 # ----------------------------------------------------------------------- put off
-def put_off(
-    context: DecisionContext,
-    armed: Armed,
-    job: JobRecord,
-    reason: Why,
-    until_lived: float | None,
-) -> None:
-    """Say that an action waits, once for each reason."""
-    known = context.job(job.name).deferred.get(armed.key)
-    if known and (known.trigger, known.why.code) == (armed.trigger, reason.code):
-        return
-    waits = None if until_lived is None else until_lived - context.now.lived
-    context.draft.emit(
-        events.ActionDeferred(
-            job=job.name,
-            action=armed.key,
-            trigger=armed.trigger,
-            why=reason,
-            wait_seconds=waits,
-            line=armed.line,
-        )
-    )
-
-
 def judge_deferred(context: DecisionContext, name: str) -> Judged:
     """Look again at actions of a job that were put off; what they read."""
     seen = Judged(Verdict(Result.PASS, why("ok")))
     for key, waiting in list(context.job(name).deferred.items()):
         if context.job(name).deferred.get(key) is not waiting:
             continue  # one before it has settled it
-        armed = find_armed(context, name, key, waiting)
+        armed = context.find_action(name, key, waiting)
         if armed is None:
             drop(context, name, key, waiting.trigger, why("rule_is_gone"))
-        elif _may_fire_now(armed, context.job(name)):
+        elif isinstance(armed.action, RuleAction) and armed.action.may_fire_late(
+            context.job(name)
+        ):
             judged = carry_out(context, armed, name, None, waiting.since_lived)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes
@@ -384,20 +278,6 @@ def judge_deferred(context: DecisionContext, name: str) -> Judged:
     if job.state is JobState.RETRYING and job.retry is not None and job.retry.held:
         _give_up(context, job)
     return seen
-
-
-def _may_fire_now(armed: Armed, job: JobRecord) -> bool:
-    """A run must be there to be ended; what comes after it fires at its end."""
-    running = job.state in BEGUN
-    match armed.action:
-        case Restart():
-            attempt = job.attempt
-            ends = attempt is not None and attempt.told_to_end
-            return job.state is JobState.RETRYING or (running and not ends)
-        case Cancel() | Finish():
-            return running
-        case _:
-            return not isinstance(armed.action, AFTER_THE_RUN)
 
 
 # ------------------------------------------------------------------ restarts on hold
@@ -410,18 +290,19 @@ def hold_for_restart(
     what is known not to hold, and may take for ever, ends the job now.
     """
     bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
-    for key, waiting in restarts.put_off(context, name):
-        armed = find_armed(context, name, key, waiting)
+    for key, waiting in context.list_restarts(name):
+        armed = context.find_action(name, key, waiting)
         meant = bad or waiting.trigger == f"attempt {ended.attempt}"
         if armed is None or not meant or not _is_undecided(waiting):
             continue
-        assert isinstance(armed.action, Restart)
+        restart = armed.action
+        assert isinstance(restart, Restart)
         context.draft.emit(
             events.RetryOrdered(
                 job=name,
                 wait_seconds=0.0,
-                from_checkpoint=armed.action.from_checkpoint,
-                use_files=armed.action.followers == "use",
+                from_checkpoint=restart.from_checkpoint,
+                use_files=restart.followers == "use",
                 why=waiting.why,
                 held=True,
             )
@@ -436,7 +317,7 @@ def _is_undecided(waiting: Deferred) -> bool:
 
 def _give_up(context: DecisionContext, job: JobRecord) -> None:
     """End a job that was kept for restarts, once none of them may come any more."""
-    waiting = restarts.put_off(context, job.name)
+    waiting = context.list_restarts(job.name)
     if any(_is_undecided(one) for _, one in waiting):
         return
     for key, one in waiting:

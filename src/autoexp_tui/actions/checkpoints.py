@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import posixpath
 
-from autoexp_tui.actions.kinds import QuarantineCheckpoint
 from autoexp_tui.actions.orders import order_effect
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.events import events
@@ -35,24 +34,6 @@ def order_look(context: DecisionContext, job: JobRecord, *, after: int) -> None:
             after=after,
         )
         order_effect(context, look)
-
-
-def order_quarantine(
-    context: DecisionContext, job: JobRecord, action: QuarantineCheckpoint, reason: Why
-) -> None:
-    """Move a checkpoint aside, whatever attempts came of it; values are put in."""
-    where = context.rules_of(job.name).checkpoints
-    path = posixpath.join(job.spec.output_dir, action.path) if action.path else ""
-    look = LookForCheckpoint(
-        job=job.name,
-        attempt=len(job.attempts),
-        output_dir=job.spec.output_dir,
-        glob=where.glob,
-        path=path,
-        pointer=where.pointer,
-        keep=action.keep,
-    )
-    order_effect(context, look, reason)
 
 
 def held_by_looks(context: DecisionContext) -> frozenset[str]:

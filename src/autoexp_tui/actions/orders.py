@@ -1,4 +1,4 @@
-"""Orders to the outside, as the deciders give them."""
+"""What deciders order: effects, the end of runs and of jobs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
+from autoexp_tui.effects.errands import NoteDone
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import BEGUN, Cause, Why
+from autoexp_tui.model.states import BEGUN, Cause, JobState, Why, why
 
 
 def order_effect(
@@ -123,3 +124,81 @@ def _order_evidence(
 def _may_cancel(job: JobRecord) -> bool:
     attempt = job.attempt
     return not (attempt is None or attempt.outcome or attempt.told_to_end)
+
+
+def end_look(
+    context: DecisionContext,
+    effect: CaptureEvidence,
+    captured: events.EvidenceCaptured,
+    reason: Why | None,
+) -> None:
+    """Record what was kept, and end the run that waited for it.
+
+    The run may have gone another way meanwhile: ended by itself, been ended by a
+    person, or put back into the queue. Then nothing is left to end.
+    """
+    context.draft.emit(captured)
+    if effect.ends is None:
+        return
+    job = context.job(effect.job)
+    if _is_alive(job, effect):
+        told = reason or Why(effect.ends.value)
+        order_cancel(
+            context, job, told.having(evidence=captured.directory), effect.ends
+        )
+    elif not job.ended:
+        _forget_restarts(context, job)
+
+
+def _is_alive(job: JobRecord, effect: CaptureEvidence) -> bool:
+    """Whether the run that was looked at is still the job's."""
+    attempt = job.attempt
+    return (
+        job.state in BEGUN
+        and attempt is not None
+        and (attempt.number, attempt.run) == (effect.attempt, effect.run)
+    )
+
+
+def _forget_restarts(context: DecisionContext, job: JobRecord) -> None:
+    """Restarts that were to follow on the end of a run that is no more."""
+    for key, waiting in context.list_restarts(job.name):
+        if waiting.why.code == "restart_ordered":
+            drop(context, job.name, key, waiting.trigger, why("ended_itself"))
+
+
+# ------------------------------------------------------------------ ends of jobs
+def end_job(
+    context: DecisionContext,
+    job: JobRecord,
+    state: JobState,
+    cause: Cause | None,
+    reason: Why | None,
+) -> None:
+    """Let a job reach an end state; actions on its run are dropped with it.
+
+    One that completed leaves word, so that sessions to come need not do its work again.
+    """
+    keeps: list[str] = []
+    for key, put_off in job.deferred.items():
+        armed = context.find_action(job.name, key, put_off)
+        if armed is not None and not armed.action.is_of_run:
+            keeps.append(key)
+        else:
+            drop(context, job.name, key, put_off.trigger, why("job_is_over"))
+    context.draft.emit(
+        events.JobEnded(
+            job=job.name, state=state, cause=cause, why=reason, keeps=tuple(keeps)
+        )
+    )
+    if state is JobState.COMPLETED and job.spec.fingerprint:
+        order_effect(context, NoteDone(job=job.name))
+
+
+def drop(
+    context: DecisionContext, job: str, action: str, trigger: str, reason: Why
+) -> None:
+    """Say that an action will not be carried out for this trigger."""
+    context.draft.emit(
+        events.ActionDropped(job=job, action=action, trigger=trigger, why=reason)
+    )

@@ -1,8 +1,8 @@
-"""What rules do when an attempt ends or a log line matches.
+"""What rules do when an attempt ends, a log line matches, or a job changes its state.
 
 Decided in the same step as the end itself: afterwards a job is RETRYING or ended for
 good, and no dependant ever sees the moment in between. How a single action is carried
-out is `firing`.
+out is in `action_runner`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from autoexp_tui.actions.action_runner import carry_out, hold_for_restart
-from autoexp_tui.actions.ending import end_job
-from autoexp_tui.actions.triggered_action import AFTER_THE_RUN, Armed, find_armed
+from autoexp_tui.actions.orders import end_job
 from autoexp_tui.events import events
+from autoexp_tui.model.action import Armed
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.draft import Move
 from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, applies_to_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome, why
@@ -111,8 +112,8 @@ def _armed_by_the_run(context: DecisionContext, before: JobRecord) -> Iterator[A
     for key, put_off in before.deferred.items():
         if key not in context.job(before.name).deferred:
             continue  # one before it has settled it
-        armed = find_armed(context, before.name, key, put_off)
-        if armed is not None and isinstance(armed.action, AFTER_THE_RUN):
+        armed = context.find_action(before.name, key, put_off)
+        if armed is not None and armed.action.follows_run:
             yield armed
 
 
@@ -152,3 +153,35 @@ def log_matched(
         armed = Armed(f"{rule.name}/{index}", action, matched.match_id, matched.line)
         if not context.job(matched.job).ended:
             carry_out(context, armed, matched.job, None)
+
+
+# ------------------------------------------------------------------ other moves
+def react_to_moves(context: DecisionContext) -> None:
+    """Carry out rules over the moves of jobs that nobody has looked at yet."""
+    while moves := context.draft.take_moves():
+        for move in moves:
+            _react_to_move(context, move)
+
+
+def _react_to_move(context: DecisionContext, move: Move) -> None:
+    for rule in context.rules_of(move.job).state_events:
+        if not _is_over_move(context, rule, move):
+            continue
+        for index, action in enumerate(rule.actions):
+            armed = Armed(f"{rule.name}/{index}", action, _name_move(move))
+            if not (context.job(move.job).ended and action.is_of_run):
+                carry_out(context, armed, move.job, None)
+
+
+def _is_over_move(context: DecisionContext, rule: StateEvent, move: Move) -> bool:
+    if rule.transition is None or not applies_to_stage(
+        rule, context.job(move.job).spec.stage
+    ):
+        return False
+    old, new = rule.transition
+    return new == move.new.value and old in (None, move.old.value)
+
+
+def _name_move(move: Move) -> str:
+    """Names the move in the session."""
+    return f"{move.old.value} to {move.new.value} ({move.seq})"

@@ -16,7 +16,10 @@ from typing import Final
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 
-from autoexp_tui.actions.kinds import NewJob, Restart, RunAutoexp, RunCommand
+from autoexp_tui.actions.errands import RunCommand
+from autoexp_tui.actions.new_job import NewJob
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.run_autoexp import RunAutoexp
 from autoexp_tui.conditions.bindings import RefusedValue, bind, own_fields
 from autoexp_tui.conditions.log_values import USE_ARGUMENT, joins_words, why_never
 from autoexp_tui.config.hydra_errors import unreadable_override

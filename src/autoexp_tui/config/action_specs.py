@@ -11,7 +11,13 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.actions.errands import AppendToFile, RunCommand
+from autoexp_tui.actions.new_job import NewJob
+from autoexp_tui.actions.notices import Log, Notify
+from autoexp_tui.actions.quarantine import QuarantineCheckpoint
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.run_autoexp import RunAutoexp
+from autoexp_tui.actions.stopping import Cancel, Finish
 from autoexp_tui.backends.base import format_word
 from autoexp_tui.config.condition_specs import (
     check_command,
@@ -139,21 +145,19 @@ def _unpack(fields: Fields, findings: Findings) -> None:
 
 
 ACTIONS: Final[Mapping[str, Kind]] = {
-    "Restart": Kind(action_kinds.Restart, prepare=_restart),
-    "Cancel": Kind(action_kinds.Cancel, prepare=_action),
-    "Finish": Kind(action_kinds.Finish, prepare=_action),
-    "Log": Kind(action_kinds.Log, prepare=_action),
-    "Notify": Kind(action_kinds.Notify, prepare=_action),
-    "AppendToFile": Kind(
-        action_kinds.AppendToFile, also=("content",), prepare=_append_to_file
-    ),
-    "Command": Kind(action_kinds.RunCommand, prepare=_command),
-    "QuarantineCheckpoint": Kind(action_kinds.QuarantineCheckpoint, prepare=_action),
+    "Restart": Kind(Restart, prepare=_restart),
+    "Cancel": Kind(Cancel, prepare=_action),
+    "Finish": Kind(Finish, prepare=_action),
+    "Log": Kind(Log, prepare=_action),
+    "Notify": Kind(Notify, prepare=_action),
+    "AppendToFile": Kind(AppendToFile, also=("content",), prepare=_append_to_file),
+    "Command": Kind(RunCommand, prepare=_command),
+    "QuarantineCheckpoint": Kind(QuarantineCheckpoint, prepare=_action),
     "NewJob": Kind(
-        action_kinds.NewJob,
+        NewJob,
         also=("sbatch",),
         hidden=("options", "time_limit_seconds", "gpus"),
         prepare=_new_job,
     ),
-    "RunAutoexp": Kind(action_kinds.RunAutoexp, also=("action",), prepare=_run_autoexp),
+    "RunAutoexp": Kind(RunAutoexp, also=("action",), prepare=_run_autoexp),
 }

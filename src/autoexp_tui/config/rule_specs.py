@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stopping import Cancel, Finish
 from autoexp_tui.config.action_specs import parse_action
 from autoexp_tui.config.condition_specs import parse_condition
 from autoexp_tui.config.spec_building import (
@@ -208,9 +209,7 @@ def _check_transition(fields: Fields, findings: Findings) -> None:
     actions = fields.get("actions") or ()
     if JobState(new) in _RESTING:
         for at, one in enumerate(actions):
-            if isinstance(
-                one, action_kinds.Restart | action_kinds.Cancel | action_kinds.Finish
-            ):
+            if isinstance(one, Restart | Cancel | Finish):
                 message = f"a job that becomes {new} has no run to act upon"
                 findings.add(message, f"actions.{at}")
 

@@ -17,7 +17,8 @@ from typing import Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from autoexp_tui.actions import kinds as action_kinds
+from autoexp_tui.actions.quarantine import QuarantineCheckpoint
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds
@@ -450,13 +451,8 @@ def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
     """Actions on checkpoints that nobody has said the place of."""
     for at, rule in enumerate(rules):
         for number, action in enumerate(rule.actions):
-            restart = (
-                isinstance(action, action_kinds.Restart) and action.quarantine_after
-            )
-            move = (
-                isinstance(action, action_kinds.QuarantineCheckpoint)
-                and not action.path
-            )
+            restart = isinstance(action, Restart) and action.quarantine_after
+            move = isinstance(action, QuarantineCheckpoint) and not action.path
             if restart or move:
                 where = f"monitoring.{key}.{at}.actions.{number}"
                 hint = "monitoring.checkpoints.glob: checkpoints/iter_*"

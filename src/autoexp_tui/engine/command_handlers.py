@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from autoexp_tui.actions.ending import end_job
-from autoexp_tui.actions.orders import order_cancels, order_effect
-from autoexp_tui.actions.restarts import excluding
+from autoexp_tui.actions.orders import end_job, order_cancels, order_effect
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
@@ -249,7 +247,8 @@ def _replan(
 def apply_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
     """The job with other nodes or another limit; the same object when neither."""
     if resubmit.exclude_nodes:
-        spec = excluding(spec, resubmit.exclude_nodes)
+        resources = spec.resources.exclude(resubmit.exclude_nodes)
+        spec = replace(spec, resources=resources)
     if resubmit.time_limit_seconds is not None:
         resources = replace(
             spec.resources, time_limit_seconds=resubmit.time_limit_seconds

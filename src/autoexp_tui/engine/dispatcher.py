@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoexp_tui.actions.restarts import avoiding
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.files import FileCondition, awaited_of
 from autoexp_tui.effects.effects import (
@@ -489,7 +488,7 @@ def _exclude_nodes(task: Task, nodes: tuple[str, ...]) -> Task:
     """The task, to start on none of `nodes`."""
     if not nodes:
         return task
-    return replace(task, resources=avoiding(task.resources, nodes))
+    return replace(task, resources=task.resources.exclude(nodes))
 
 
 def _is_current(task: Task, attempt: Attempt) -> bool:

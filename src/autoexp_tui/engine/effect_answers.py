@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from autoexp_tui.actions import checkpoints
-from autoexp_tui.actions.ending import end_job
-from autoexp_tui.actions.evidence_wait import end_look
-from autoexp_tui.actions.restarts import excluding
+from autoexp_tui.actions.orders import end_job, end_look
 from autoexp_tui.conditions.log_values import unsafe_in_shell
 from autoexp_tui.effects.effects import (
     AddJob,
@@ -239,7 +237,10 @@ def _find_unsafe_script(plan: Plan, effect: PlanJobs | AddJob) -> str:
 def _keep_exclusions(new: JobSpec, old: JobSpec) -> JobSpec:
     """A job planned anew avoids the nodes that it avoided before."""
     nodes = str(old.resources.options.get("exclude") or "")
-    return excluding(new, tuple(nodes.split(","))) if nodes else new
+    if not nodes:
+        return new
+    resources = new.resources.exclude(tuple(nodes.split(",")))
+    return replace(new, resources=resources)
 
 
 def _keep_place(new: JobSpec, old: JobSpec) -> JobSpec:

@@ -18,15 +18,43 @@ class Action(Kind):
 
     kinds: ClassVar[KindTable[Action]] = KindTable(
         {
-            "actions.kinds": "restart:Restart cancel:Cancel log:Log notify:Notify "
-            "finish:Finish append_to_file:AppendToFile command:RunCommand "
-            "quarantine_checkpoint:QuarantineCheckpoint new_job:NewJob "
-            "run_autoexp:RunAutoexp",
+            "actions.restart": "restart:Restart",
+            "actions.stopping": "cancel:Cancel finish:Finish",
+            "actions.notices": "log:Log notify:Notify",
+            "actions.errands": "append_to_file:AppendToFile command:RunCommand",
+            "actions.quarantine": "quarantine_checkpoint:QuarantineCheckpoint",
+            "actions.new_job": "new_job:NewJob",
+            "actions.run_autoexp": "run_autoexp:RunAutoexp",
         }
     )
 
     restarts: ClassVar[bool] = False
     """Whether the job may run again because of it."""
+    is_of_run: ClassVar[bool] = False
+    """Whether it acts on the job's own run: there is nothing to do once that is over
+    for good."""
+    follows_run: ClassVar[bool] = False
+    """Whether it waits for the end of the run that made it due."""
+    needs_values: ClassVar[bool] = False
+    """Whether it is done outside: every value in it has to be known."""
+    makes_jobs: ClassVar[bool] = False
+    """Whether further jobs join because of it."""
 
     conditions: tuple[Condition, ...] = ()
     """All must pass; one that WAITs defers the action, it is not dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Armed:
+    """A rule's action and what triggered it."""
+
+    key: str
+    """`<rule>/<index>`."""
+    action: Action
+    trigger: str
+    line: str = ""
+
+    @property
+    def rule(self) -> str:
+        """The rule's name."""
+        return self.key.rpartition("/")[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from autoexp_tui.model.action import Armed
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import (
     ApprovalFact,
@@ -28,9 +29,9 @@ from autoexp_tui.model.facts import (
 )
 from autoexp_tui.model.indexes import Ready, Timers, Watch
 from autoexp_tui.model.resubmission import begins_anew, files_aside, logs_are_old
-from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.state import Deferred, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, JobState, Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
 
@@ -119,6 +120,32 @@ class DecisionContext:
     def job(self, name: str) -> JobRecord:
         """A job as it is in the draft."""
         return self.state.jobs[name]
+
+    def find_action(self, job: str, key: str, put_off: Deferred) -> Armed | None:
+        """The action that `<rule>/<index>` names for a job; None when rules changed.
+
+        Rules are looked up by name, so that an action that was put off is found again
+        by the next engine.
+        """
+        name, _, index = key.rpartition("/")
+        watched = self.rules_of(job)
+        rules: tuple[LogEvent | StateEvent, ...] = (
+            *watched.log_events,
+            *watched.state_events,
+        )
+        for rule in rules:
+            if rule.name == name and index.isdigit() and int(index) < len(rule.actions):
+                action = rule.actions[int(index)]
+                return Armed(key, action, put_off.trigger, put_off.line)
+        return None
+
+    def list_restarts(self, job: str) -> list[tuple[str, Deferred]]:
+        """The restarts of a job that were put off."""
+        return [
+            (key, waiting)
+            for key, waiting in self.job(job).deferred.items()
+            if (armed := self.find_action(job, key, waiting)) and armed.action.restarts
+        ]
 
     def get(self, key: FactKey) -> Fact | None:
         """The newest fact; the session's own facts come from the draft."""

@@ -8,7 +8,7 @@ What jobs wait for is in `conditions`, how they are watched in `model.rules`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from autoexp_tui.model.condition import Condition
@@ -33,6 +33,12 @@ class Resources:
         """The same text for jobs that ask for the same."""
         options = sorted(self.options.items())
         return repr((self.time_limit_seconds, self.gpus, options))
+
+    def exclude(self, nodes: tuple[str, ...]) -> Resources:
+        """The same, on none of `nodes` beside those avoided already."""
+        avoided = str(self.options.get("exclude") or "").split(",")
+        names = dict.fromkeys(name for name in (*avoided, *nodes) if name)
+        return replace(self, options={**self.options, "exclude": ",".join(names)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -445,6 +445,14 @@ class SessionState:
         sha = self.jobs[job].plan_sha
         return self.plans[sha] if sha else self.plan
 
+    def list_origins(self, job: JobRecord) -> Iterator[JobRecord]:
+        """A job, the one whose rule made it, and so on up to one that a person
+        planned."""
+        found: JobRecord | None = job
+        while found is not None:
+            yield found
+            found = self.jobs.get(found.parent)
+
     def mark_of(self, job: str, attempt: int, run: int, rule: str) -> Mark | None:
         """A rule's newest match in a run; None: it has none, or the run is over."""
         found = self.matches.get(job)

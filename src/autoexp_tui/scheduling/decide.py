@@ -10,10 +10,9 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from autoexp_tui.actions.action_runner import judge_deferred
-from autoexp_tui.actions.ending import end_job
-from autoexp_tui.actions.orders import order_cancel
+from autoexp_tui.actions.orders import end_job, order_cancel
+from autoexp_tui.actions.reactions import react_to_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
-from autoexp_tui.actions.transitions import react_to_moves
 from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look
 from autoexp_tui.conditions.kinds import Composite, Not

@@ -1,0 +1,239 @@
+"""One action that fires: its values, its words, and what it may order.
+
+A message shows a reference as it is written when there is no value for it. What is done
+outside waits for the value: half a path or half a command is never used.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final, Literal, TypeVar
+
+from autoexp_tui.actions.checkpoints import order_look
+from autoexp_tui.actions.orders import (
+    drop,
+    end_job,
+    order_effect,
+    order_end,
+    order_finish,
+)
+from autoexp_tui.conditions import bindings
+from autoexp_tui.conditions.bindings import Lacking, Lookup
+from autoexp_tui.conditions.log_values import is_plain
+from autoexp_tui.effects.effects import AddJob, ComposeJob
+from autoexp_tui.effects.errands import RunNotifyCommand
+from autoexp_tui.events import events
+from autoexp_tui.model import ids
+from autoexp_tui.model.action import Armed
+from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.effect import Effect
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.states import Cause, JobState, Why, why
+
+S = TypeVar("S")
+
+VALUE_VARIABLE: Final = "AUTOEXP_VALUE_"
+"""Begins the variables that hold what a log has said."""
+_LINE: Final = "line"
+_ODD: Final = re.compile(r"[^A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A rule's action that is carried out for a job."""
+
+    context: DecisionContext
+    armed: Armed
+    job: JobRecord
+    ended: events.AttemptEnded | None = None
+    """The end of an attempt that triggered it."""
+    wait_seconds: float = 0.0
+    """Before a further attempt that it orders."""
+
+    # ------------------------------------------------------------------------ values
+    @property
+    def own(self) -> dict[str, str]:
+        """What bare names mean, metadata apart."""
+        fields = bindings.own_fields(self.job.spec, len(self.job.attempts))
+        return fields | {_LINE: self.armed.line}
+
+    def bind(
+        self, spec: S, lookup: Lookup | None = None
+    ) -> tuple[S | None, tuple[Lacking, ...]]:
+        """A condition or an action with its references replaced by their values."""
+        jobs = self.context.state.jobs
+        return bindings.bind(spec, lookup or self.context.metadata, jobs, self.own)
+
+    def format_text(self, template: str) -> str:
+        """A message with its references replaced; unknown ones stay as written."""
+        jobs = self.context.state.jobs
+        return bindings.bind_text(template, self.own, self.context.metadata, jobs)
+
+    def explain(self, code: str, reason: str) -> Why:
+        """Why something happens: because of the rule, with its own words."""
+        said, line = self.format_text(reason), self.armed.line
+        return why(code, rule=self.armed.rule, reason=said, line=line)
+
+    def find_unsafe_values(self, overrides: Sequence[str]) -> tuple[str, ...]:
+        """What overrides take from logs, plain values left out."""
+        jobs = self.context.state.jobs
+        found = bindings.outside_values(
+            overrides, self.context.metadata, jobs, self.own
+        )
+        return tuple(value for value in found if not is_plain(value))
+
+    def read_variables(self) -> dict[str, str]:
+        """What the job's log has said, as variables: no shell reads them as more."""
+        values = {**self.job.metadata, _LINE: self.armed.line}
+        return {
+            f"{VALUE_VARIABLE}{_ODD.sub('_', key).upper()}": value
+            for key, value in values.items()
+            if value and "\0" not in value
+        }
+
+    def find_rules(self) -> Monitoring:
+        """How the job is watched."""
+        return self.context.rules_of(self.job.name)
+
+    def find_place(self) -> str:
+        """Where relative paths start; empty: not known."""
+        plan = self.context.state.plan
+        return self.job.spec.cwd or (plan.cwd if plan else "")
+
+    def find_free_name(self, wanted: str) -> str:
+        """`wanted`, or the first of `wanted_2`, `wanted_3` ... that no job has."""
+        state = self.context.state
+        ordered = {
+            pending.effect.spec.name
+            for pending in state.pending.values()
+            if isinstance(pending.effect, AddJob)
+        }
+        names = (wanted if at == 1 else f"{wanted}_{at}" for at in count(1))
+        return next(n for n in names if n not in state.jobs and n not in ordered)
+
+    # ------------------------------------------------------------------ what it does
+    def log(self, text: str, level: Literal["info", "warning", "error"]) -> None:
+        """Write a line to the session's events."""
+        self.context.draft.emit(
+            events.MessageLogged(text=text, level=level, job=self.job.name)
+        )
+
+    def notify(self, message: str) -> None:
+        """Raise a warning, and run the user's notification command if there is one."""
+        armed = self.armed
+        self.context.draft.emit(
+            events.WarningRaised(
+                warning_id="n" + ids.digest(self.job.name, armed.key, armed.trigger),
+                why=why("notice", text=message),
+                job=self.job.name,
+                evidence=armed.line,
+            )
+        )
+        if command := self.find_rules().notify_command:
+            order_effect(
+                self.context, RunNotifyCommand(command=command, message=message)
+            )
+
+    def order(self, effect: Effect) -> None:
+        """Order something outside, because of the rule."""
+        reason = why("ordered_by_rule", rule=self.armed.rule, line=self.armed.line)
+        order_effect(self.context, effect, reason)
+
+    def order_end(self, reason: Why, cause: Cause) -> bool:
+        """End the job's live run; False when that is under way."""
+        return order_end(self.context, self.job, reason, cause, self.armed.rule)
+
+    def finish(self, reason: Why) -> bool:
+        """Count the job as completed; False when its end was decided otherwise."""
+        if self.ended is None:
+            return order_finish(self.context, self.job, reason)
+        if self.job.state is JobState.RETRYING or self.job.ended:
+            return False
+        end_job(self.context, self.job, JobState.COMPLETED, None, reason)
+        return True
+
+    def drop(self, code: str) -> None:
+        """Say that the action will not be carried out for this trigger."""
+        drop(self.context, self.job.name, self.armed.key, self.armed.trigger, why(code))
+
+    def put_off(self, reason: Why, until_lived: float | None = None) -> None:
+        """Say that the action waits, once for each reason."""
+        armed, name, now = self.armed, self.job.name, self.context.now.lived
+        known = self.context.job(name).deferred.get(armed.key)
+        if known and (known.trigger, known.why.code) == (armed.trigger, reason.code):
+            return
+        self.context.draft.emit(
+            events.ActionDeferred(
+                job=name,
+                action=armed.key,
+                trigger=armed.trigger,
+                why=reason,
+                wait_seconds=None if until_lived is None else until_lived - now,
+                line=armed.line,
+            )
+        )
+
+    # ---------------------------------------------------------------------- restarts
+    def retry(
+        self,
+        reason: str,
+        overrides: tuple[str, ...],
+        log_values: tuple[str, ...],
+        *,
+        from_checkpoint: bool,
+        use_files: bool,
+    ) -> None:
+        """Order a further attempt, perhaps with other overrides.
+
+        Of the restarts after one end the first counts.
+        """
+        context, job, armed = self.context, self.job, self.armed
+        said = self.format_text(reason)
+        again = why(
+            "retry",
+            reason=said or armed.rule,
+            attempt=len(job.attempts) + 1,
+            rule=armed.rule if said else "",
+            line=armed.line,
+        )
+        if overrides:
+            effect = ComposeJob(
+                job=job.name,
+                overrides=(*job.spec.overrides, *overrides),
+                from_checkpoint=from_checkpoint,
+                log_values=log_values,
+                use_files=use_files,
+            )
+            order_effect(context, effect, again)
+        context.draft.emit(
+            events.RetryOrdered(
+                job=job.name,
+                wait_seconds=self.wait_seconds,
+                from_checkpoint=from_checkpoint,
+                use_files=use_files,
+                why=again,
+            )
+        )
+        for key, waiting in context.list_restarts(job.name):
+            if key != armed.key:
+                second = why("restarted_already")
+                drop(context, job.name, key, waiting.trigger, second)
+
+    def look_for_checkpoint(self, after: int) -> None:
+        """See what the next attempt would go on from; move it at `after` strikes."""
+        order_look(self.context, self.job, after=after)
+
+    def avoid_node(self) -> None:
+        """Let the job not run again where its last attempt ran."""
+        node = self.job.attempt.node if self.job.attempt else ""
+        if node:
+            old = self.job.spec
+            spec = replace(old, resources=old.resources.exclude((node,)))
+            reason = why("other_resources")
+            self.context.draft.emit(
+                events.JobReplanned(job=self.job.name, spec=spec, why=reason)
+            )

@@ -1,0 +1,134 @@
+"""The action that lets one further job join the session.
+
+What the rule does not say is the trigger's: directories beside its own, variables,
+resources, family. Whether the name is free, and whom the job waits for, is seen to when
+it joins.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
+
+from autoexp_tui.actions.base import RuleAction
+from autoexp_tui.conditions.bindings import Lacking, Later
+from autoexp_tui.model import ids
+from autoexp_tui.model.action import Action, JoinMode
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.kinds import FieldUse
+from autoexp_tui.model.specs import JobSpec, Resources, Scalar
+
+if TYPE_CHECKING:
+    from autoexp_tui.actions.firing import Firing
+
+_ODD: Final = re.compile(r"[^\w.+=@-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob(RuleAction):
+    """Let one further job join the session; what is not given is the trigger's."""
+
+    needs_values: ClassVar[bool] = True
+    makes_jobs: ClassVar[bool] = True
+
+    kind: Literal["new_job"] = "new_job"
+    command: tuple[str, ...]
+    name: str = ""
+    """Empty: `<job>_<rule>`, counted on where that is taken."""
+    stage: str = ""
+    """Empty: the rule's name."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Beside the variables of the job that triggered it."""
+    cwd: str = ""
+    start_conditions: tuple[Condition, ...] = ()
+    cancel_conditions: tuple[Condition, ...] = ()
+    options: Mapping[str, Scalar] = field(default_factory=dict)
+    """The executor's own options that differ."""
+    time_limit_seconds: float | None = None
+    gpus: int | None = None
+    mode: JoinMode = "queue"
+
+    def find_use(self, field: str) -> FieldUse:
+        if field == "options":
+            return "plain"
+        return "name" if field in ("name", "stage", "cwd") else "text"
+
+    def bind(self, firing: Firing) -> tuple[Action | None, tuple[Lacking, ...]]:
+        """Its start and cancel conditions keep `{runtime...}` of what is not known yet:
+        the new job waits for that itself.
+        """
+        bare = replace(self, conditions=(), start_conditions=(), cancel_conditions=())
+        made, missing = firing.bind(bare)
+        start, lacking = _bind_conditions(firing, self.start_conditions)
+        cancel, also = _bind_conditions(firing, self.cancel_conditions)
+        if made is None or lacking or also:
+            return None, (*missing, *lacking, *also)
+        return replace(made, start_conditions=start, cancel_conditions=cancel), ()
+
+    def fire(self, firing: Firing) -> bool:
+        from autoexp_tui.effects.effects import AddJob
+
+        spec = self._build_spec(firing)
+        effect = AddJob(
+            job=firing.job.name, action=firing.armed.key, spec=spec, mode=self.mode
+        )
+        firing.order(effect)
+        return True
+
+    def _build_spec(self, firing: Firing) -> JobSpec:
+        """The job that the action, every value put in, stands for."""
+        like, rule = firing.job.spec, firing.armed.rule
+        name = self.name or firing.find_free_name(f"{like.name}_{_ODD.sub('_', rule)}")
+        resources = self._build_resources(like.resources)
+        env = {**like.env, **self.env}
+        cwd = posixpath.join(like.cwd, self.cwd) if self.cwd else like.cwd
+        marks = (self.command, sorted(env.items()), cwd, resources)
+        return JobSpec(
+            name=name,
+            index=0,
+            stage=self.stage or rule,
+            family=like.family,
+            command=self.command,
+            env=env,
+            cwd=cwd,
+            output_dir=_place_beside(like.output_dir, like.name, name),
+            log_dir=_place_beside(like.log_dir, like.name, name),
+            fingerprint=ids.digest("new job", *marks, length=64),
+            start_conditions=self.start_conditions,
+            cancel_conditions=self.cancel_conditions,
+            resources=resources,
+        )
+
+    def _build_resources(self, trigger: Resources) -> Resources:
+        limit, gpus = self.time_limit_seconds, self.gpus
+        return Resources(
+            time_limit_seconds=trigger.time_limit_seconds if limit is None else limit,
+            gpus=trigger.gpus if gpus is None else gpus,
+            options={**trigger.options, **self.options},
+        )
+
+
+def _bind_conditions(
+    firing: Firing, specs: tuple[Condition, ...]
+) -> tuple[tuple[Condition, ...], tuple[Lacking, ...]]:
+    def look_up(job: str, key: str) -> str:
+        known = firing.context.metadata(job, key)
+        return known or Later(f"{{runtime.{job}.{key}}}")
+
+    made: list[Condition] = []
+    missing: list[Lacking] = []
+    for spec in specs:
+        found, lacking = firing.bind(spec, look_up)
+        made += [] if found is None else [found]
+        missing += lacking
+    return tuple(made), tuple(missing)
+
+
+def _place_beside(directory: str, name: str, new: str) -> str:
+    """A job's directory beside another's, whose names may hold slashes."""
+    if directory.endswith(f"/{name}"):
+        return directory.removesuffix(name) + new
+    return posixpath.join(posixpath.dirname(directory), new)

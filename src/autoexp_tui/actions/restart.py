@@ -1,0 +1,80 @@
+"""The action that runs a job again, as a further attempt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from autoexp_tui.actions.base import RuleAction
+from autoexp_tui.conditions.bindings import RefusedValue
+from autoexp_tui.model.states import BEGUN, Cause, JobState
+
+if TYPE_CHECKING:
+    from autoexp_tui.actions.firing import Firing
+    from autoexp_tui.model.state import JobRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart(RuleAction):
+    """Run the job again, as a further attempt."""
+
+    restarts: ClassVar[bool] = True
+    is_of_run: ClassVar[bool] = True
+    follows_run: ClassVar[bool] = True
+
+    kind: Literal["restart"] = "restart"
+    reason: str = ""
+    overrides: tuple[str, ...] = ()
+    exclude_node: bool = False
+    from_checkpoint: bool = True
+    followers: Literal["wait", "use"] = "wait"
+    """Where it begins anew (`overrides`, or not from a checkpoint): followers wait for
+    new files, or use those that are there."""
+    quarantine_after: int = 0
+    """Failures in a row of attempts that went on from one checkpoint and came no
+    further, before it is moved aside; 0: never."""
+
+    def fire(self, firing: Firing) -> bool:
+        """Order a further attempt once the run has ended; a living one ends first."""
+        job = firing.job
+        if job.ended:
+            firing.drop("job_is_over")
+            return False
+        if firing.ended is None and job.state is not JobState.RETRYING:
+            reason = firing.explain("restart_ordered", self.reason)
+            if firing.order_end(reason, Cause.KILL_CRITERION):
+                firing.put_off(reason)
+            elif firing.armed.key not in job.deferred:
+                firing.drop("job_is_over")
+            return False
+        if self.exclude_node:
+            firing.avoid_node()
+        if self.quarantine_after and self.from_checkpoint:
+            firing.look_for_checkpoint(self.quarantine_after)
+        firing.retry(
+            self.reason,
+            self._bind_overrides(firing),
+            firing.find_unsafe_values(self.overrides),
+            from_checkpoint=self.from_checkpoint,
+            use_files=self.followers == "use",
+        )
+        return True
+
+    def _bind_overrides(self, firing: Firing) -> tuple[str, ...]:
+        """The overrides with what the log has said put in; none, where one lacks."""
+        bound, missing = self.bind(firing)
+        if isinstance(bound, Restart):
+            return bound.overrides
+        lacking = ", ".join(
+            f"{one.key}: {one.problem}"
+            if isinstance(one, RefusedValue)
+            else f"no value for {one.key} yet"
+            for one in missing
+        )
+        firing.log(f"restarted without its overrides: {lacking}", "warning")
+        return ()
+
+    def may_fire_late(self, job: JobRecord) -> bool:
+        attempt = job.attempt
+        ends = attempt is not None and attempt.told_to_end
+        return job.state is JobState.RETRYING or (job.state in BEGUN and not ends)

@@ -1,0 +1,116 @@
+"""Every kind of each table keeps what all kinds promise."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autoexp_tui.effects.outside import OutsideEffect
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.effect import Effect
+from autoexp_tui.model.event import Event
+from autoexp_tui.model.kinds import KindTable
+from tests.storage.strategies import values_of
+
+TABLES: dict[str, Any] = {
+    base.__name__: base for base in (Condition, Action, Effect, Event, Command)
+}
+KINDS = [
+    pytest.param(base, name, id=f"{base.__name__}-{name}")
+    for base in TABLES.values()
+    for name in base.kinds
+]
+
+
+def _values(base: Any, name: str) -> st.SearchStrategy[Any]:
+    return values_of(base.kinds[name])
+
+
+@pytest.mark.parametrize(("base", "name"), KINDS)
+def test_a_kind_is_a_frozen_value_of_its_base_class(base: Any, name: str) -> None:
+    kind = base.kinds[name]
+    assert issubclass(kind, base)
+    assert is_dataclass(kind)
+    assert vars(kind)["__dataclass_params__"].frozen
+    assert "__dict__" not in dir(kind)
+    assert kind.__doc__
+
+
+@pytest.mark.parametrize(("base", "name"), KINDS)
+def test_a_kind_is_stored_by_its_name_in_the_table(base: Any, name: str) -> None:
+    kind = base.kinds[name]
+    if base is Event:
+        assert kind.__name__ == name
+        return
+    defaults = {part.name: part.default for part in fields(kind)}
+    assert defaults["kind"] == name
+
+
+@pytest.mark.parametrize("base", TABLES.values(), ids=TABLES)
+def test_the_table_names_every_kind_of_its_modules(base: Any) -> None:
+    modules = {inspect.getmodule(kind) for kind in base.kinds.values()}
+    found = {
+        value
+        for module in modules
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, base)
+        and value.__module__ == getattr(module, "__name__", "")
+        and not value.__name__.startswith("_")
+        and ("kind" in getattr(value, "__dataclass_fields__", {}) or base is Event)
+    }
+    bases = {kind.__mro__[1] for kind in base.kinds.values()}
+    assert found - bases <= set(base.kinds.values())
+
+
+@pytest.mark.parametrize("name", Effect.kinds)
+def test_an_effect_says_what_a_new_engine_does_with_it(name: str) -> None:
+    assert Effect.kinds[name].recovery in ("redo", "probe", "once")
+
+
+@pytest.mark.parametrize("name", Effect.kinds)
+@given(data=st.data())
+@settings(max_examples=5, deadline=None)
+def test_an_effect_is_described(name: str, data: st.DataObject) -> None:
+    effect = data.draw(_values(Effect, name))
+    assert isinstance(effect.describe(), str)
+    assert isinstance(effect.name_object(), str)
+    if isinstance(effect, OutsideEffect):
+        assert effect.pool in ("executor", "command", "planner", "errand")
+
+
+@pytest.mark.parametrize("name", Condition.kinds)
+@given(data=st.data())
+@settings(max_examples=5, deadline=None)
+def test_a_condition_says_what_it_waits_for(name: str, data: st.DataObject) -> None:
+    condition = data.draw(_values(Condition, name))
+    assert isinstance(condition.name_object(), str)
+    assert isinstance(condition.subject(", ".join), str)
+    assert all(isinstance(one, str) for one in condition.sources())
+
+
+def test_another_kind_may_not_take_a_name() -> None:
+    table: KindTable[Any] = KindTable({"model.commands": "pause:Pause"})
+    table.add("pause", "autoexp_tui.model.commands:Pause")
+    with pytest.raises(ValueError, match="is the name of"):
+        table.add("pause", "elsewhere:Pause")
+
+
+def test_planning_reads_actions_without_what_they_order() -> None:
+    """Kinds of actions import effects where they fire, and nowhere else."""
+    for kind in Action.kinds.values():
+        module = inspect.getmodule(kind)
+        assert module is not None
+        tree = ast.parse(inspect.getsource(module))
+        imports = [
+            node.module for node in tree.body if isinstance(node, ast.ImportFrom)
+        ]
+        assert not [one for one in imports if one and one.startswith("autoexp_tui.ef")]
