@@ -10,11 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.planning.fingerprint import (
-    CanonicalWriter,
     format_canonical,
     hash_job,
 )
-from autoexp_tui.text.structural_cache import Patched
 
 CONFIG: dict[str, Any] = {
     "project": {"name": "x", "base_output_dir": "/out"},
@@ -118,40 +116,6 @@ def _with_text_keys(tree: Any) -> Any:
     if isinstance(tree, dict):
         return {str(key): _with_text_keys(value) for key, value in tree.items()}
     return [_with_text_keys(one) for one in tree] if isinstance(tree, list) else tree
-
-
-@given(TREES, TREES)
-def test_what_a_writer_has_written_before_changes_nothing(one: Any, other: Any) -> None:
-    writer = CanonicalWriter()
-    writer.text({"a": one, "b": other})
-    assert writer.text([other, one], ["/out"]) == format_canonical(
-        [other, one], ["/out"]
-    )
-    assert writer.text({"b": one}) == format_canonical({"b": one})
-
-
-CONFIGS = st.fixed_dictionaries(
-    {"lr": st.integers(0, 2)},
-    optional={
-        "project": st.fixed_dictionaries({"name": st.text(max_size=2)}),
-        "monitoring": st.fixed_dictionaries({"poll_seconds": st.integers(0, 2)}),
-        "slurm": st.dictionaries(
-            st.sampled_from(["launcher_cmd", "partition"]), st.text(max_size=2)
-        ),
-        "index": st.integers(0, 2),
-    },
-)
-
-
-@given(st.lists(st.tuples(CONFIGS, CONFIGS), min_size=1, max_size=3))
-def test_a_config_that_is_another_but_for_some_keys_counts_by_what_it_holds(
-    pairs: list[tuple[dict[str, Any], dict[str, Any]]],
-) -> None:
-    writer = CanonicalWriter()
-    for origin, changes in pairs:
-        config = Patched(origin, changes)
-        alone = hash_job({**origin, **changes}, ["x"], ["/out"])
-        assert hash_job(config, ["x"], ["/out"], writer) == alone
 
 
 def test_a_path_without_a_slash_does_not_count_either() -> None:

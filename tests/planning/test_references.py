@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import Identity, UnknownKey, Values, read_accessor
 from autoexp_tui.planning.substitution import (
@@ -21,6 +22,7 @@ from autoexp_tui.planning.substitution import (
 )
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families, SiblingNotFound
+from autoexp_tui.sweep.filters import Place
 from tests.sweep.fakes import FakeView, use_resolvers
 
 LOAD = ["{sibling.stable.output_dir}/{sibling.none.x}", "{oops"]
@@ -43,7 +45,11 @@ class FakeWorld:
     families: Families
     views: list[FakeView]
     metadata_keys: frozenset[str] = frozenset({"checkpoint_iteration"})
+    known: tuple[Place, ...] = ()
     asked: list[int] = field(default_factory=list)
+
+    def warn(self, problem: Problem) -> None:
+        """Nothing is warned of."""
 
     def identity(self, at: int) -> Identity:
         self.asked.append(at)

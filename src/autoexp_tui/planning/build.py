@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -41,7 +41,7 @@ from autoexp_tui.planning.validate import (
     validate_execution_plan,
     validate_unfinished,
 )
-from autoexp_tui.sweep.expand import Expansion, expand_in_doubt
+from autoexp_tui.sweep.expand import expand_in_doubt
 from autoexp_tui.sweep.points import NOTES, STAGE, SweepPoint, SweepRefused
 from autoexp_tui.sweep.provenance import Origins, find_origins, list_holes
 
@@ -143,60 +143,29 @@ def build_plan_outcome(
         session=SessionWide(common.config, common.monitoring),
         record=record,
     )
-    drafts = resolution.resolve()
-    errors = fold_problems(
-        [
-            *expansion.problems,
-            *common.problems,
-            *resolution.problems,
-            *_list_in_doubt(resolution),
-        ]
-    )
-    warnings = fold_problems([*_find_emptied(expansion), *resolution.warnings])
+    builder = _PlanBuilder(source, common, resolution)
+    errors = [*expansion.problems, *common.problems, *resolution.problems]
+    errors += _list_in_doubt(resolution)
+    hint = "write at least one entry, or leave it out"
+    message = "is an empty list, so that the product around it makes no job"
+    emptied = [Problem(message, where, hint=hint) for where in expansion.emptied]
+    warnings = fold_problems([*emptied, *resolution.warnings])
     holes, more = list_holes(expansion, resolution.dropped)
+    plan = None
     if errors:
-        errors += _check_unfinished(source, resolution, drafts)
-        origins = _find_origins(expansion, drafts, [*errors, *warnings])
-        return PlanOutcome(
-            None, errors, warnings, expansion.points, holes, more, origins
-        )
-    plan = _build_plan(source, base, common, resolution, drafts)
-    plan = replace(plan, holes=holes, holes_more=more)
-    known = [name for name, *_ in source.known]
-    found = validate_execution_plan(plan, known=known, empty=expansion.empty)
-    warnings += found.warnings
-    finished = replace(plan, warnings=tuple(map(_build_finding, warnings)))
-    made = None if found.errors else finished
-    return PlanOutcome(
-        made,
-        found.errors,
-        warnings,
-        expansion.points,
-        holes,
-        more,
-        _find_origins(expansion, drafts, [*found.errors, *warnings]),
+        told = (*fold_problems(errors), *builder.check_unfinished())
+    else:
+        plan = replace(builder.build(base), holes=holes, holes_more=more)
+        known = [name for name, *_ in source.known]
+        found = validate_execution_plan(plan, known=known, empty=expansion.empty)
+        told, warnings = found.errors, (*warnings, *found.warnings)
+        plan = replace(plan, warnings=tuple(map(_build_finding, warnings)))
+    labels = (label for one in (*told, *warnings) for label in (one.job, *one.others))
+    origins = find_origins(
+        expansion.points, builder.names, frozenset(filter(None, labels))
     )
-
-
-def _find_origins(
-    expansion: Expansion, drafts: Sequence[Draft], found: Iterable[Problem]
-) -> Origins:
-    """What each job chose in the sweep of which a finding tells."""
-    told = frozenset(
-        label for one in found for label in (one.job, *one.others) if label
-    )
-    names = {draft.at: draft.identity.name for draft in drafts}
-    return find_origins(expansion.points, names, told) if told else {}
-
-
-def _check_unfinished(
-    source: PlanSource, resolution: Resolution, drafts: Sequence[Draft]
-) -> tuple[Problem, ...]:
-    """What else is wrong with the jobs that have got as far as a name."""
-    # Of two jobs of one name, or of a ring, a filter may be meant to take one.
-    sure = [draft for draft in drafts if draft.at not in resolution.doubted]
-    jobs = [NamedJob(d.identity.name, d.point.stage, d.point.parameters) for d in sure]
-    return validate_unfinished(jobs, _find_edges(drafts, resolution, source.known))
+    plan = None if told else plan
+    return PlanOutcome(plan, told, warnings, expansion.points, holes, more, origins)
 
 
 def _list_in_doubt(resolution: Resolution) -> Iterator[Problem]:
@@ -207,29 +176,18 @@ def _list_in_doubt(resolution: Resolution) -> Iterator[Problem]:
     jobs: dict[Problem, set[str]] = {}
     for problem in resolution.in_doubt:
         jobs.setdefault(replace(problem, job=""), set()).add(problem.job)
+    every = len(resolution.families.points)
     sure = {replace(problem, job="") for problem in resolution.problems}
-    sure |= {
-        problem
-        for problem, having in jobs.items()
-        if len(having) == len(resolution.families.points)
-    }
+    sure |= {problem for problem, having in jobs.items() if len(having) == every}
     for problem in resolution.in_doubt:
         hint = "; ".join(filter(None, [problem.hint, _IF_TAKEN]))
         certain = replace(problem, job="") in sure
         yield problem if certain else replace(problem, hint=hint)
 
 
-def _find_emptied(expansion: Expansion) -> Iterator[Problem]:
-    hint = "write at least one entry, or leave it out"
-    for where in expansion.emptied:
-        message = "is an empty list, so that the product around it makes no job"
-        yield Problem(message, where, hint=hint)
-
-
 def _build_finding(problem: Problem) -> PlanFinding:
-    return PlanFinding(
-        message=problem.message, where=problem.where, job=problem.job, hint=problem.hint
-    )
+    names = ("message", "where", "job", "hint")
+    return PlanFinding(**{name: getattr(problem, name) for name in names})
 
 
 # ------------------------------------------------------------- common to all jobs
@@ -238,85 +196,22 @@ class _Common:
 
     def __init__(self, base: ConfigView, parser: SpecParser) -> None:
         self.problems: list[Problem] = []
-        self.config = {
-            key: value
-            for key in CLOSED
-            if (value := self._read_section(base, key)) is not None
-        }
+        self.config: dict[str, object] = {}
         self.monitoring = Monitoring()
         self.executor = ExecutorSpec()
+        for key in CLOSED:
+            try:
+                if (found := base.select(key) if base.has(key) else None) is not None:
+                    self.config[key] = found
+            except FAULTS as error:
+                self.problems += list_problems(error, key)
         try:
             self.monitoring = parser.monitoring(self.config)
             self.executor = parser.executor(self.config)
         except FAULTS as error:
             self.problems += list_problems(error, "")
-        self.metadata_keys = frozenset(
-            key for event in self.monitoring.log_events for key in event.extract_groups
-        )
-
-    def _read_section(self, base: ConfigView, key: str) -> object:
-        try:
-            return base.select(key) if base.has(key) else None
-        except FAULTS as error:
-            self.problems += list_problems(error, key)
-            return None
-
-    def setting(self, section: str, key: str) -> str:
-        """A text of a section; empty when it is not set."""
-        found = self.config.get(section)
-        value = found.get(key) if isinstance(found, Mapping) else None
-        return "" if value is None else str(value)
-
-    @property
-    def ui(self) -> Mapping[str, object]:
-        """What the config says for the cockpit."""
-        found = self.config.get("ui")
-        return dict(found) if isinstance(found, Mapping) else {}
-
-
-# ---------------------------------------------------------------------- assembling
-def _build_plan(
-    source: PlanSource,
-    base: ConfigView,
-    common: _Common,
-    resolution: Resolution,
-    drafts: Sequence[Draft],
-) -> Plan:
-    edges = _find_edges(drafts, resolution, source.known)
-    rules = RuleSets(common.monitoring)
-    jobs = tuple(_build_jobs(drafts, edges, rules))
-    state_dir = source.state_dir or common.setting("monitoring", "state_dir")
-    prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
-    return Plan(
-        plan_id=digest(source.config_ref, source.overrides, source.created_at, prints),
-        name=source.config_ref.rpartition("/")[2] or "plan",
-        config_ref=source.config_ref,
-        config_dir=source.config_dir,
-        overrides=source.overrides,
-        cwd=source.cwd,
-        search_dirs=source.search_dirs,
-        created_at=source.created_at,
-        state_dir=state_dir or DEFAULT_STATE_DIR,
-        base_output_dir=_base_output_dir(base),
-        share=_read_share(select_or_none(base, "project.share")),
-        mask=build_mask(
-            select_or_none(base, "project.mask"), (job.parameters for job in jobs)
-        ),
-        jobs=jobs,
-        edges=edges,
-        monitoring=common.monitoring,
-        rule_sets=rules.sets,
-        executor=common.executor,
-        ui=common.ui,
-        environment=source.environment,
-    )
-
-
-def _base_output_dir(base: ConfigView) -> str:
-    try:
-        return str(base.select("project.base_output_dir"))
-    except (KeyError, CannotCompose):
-        return ""
+        events = self.monitoring.log_events
+        self.metadata_keys = {key for event in events for key in event.extract_groups}
 
 
 def select_or_none(base: ConfigView, key: str) -> object:
@@ -348,79 +243,125 @@ def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
     return replace(given, keep=tuple(dict.fromkeys((*given.keep, *several))))
 
 
-def _build_places(drafts: Iterable[Draft], known: Iterable[KnownJob]) -> Places:
-    identities = (draft.identity for draft in drafts)
-    return Places([*((i.name, i.output_dir, i.log_dir) for i in identities), *known])
+# ---------------------------------------------------------------------- assembling
+class _PlanBuilder:
+    """Puts the jobs of a resolved sweep together."""
 
+    def __init__(
+        self, source: PlanSource, common: _Common, resolution: Resolution
+    ) -> None:
+        self._source = source
+        self._common = common
+        self._resolution = resolution
+        self._drafts = resolution.resolve()
+        self.names = {draft.at: draft.identity.name for draft in self._drafts}
+        """Position of a point -> the name of its job."""
 
-def _add_writers(drafts: Sequence[Draft], known: Iterable[KnownJob]) -> Places:
-    """Tell each condition on a file who writes it; gives all places."""
-    whose = _build_places(drafts, known)
-    for draft in drafts:
-        draft.start = tuple(map(whose.with_writers, draft.start))
-        draft.cancel = tuple(map(whose.with_writers, draft.cancel))
-    return whose
+    def check_unfinished(self) -> tuple[Problem, ...]:
+        """What else is wrong with the jobs that have got as far as a name."""
+        # Of two jobs of one name, or of a ring, a filter may be meant to take one.
+        doubted = self._resolution.doubted
+        jobs = [
+            NamedJob(one.identity.name, one.point.stage, one.point.parameters)
+            for one in self._drafts
+            if one.at not in doubted
+        ]
+        return validate_unfinished(jobs, self._find_edges())
 
-
-def _find_edges(
-    drafts: Sequence[Draft], resolution: Resolution, known: Sequence[KnownJob]
-) -> tuple[Edge, ...]:
-    """Who waits for whom and who reads whom, in order of the later job."""
-    whose = _add_writers(drafts, known)
-    index = {name: at - len(known) for at, (name, *_) in enumerate(known)}
-    index |= {draft.identity.name: draft.point.index for draft in drafts}
-    found: list[Edge] = []
-    for draft in drafts:
-        name = draft.identity.name
-        waits = {n for c in draft.start for n in whose.waited_for(c)}
-        waits |= {resolution.drafts[at].identity.name for at in draft.waits}
-        reads = {resolution.drafts[at].identity.name for at in draft.reads}
-        found += _find_edges_to(name, waits, "waits", index)
-        found += _find_edges_to(name, reads, "reads", index)
-    return tuple(found)
-
-
-def _find_edges_to(
-    name: str, others: set[str], mode: Literal["waits", "reads"], index: dict[str, int]
-) -> Iterator[Edge]:
-    for before in sorted((others & index.keys()) - {name}, key=index.__getitem__):
-        yield Edge(before=before, after=name, mode=mode)
-
-
-def _build_jobs(
-    drafts: Sequence[Draft], edges: Sequence[Edge], rules: RuleSets
-) -> Iterator[JobSpec]:
-    behind: dict[str, dict[str, None]] = {}
-    for edge in edges:
-        behind.setdefault(edge.after, {})[edge.before] = None
-    for draft in drafts:
-        identity = draft.identity
-        yield JobSpec(
-            name=identity.name,
-            index=identity.index,
-            stage=identity.stage,
-            family=identity.family,
-            parameters=draft.point.parameters,
-            overrides=draft.overrides,
-            runtime_overrides=draft.runtime_overrides,
-            command=draft.launch.command,
-            env=draft.launch.env,
-            cwd=draft.launch.cwd,
-            output_dir=identity.output_dir,
-            log_dir=identity.log_dir,
-            fingerprint=draft.fingerprint,
-            start_conditions=draft.start,
-            cancel_conditions=draft.cancel,
-            depends_on=tuple(behind.get(identity.name, ())),
-            resources=draft.resources,
-            progress_total=draft.progress_total,
-            rules=rules.add(draft.monitoring),
-            notes=_read_notes(draft.point),
+    def build(self, base: ConfigView) -> Plan:
+        """The plan, without what filters took."""
+        source, common = self._source, self._common
+        edges = self._find_edges()
+        rules = RuleSets(common.monitoring)
+        behind: dict[str, dict[str, None]] = {}
+        for edge in edges:
+            behind.setdefault(edge.after, {})[edge.before] = None
+        jobs = tuple(_build_job(one, behind, rules) for one in self._drafts)
+        prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
+        monitoring, ui = (common.config.get(key) for key in ("monitoring", "ui"))
+        configured = isinstance(monitoring, Mapping) and monitoring.get("state_dir")
+        state_dir = source.state_dir or configured or DEFAULT_STATE_DIR
+        base_output_dir = select_or_none(base, "project.base_output_dir")
+        mask = select_or_none(base, "project.mask")
+        ids = (source.config_ref, source.overrides, source.created_at, prints)
+        return Plan(
+            plan_id=digest(*ids),
+            name=source.config_ref.rpartition("/")[2] or "plan",
+            config_ref=source.config_ref,
+            config_dir=source.config_dir,
+            overrides=source.overrides,
+            cwd=source.cwd,
+            search_dirs=source.search_dirs,
+            created_at=source.created_at,
+            state_dir=str(state_dir),
+            base_output_dir="" if base_output_dir is None else str(base_output_dir),
+            share=_read_share(select_or_none(base, "project.share")),
+            mask=build_mask(mask, (job.parameters for job in jobs)),
+            jobs=jobs,
+            edges=edges,
+            monitoring=common.monitoring,
+            rule_sets=rules.sets,
+            executor=common.executor,
+            ui=dict(ui) if isinstance(ui, Mapping) else {},
+            environment=source.environment,
         )
 
+    def _find_edges(self) -> tuple[Edge, ...]:
+        """Who waits for whom and who reads whom, in order of the later job.
 
-def _read_notes(point: SweepPoint) -> dict[str, object]:
+        Each condition on a file is told who writes it.
+        """
+        drafts, known = self._drafts, self._source.known
+        who = (draft.identity for draft in drafts)
+        whose = Places([*((i.name, i.output_dir, i.log_dir) for i in who), *known])
+        index = {name: at - len(known) for at, (name, *_) in enumerate(known)}
+        index |= {draft.identity.name: draft.point.index for draft in drafts}
+        made = self._resolution.drafts
+        found: list[Edge] = []
+        for draft in drafts:
+            draft.start = tuple(map(whose.with_writers, draft.start))
+            draft.cancel = tuple(map(whose.with_writers, draft.cancel))
+            name = draft.identity.name
+            waits = {n for c in draft.start for n in whose.waited_for(c)}
+            waits |= {made[at].identity.name for at in draft.waits}
+            reads = {made[at].identity.name for at in draft.reads}
+            modes: Mapping[Literal["waits", "reads"], set[str]]
+            modes = {"waits": waits, "reads": reads}
+            for mode, others in modes.items():
+                befores = (others & index.keys()) - {name}
+                found += (
+                    Edge(before=before, after=name, mode=mode)
+                    for before in sorted(befores, key=index.__getitem__)
+                )
+        return tuple(found)
+
+
+def _build_job(
+    draft: Draft, behind: Mapping[str, Mapping[str, None]], rules: RuleSets
+) -> JobSpec:
+    """`behind`: a job -> those that it waits for or reads."""
+    identity, point = draft.identity, draft.point
     notes = point.parameters.get(NOTES)
-    if not isinstance(notes, Mapping):
-        return {}
-    return {str(key): value for key, value in notes.items() if key != STAGE}
+    notes = notes if isinstance(notes, Mapping) else {}
+    return JobSpec(
+        name=identity.name,
+        index=identity.index,
+        stage=identity.stage,
+        family=identity.family,
+        parameters=point.parameters,
+        overrides=draft.overrides,
+        runtime_overrides=draft.runtime_overrides,
+        command=draft.launch.command,
+        env=draft.launch.env,
+        cwd=draft.launch.cwd,
+        output_dir=identity.output_dir,
+        log_dir=identity.log_dir,
+        fingerprint=draft.fingerprint,
+        start_conditions=draft.start,
+        cancel_conditions=draft.cancel,
+        depends_on=tuple(behind.get(identity.name, ())),
+        resources=draft.resources,
+        progress_total=draft.progress_total,
+        rules=rules.add(draft.monitoring),
+        notes={str(key): value for key, value in notes.items() if key != STAGE},
+    )

@@ -10,10 +10,10 @@ comes first is `resolve`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Protocol
+from typing import Final
 
 from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.errors import Problem
@@ -80,7 +80,7 @@ from autoexp_tui.planning.substitution import (
 )
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
-from autoexp_tui.sweep.filters import Place, is_kept_by
+from autoexp_tui.sweep.filters import is_kept_by
 from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
@@ -99,19 +99,6 @@ _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
 )
-
-
-class Workshop(World, Protocol):
-    """The world of a job, and what all jobs share."""
-
-    @property
-    def known(self) -> Collection[Place]:
-        """The keys that filters may name."""
-        ...
-
-    def warn(self, problem: Problem) -> None:
-        """Keep a warning."""
-        ...
 
 
 @dataclass(slots=True)
@@ -144,7 +131,7 @@ class JobBuilder:
 
     def __init__(
         self,
-        world: Workshop,
+        world: World,
         composer: Composer,
         parser: SpecParser,
         session: SessionWide,
@@ -225,7 +212,7 @@ class JobBuilder:
         point = self._world.families.points[at]
         parts.problems += self._check_mounts(point)
         before = Before(values, parts.mount, self._base_is_a_key, parts.runtimes)
-        for key, value in self._writer.flattened(_list_parameters(point)):
+        for key, value in self._writer.flatten(_list_parameters(point)):
             late = plain_key(key) == NAME or is_rule(key)
             try:
                 found = value if late else before.value(value)
@@ -368,7 +355,7 @@ class JobBuilder:
             key: _MISSING
             if is_reading_others(value)
             else build_placeholder(before.value(value))
-            for key, value in self._writer.flattened(_list_parameters(point))
+            for key, value in self._writer.flatten(_list_parameters(point))
             if plain_key(key) != NAME
         }
         texts = self._writer.write({**known, f"++{NAME}": _MISSING}).texts

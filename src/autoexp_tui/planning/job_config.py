@@ -20,7 +20,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Resources
-from autoexp_tui.planning.fingerprint import CanonicalWriter, hash_job
+from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_state import (
     FAULTS,
     MOST_FAILED,
@@ -198,7 +198,6 @@ class JobFinisher:
         self._warn = warn
         self._record = record
         self._checked: deque[_Settled] = deque(maxlen=16)
-        self._canonical = CanonicalWriter()
         self._looked = 0
         """Jobs with faults whose configs were looked at for more."""
 
@@ -215,9 +214,8 @@ class JobFinisher:
             told = list_problems(error, "", name)
             raise Refused((*told, *self._check_rest(told, draft, view, ()))) from None
         settled = self._parse(config, draft)
-        draft.fingerprint = hash_job(
-            config, draft.launch.command, list_own_paths(config), self._canonical
-        )
+        paths = list_own_paths(config)
+        draft.fingerprint = hash_job(config, draft.launch.command, paths)
         draft.monitoring = settled.monitoring
         draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
         for warning in (*settled.warnings, *draft.launch.warnings):

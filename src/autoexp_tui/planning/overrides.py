@@ -155,31 +155,18 @@ def read_override_key(text: str) -> str:
 
 
 # ------------------------------------------------------------------------- keys
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Overrides:
     """What a point's parameters became."""
 
-    texts: Mapping[str, str]
-    """Parameter -> override, in order; flattened ones under their dotted keys."""
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    doubtful: frozenset[str] = frozenset()
-    """The keys that errors are about, as written and as most likely meant."""
-
-
-@dataclass(slots=True)
-class _Findings:
     texts: dict[str, str] = field(default_factory=dict)
+    """Parameter -> override, in order; flatten ones under their dotted keys."""
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)
-    quiet: bool = False
-    """The groups are not known, and so not what they bring."""
-
-    def frozen(self) -> Overrides:
-        warnings = () if self.quiet else tuple(self.warnings)
-        doubtful = frozenset(self.doubtful)
-        return Overrides(self.texts, tuple(self.errors), warnings, doubtful)
+    """The keys that errors are about, as written and as most likely meant."""
+    are_groups_known: bool = True
+    """Whether it is known what the groups bring."""
 
 
 class OverrideWriter:
@@ -201,8 +188,8 @@ class OverrideWriter:
         When the groups that it selects do not compose, its keys are looked for in the
         config as it is without them.
         """
-        made = _Findings()
-        flat = list(self.flattened(parameters))
+        made = Overrides()
+        flat = list(self.flatten(parameters))
         chosen = [
             format_override(key, value)
             for key, value in flat
@@ -212,20 +199,20 @@ class OverrideWriter:
         for key, value in flat:
             try:
                 selects = self.selects(key)
-                spelled = key if selects else places.spelled(key, value, made)
+                spelled = key if selects else places.check_key(key, value, made)
                 made.texts[key] = format_override(spelled, value)
             except CannotSpell as error:
                 made.doubtful.add(plain_key(key))
                 made.errors.append(Problem(str(error), where=key))
-        return made.frozen()
+        if not made.are_groups_known:
+            made.warnings.clear()
+        return made
 
-    def flattened(
-        self, parameters: Mapping[str, object]
-    ) -> Iterable[tuple[str, object]]:
+    def flatten(self, parameters: Mapping[str, object]) -> Iterable[tuple[str, object]]:
         """The parameters; a mapping on a group or a section as the keys below it."""
         for key, value in parameters.items():
             if isinstance(value, Mapping) and value and self._has_keys(key):
-                yield from self.flattened({f"{key}.{k}": v for k, v in value.items()})
+                yield from self.flatten({f"{key}.{k}": v for k, v in value.items()})
             else:
                 yield key, value
 
@@ -242,11 +229,11 @@ class OverrideWriter:
             self._is_group[bare] = options is not None
         return self._is_group[bare]
 
-    def _find_places(self, chosen: tuple[str, ...], made: _Findings) -> _Places:
+    def _find_places(self, chosen: tuple[str, ...], made: Overrides) -> _Places:
         found = self._compose_places(chosen)
         if isinstance(found, CannotCompose):
             made.errors += found.problems
-            made.quiet = True
+            made.are_groups_known = False
             found = self._compose_places(())
         if isinstance(found, CannotCompose):
             raise found
@@ -288,10 +275,10 @@ class _Places:
         self._numbers = numbers
         self._own_numbers: dict[str, int | float | None] = {}
         self._settings = settings
-        self._find_children: dict[str, set[str]] | None = None
+        self._children: dict[str, set[str]] | None = None
         self._has: dict[str, bool] = {}
 
-    def spelled(self, key: str, value: object, made: _Findings) -> str:
+    def check_key(self, key: str, value: object, made: Overrides) -> str:
         """`key`, with `++` when it adds; an error when it looks like a slip."""
         # A slash is for groups: of one that is not there, composing says so.
         if (found := check_hydra_key(key.lstrip("+~"), key)) is not None:
@@ -320,7 +307,7 @@ class _Places:
             made.warnings.append(Problem(message, where=key, hint=hint))
         return f"++{key}"
 
-    def _check_literal(self, key: str, value: Scalar, made: _Findings) -> None:
+    def _check_literal(self, key: str, value: Scalar, made: Overrides) -> None:
         """Text, true or false where a number was."""
         if isinstance(value, str) and ("${" in value or "{runtime." in value):
             return
@@ -347,7 +334,7 @@ class _Places:
         parts = key.split(".")
         for at in range(len(parts)):
             parent = ".".join(parts[:at])
-            children = self._all_children().get(parent, set())
+            children = self._list_children().get(parent, set())
             if at == 0:
                 children = children | _OURS
             if parts[at] in children:
@@ -356,10 +343,10 @@ class _Places:
             return ".".join([*parts[:at], meant, *parts[at + 1 :]]) if meant else None
         return None
 
-    def _all_children(self) -> dict[str, set[str]]:
-        if self._find_children is None:
-            self._find_children = _find_children(self._view.leaf_paths())
-        return self._find_children
+    def _list_children(self) -> dict[str, set[str]]:
+        if self._children is None:
+            self._children = _find_children(self._view.leaf_paths())
+        return self._children
 
 
 def _is_condition(value: object) -> bool:

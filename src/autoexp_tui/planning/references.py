@@ -30,6 +30,7 @@ from autoexp_tui.planning.reference_syntax import (
     split_pattern,
 )
 from autoexp_tui.sweep.families import Families, SiblingNotFound
+from autoexp_tui.sweep.filters import Place
 from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
@@ -44,7 +45,6 @@ ATTRIBUTES: Final = (
     *("script_path", "stage", "index", "family"),
 )
 """What every job has, before its config and its metadata are asked."""
-_WITHOUT_TEXTS: Final = frozenset({int, float, bool, type(None)})
 KNOWN_EARLY: Final = frozenset({"stage", "index", "family", *STAGE_KEYS})
 """Attributes that are known before anything is composed."""
 
@@ -128,7 +128,7 @@ class Identity:
 
 
 class World(Protocol):
-    """The other jobs of a plan."""
+    """The jobs of a plan, and what all of them share."""
 
     @property
     def families(self) -> Families:
@@ -138,6 +138,15 @@ class World(Protocol):
     @property
     def metadata_keys(self) -> Collection[str]:
         """What log rules extract."""
+        ...
+
+    @property
+    def known(self) -> Collection[Place]:
+        """The keys that filters may name."""
+        ...
+
+    def warn(self, problem: Problem) -> None:
+        """Keep a warning."""
         ...
 
     def identity(self, at: int) -> Identity:
@@ -406,44 +415,6 @@ def is_reading_others(value: object) -> bool:
         or parse_address(reference.parts[0]).kind != "own"
         for reference in list_references(value)
     )
-
-
-def collect_accessors(families: Families) -> Mapping[str, frozenset[str]]:
-    """Stage -> what references written in the sweep ask of its jobs.
-
-    Attributes apart; the empty stage holds what may be asked of any job. References
-    whose inside is itself a reference cannot be foreseen.
-    """
-    found: dict[str, set[str]] = {"": set()}
-    for text in _list_texts(families.points):
-        for reference in list_references(text):
-            match reference.parts:
-                case (str(inside),):
-                    stage, accessor = _read_asked(families, parse_address(inside))
-                    found.setdefault(stage, set()).add(accessor)
-    everywhere = found[""]
-    return {stage: frozenset(asked | everywhere) for stage, asked in found.items()}
-
-
-def _read_asked(families: Families, address: Address) -> tuple[str, str]:
-    if address.kind == "base":
-        return "", address.rest
-    if address.kind not in {"sibling", "all"}:
-        return "", "name"
-    try:
-        pattern, accessor = split_pattern(address.rest, families.stages, families.knows)
-    except NotAReference:
-        return "", "name"
-    return (pattern if pattern in families.stages else ""), accessor
-
-
-def _list_texts(points: Sequence[SweepPoint]) -> Iterable[str]:
-    found: dict[str, None] = {}
-    for point in points:
-        for value in point.parameters.values():
-            if type(value) not in _WITHOUT_TEXTS:
-                found.update(dict.fromkeys(list_texts_with_braces(value)))
-    return found
 
 
 def list_texts_with_braces(value: object) -> Iterator[str]:

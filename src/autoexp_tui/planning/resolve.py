@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
@@ -20,12 +19,11 @@ from autoexp_tui.model.wording import plural
 from autoexp_tui.planning.dag import format_ring
 from autoexp_tui.planning.job_builder import JobBuilder
 from autoexp_tui.planning.job_config import Record, SessionWide
-from autoexp_tui.planning.job_state import FAULTS, MOST_FAILED, Draft, Needs, Refused
+from autoexp_tui.planning.job_state import MOST_FAILED, Draft, Needs, Refused
 from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
 from autoexp_tui.planning.references import (
     DroppedJob,
     Identity,
-    collect_accessors,
     read_accessor,
 )
 from autoexp_tui.sweep.expand import Expansion
@@ -74,7 +72,6 @@ class Resolution:
         self._failed: set[int] = set()
         self._rings: dict[tuple[object, ...], _AlikeRings] = {}
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
-        self._foreseen = collect_accessors(self.families)
         self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
         self._composer = composer
@@ -211,10 +208,6 @@ class Resolution:
             self.problems += draft.faults
             self.doubted.add(at)
         self._hold(at, view)
-        # What other jobs will ask is read while the config is at hand.
-        for accessor in self._foreseen.get(draft.point.stage, self._foreseen[""]):
-            with suppress(*FAULTS):
-                self.read(at, accessor)
         try:
             self._finish(draft, view)
         except Needs:  # its conditions name jobs that come later
