@@ -75,8 +75,6 @@ def test_the_screens_load_neither_the_engine_s_inside_nor_slow_libraries() -> No
         "engine.loop",
         "engine.ports",
         "engine.executor_port",
-        "engine.reading_ports",
-        "engine.session_ports",
     )
 
 

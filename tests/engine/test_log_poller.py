@@ -10,7 +10,7 @@ import pytest
 from autoexp_tui.engine import log_poller, telemetry
 from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observations import LogRead, LogsRead
-from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
+from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord

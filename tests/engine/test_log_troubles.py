@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.engine.reading_ports import LogCursor
+from autoexp_tui.engine.ports import LogCursor
 from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench

@@ -9,7 +9,7 @@ import pytest
 
 from autoexp_tui.actions.notices import Log
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
+from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.states import JobState

@@ -13,7 +13,7 @@ from autoexp_tui.actions.new_job import NewJob
 from autoexp_tui.actions.notices import Log
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import run_reports
-from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
+from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Kill, Order, Pause

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import MetricIs
-from autoexp_tui.engine.reading_ports import FoundFile, LogChunk, LogCursor
+from autoexp_tui.conditions.values import MetricIs
+from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEvent
 from autoexp_tui.model.snapshot import Live

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster, rules_of

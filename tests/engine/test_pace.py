@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.reading_ports import LOG, LOG_CHUNK, FoundFile, LogChunk
+from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
 from autoexp_tui.model.draft import Draft

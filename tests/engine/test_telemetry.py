@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.engine.reading_ports import LOG_CHUNK, LogChunk
+from autoexp_tui.engine.ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.engine.reading_ports import LogChunk, LogCursor
+from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.probes.log_reader import MOST_BYTES, LogReader
 from autoexp_tui.testing.clock import ManualClock
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from autoexp_tui.engine.session_ports import Journal, Lease
+from autoexp_tui.engine.ports import Journal, Lease
 from autoexp_tui.events.session import (
     EngineStarted,
     MessageLogged,

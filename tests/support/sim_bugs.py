@@ -23,8 +23,7 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.session_ports import Journal
+from autoexp_tui.engine.ports import Clock, Journal
 from autoexp_tui.events import events
 from autoexp_tui.events.session import JournalRotated
 from autoexp_tui.model.event import Recorded

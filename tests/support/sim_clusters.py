@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from autoexp_tui.engine.executor_port import Executor
-from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.reading_ports import FactSource, LogSource
+from autoexp_tui.engine.ports import Clock, FactSource, LogSource
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.testing.clock import ManualClock

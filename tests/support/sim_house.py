@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from autoexp_tui.engine.reading_ports import LogSource
+from autoexp_tui.engine.ports import LogSource
 from autoexp_tui.model.specs import Plan
 from tests.support.sim_clusters import SimCluster
 from tests.support.sim_scripts import make_scripts

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from autoexp_tui.engine.executor_port import Executor
-from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.reading_ports import FactSource, LogSource
+from autoexp_tui.engine.ports import Clock, FactSource, LogSource
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.model.specs import JobSpec

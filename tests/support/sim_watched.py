@@ -21,8 +21,7 @@ from autoexp_tui.engine.executor_port import (
     Task,
     Unexplained,
 )
-from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.reading_ports import FactSource
+from autoexp_tui.engine.ports import Clock, FactSource
 from autoexp_tui.model.facts import CommandKey, CommandResult, Fact, OutsideKey
 from tests.support.sim_checks import Checks
 from tests.support.sim_clusters import Danger
@@ -95,7 +94,7 @@ class WatchedExecutor:
 
 
 class ShakyFacts:
-    """`reading_ports.FactSource` around another."""
+    """`ports.FactSource` around another."""
 
     def __init__(
         self, inner: FactSource, rng: random.Random, danger: Danger, clock: Clock

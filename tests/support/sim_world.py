@@ -19,13 +19,16 @@ from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.poller import Sources
-from autoexp_tui.engine.ports import Clock, FurtherPlan, Kept, Parting
-from autoexp_tui.engine.reading_ports import (
+from autoexp_tui.engine.ports import (
+    Clock,
     FactSource,
     FoundFile,
+    FurtherPlan,
+    Kept,
     LogChunk,
     LogCursor,
     LogSource,
+    Parting,
     Search,
 )
 from autoexp_tui.model import ids
@@ -171,7 +174,7 @@ class FakeEvidence:
 
 @dataclass(slots=True)
 class Logs:
-    """Implements `reading_ports.LogSource` over the world's files."""
+    """Implements `ports.LogSource` over the world's files."""
 
     files: Files
 

@@ -42,12 +42,12 @@ from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import (
     Checkpoints,
     EvidenceSource,
+    FactSource,
     Kept,
     Planner,
     Pool,
     Preparation,
 )
-from autoexp_tui.engine.reading_ports import FactSource
 from autoexp_tui.engine.termination_context import build_parting
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId

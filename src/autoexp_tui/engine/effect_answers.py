@@ -29,7 +29,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
 from autoexp_tui.model.states import JobState, Why, why
-from autoexp_tui.scheduling import freshness
+from autoexp_tui.scheduling.submission_queue import set_files_aside
 
 JOIN_SECONDS = 2.0
 """Before a plan is made again that needs what is still being planned."""
@@ -171,7 +171,7 @@ class EffectAnswers:
                 context.draft.emit(explained)
             return
         self.settler.settle(context, got.effect_id, "ok", f"{len(got.files)} files")
-        freshness.looked(context, pending.effect, got.files)
+        set_files_aside(context, pending.effect, got.files)
 
     def note_move(self, context: DecisionContext, got: seen.CheckpointMoved) -> None:
         """A checkpoint was moved aside, or could not be."""

@@ -15,8 +15,7 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import AdaptivePoller
 from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers, Probe
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import Pool
-from autoexp_tui.engine.reading_ports import FactSource
+from autoexp_tui.engine.ports import FactSource, Pool
 from autoexp_tui.model.facts import (
     CommandKey,
     Fact,

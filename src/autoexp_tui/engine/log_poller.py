@@ -20,7 +20,7 @@ from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
 from autoexp_tui.engine.ephemeral_state import EphemeralState
 from autoexp_tui.engine.mount_workers import MountWorkers, Probe
 from autoexp_tui.engine.observations import LogRead, Observation
-from autoexp_tui.engine.reading_ports import (
+from autoexp_tui.engine.ports import (
     GPU,
     LOOK_WORK,
     SEARCH,

@@ -14,8 +14,7 @@ from autoexp_tui.engine.executor_port import (
     PollAnswer,
     SubmitAnswer,
 )
-from autoexp_tui.engine.ports import Kept
-from autoexp_tui.engine.reading_ports import FoundFile, LogChunk
+from autoexp_tui.engine.ports import FoundFile, Kept, LogChunk
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import Fact, OutsideKey, Silence
 from autoexp_tui.model.outputs import FileIdentity, FoundCheckpoint

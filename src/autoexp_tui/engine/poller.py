@@ -19,9 +19,7 @@ from autoexp_tui.engine.log_poller import LogPoller, LogProbe
 from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import Pool
-from autoexp_tui.engine.reading_ports import FactSource, LogSource
-from autoexp_tui.engine.session_ports import Inbox, Lease
+from autoexp_tui.engine.ports import FactSource, Inbox, Lease, LogSource, Pool
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.state import Attempt, SessionState
 from autoexp_tui.model.states import Outcome

@@ -1,8 +1,8 @@
 """What the engine asks of the outside, by role. Adapters and fakes implement these.
 
-Here are time, threads, and what the effects of rules need: planning, errands,
-evidence, checkpoints, output directories. The executor has `executor_port`, what is
-read has `reading_ports`, the session on disk has `session_ports`.
+Here are time, threads, what the effects of rules need (planning, evidence, checkpoints,
+output directories), what is read (facts that conditions ask for, and jobs' logs), and
+the session on disk. The executor has `executor_port`.
 
 Everything there and here may block and may fail; the engine calls it from bounded
 daemon pools, never from its own thread, except `Journal` (the one blocking call of a
@@ -11,14 +11,20 @@ commit) and `Clock`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol, TypeAlias
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.engine.executor_port import Submission, Task
+from autoexp_tui.events.session import JournalRotated
+from autoexp_tui.model.commands import Order
+from autoexp_tui.model.event import Recorded
+from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
+from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.state import SessionState
 
 
 class Clock(Protocol):
@@ -178,4 +184,240 @@ class Pool(Protocol):
 
     def close(self) -> None:
         """Accept nothing more; running calls are abandoned."""
+        ...
+
+
+# ------------------------------------------------------------------------- reading
+class FactSource(Protocol):
+    """Looks outside for facts; blocks."""
+
+    def observe(self, key: OutsideKey) -> Fact:
+        """The fact for `key`; a failed look has `error` and no value."""
+        ...
+
+    def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
+        """The facts for `keys` in their order, each looked for when it is asked for.
+
+        Keys of one call share what they look at: a path is asked about once.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChunk:
+    """New bytes of one run's log."""
+
+    job: str
+    attempt: int
+    run: int
+    offset: int
+    """Where `data` starts in the file."""
+    data: bytes
+    size: int
+    """The file's size when it was read."""
+    reset: bool = False
+    """The file was replaced or truncated: what came before is void."""
+    midline: bool = False
+    """`data` begins within a line that was too long for one read."""
+    hole: int = 0
+    """Bytes before `offset` that nobody ever wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file of metrics that is there."""
+
+    path: str
+    pattern: int = 0
+    """Which of the patterns it matches first."""
+    foreign: int = 0
+    """Bytes of it that were there before the job's first attempt was sent."""
+    before: int = 0
+    """Bytes of it that were there before the present attempt was sent."""
+    is_new: bool = True
+    """It came with the present attempt."""
+
+
+Stream: TypeAlias = tuple[str, str]
+"""(job, which of its files): the log is the empty one."""
+LOG: Final = ""
+"""The source that is a run's log. Files of metrics are sources by their paths."""
+SEARCH: Final = "?"
+"""The search for files of metrics."""
+GPU: Final = "gpu"
+"""The samples of a run's GPUs."""
+LOG_CHUNK: Final = 1 << 20
+"""Bytes read from one log at a look."""
+LOOK_WORK: Final = 25_000_000
+"""Bytes times instructions of patterns of all logs at a look, so that one commit stays
+short: less than half a second of searching at worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """For files of metrics; see `LogSource.find`."""
+
+    patterns: tuple[str, ...]
+    first: str
+    """Directory of the job's first attempt, which tells how long the files were."""
+    present: str
+    """The same of its present attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogCursor:
+    """Where the reading of one run's log stands."""
+
+    job: str
+    attempt: int
+    run: int
+    path: str
+    offset: int
+    final: bool = False
+    limit: int = LOG_CHUNK
+    """Bytes that are read at a look."""
+    cost: int = 1
+    """Instructions of patterns that each byte is searched with."""
+    source: str = LOG
+    """Which file of the job's."""
+    outlives: bool = False
+    """The file is of the job, and not of the run alone."""
+    search: Search | None = None
+    """Files are looked for; none is read."""
+
+    @property
+    def stream(self) -> Stream:
+        """Whose file it is, and which: of each one there is one look at a time."""
+        return (self.job, self.source)
+
+
+class LogSource(Protocol):
+    """Reads new bytes of logs; blocks."""
+
+    def read(self, at: LogCursor) -> LogChunk | None:
+        """At most `at.limit` bytes from `at.offset` up to the last whole line.
+
+        `at.final`: the run has ended, so a last line without its end counts too. None
+        when there is nothing new or no file yet.
+        """
+        ...
+
+    def tail(self, path: str, limit: int) -> str:
+        """The last `limit` bytes as text; empty when there is no file."""
+        ...
+
+    def find(self, search: Search) -> Sequence[FoundFile]:
+        """The files that match any of the patterns, in order, each once."""
+        ...
+
+
+# --------------------------------------------------------------------- the session
+class Journal(Protocol):
+    """The durable order of events. One writer."""
+
+    def append(self, records: Sequence[Recorded]) -> None:
+        """Write the records and sync once.
+
+        Raises:
+            EnvironmentFailed: nothing of this call counts; the same records may be
+                tried again.
+            SessionOwned: a successor has taken the session; nothing counts any more.
+        """
+        ...
+
+    def rotation(self) -> JournalRotated | None:
+        """What opens the next part, in a commit of its own; None: go on in this one."""
+        ...
+
+    def add_plan(self, plan: Plan) -> str:
+        """Store a plan beside the journal, durable; returns its sha."""
+        ...
+
+    def close(self) -> None:
+        """Release the file; appending ends."""
+        ...
+
+
+class Lease(Protocol):
+    """The right to write one session."""
+
+    epoch: int
+
+    def heartbeat(self) -> bool:
+        """Touch one's own file; False when a successor has taken the session."""
+        ...
+
+    def release(self) -> None:
+        """Give it back so that a successor need not wait."""
+        ...
+
+
+class Inbox(Protocol):
+    """Commands that other processes left for the session's engine."""
+
+    def take(self) -> Sequence[Order]:
+        """Commands since the last call, oldest first; rubbish is set aside."""
+        ...
+
+    def done(self, command_ids: Sequence[str]) -> None:
+        """The commands' events are synced: forget them."""
+        ...
+
+
+class LiveSink(Protocol):
+    """Volatile detail for viewers, written only while one is watching."""
+
+    def publish(self, snapshot: object) -> None:
+        """Write it if a viewer's heartbeat is fresh."""
+        ...
+
+
+class SessionWatcher(Protocol):
+    """Another process's session as it grows; blocks."""
+
+    def load(self) -> tuple[SessionState, Sequence[Recorded]]:
+        """The session as its journal tells it now, and its newest records.
+
+        Raises:
+            AutoexpError: it cannot be read.
+        """
+        ...
+
+    def news(self) -> Sequence[Recorded] | None:
+        """Records since the last call, in order; survives rotation and take-over.
+
+        None: what was read before does not all count; load the session anew.
+        """
+        ...
+
+    def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
+        """The owner's volatile detail, the same object while it has not moved.
+
+        None while the owner writes none.
+        """
+        ...
+
+    def owner_alive(self) -> bool:
+        """Whether an engine owns the session just now."""
+        ...
+
+    def halted_pid(self) -> int:
+        """The engine's process on this host, when the last `owner_alive` found it
+        stopped by Ctrl-Z or SIGSTOP: alive, and answering nothing; else 0."""
+        ...
+
+    def leave(self, order: Order) -> None:
+        """Put a command into the session's inbox.
+
+        Raises:
+            EnvironmentFailed: it could not be written.
+        """
+        ...
+
+    def beat(self) -> None:
+        """Show the owner that somebody watches."""
+        ...
+
+    def close(self) -> None:
+        """Stop watching."""
         ...

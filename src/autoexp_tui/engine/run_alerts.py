@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from autoexp_tui.actions.orders import order_end
 from autoexp_tui.actions.reactions import log_matched
-from autoexp_tui.engine.reading_ports import LogChunk
+from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.run_telemetry import MetricSource, RunTelemetry
 from autoexp_tui.engine.session_warnings import (
     Severity,

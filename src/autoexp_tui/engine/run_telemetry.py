@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from autoexp_tui.engine.reading_ports import (
+from autoexp_tui.engine.ports import (
     LOG,
     LOG_CHUNK,
     SEARCH,

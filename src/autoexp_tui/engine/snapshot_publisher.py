@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from autoexp_tui.engine.session_ports import LiveSink
+from autoexp_tui.engine.ports import LiveSink
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot

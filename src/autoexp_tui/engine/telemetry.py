@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.reading_ports import (
+from autoexp_tui.engine.ports import (
     GPU,
     LOG,
     LOG_CHUNK,

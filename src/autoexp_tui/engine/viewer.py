@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from autoexp_tui.engine.handle import Identify, PublishingHandle, ReadEarlier
-from autoexp_tui.engine.ports import Clock
-from autoexp_tui.engine.session_ports import SessionWatcher
+from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.commands import Command, Order
 from autoexp_tui.model.errors import AutoexpError

@@ -56,7 +56,7 @@ of searching at worst, so that a look never seems to hang."""
 
 
 class OutsideFacts:
-    """`reading_ports.FactSource` over this machine. One call at a time for each key."""
+    """`ports.FactSource` over this machine. One call at a time for each key."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from autoexp_tui.engine.reading_ports import FoundFile, LogChunk, LogCursor, Search
+from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor, Search
 from autoexp_tui.probes.metric_places import find_files
 from autoexp_tui.storage.trust import looked_at, opened
 
@@ -72,7 +72,7 @@ class Place(NamedTuple):
 
 
 class LogReader:
-    """`reading_ports.LogSource` over files. One call at a time for each log."""
+    """`ports.LogSource` over files. One call at a time for each log."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -96,7 +96,7 @@ class LogReader:
         return chunk
 
     def find(self, search: Search) -> Sequence[FoundFile]:
-        """The files that match any of the patterns; see `reading_ports.LogSource`."""
+        """The files that match any of the patterns; see `ports.LogSource`."""
         return find_files(search.patterns, search.first, search.present)
 
     def _read_again_if_stale(self, look: _Look) -> LogChunk | None:

@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from autoexp_tui.engine.reading_ports import FoundFile
+from autoexp_tui.engine.ports import FoundFile
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.globbing import expand
 from autoexp_tui.storage.atomic import write_atomic

@@ -38,12 +38,12 @@ _CRASHES: Final = frozenset(
 
 def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt, with what follows for it and for all."""
-    ended = counted(context, ended)
+    ended = count_failure(context, ended)
     react_to_end(context, ended)
     watch_storm(context, ended)
 
 
-def counted(
+def count_failure(
     context: DecisionContext, ended: events.AttemptEnded
 ) -> events.AttemptEnded:
     """The end of an attempt, with what it is to the count of failures in a row."""
@@ -58,7 +58,7 @@ def counted(
     node = job.attempts[ended.attempt - 1].node
     if ended.cause not in _CRASHES or node in context.state.excluded_nodes:
         return ended
-    ran = _ran(context, job, ended)
+    ran = _measure_run(context, job, ended)
     return replace(ended, streak="quick" if ran <= rules.quick_seconds else "broken")
 
 
@@ -66,10 +66,10 @@ def watch_storm(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Pause submission, or leave a node out, when an end was one failure too many."""
     if ended.streak != "quick" or context.state.paused is not None:
         return
-    for kind, key, what in _places(context, ended):
+    for kind, key, what in _list_places(context, ended):
         count = context.state.streaks.get(key, 0)
         if kind in _rules(context).per and count >= _rules(context).failures:
-            _break(context, kind, what, count, ended)
+            _stop_submission(context, kind, what, count, ended)
             return
 
 
@@ -78,7 +78,9 @@ def _rules(context: DecisionContext) -> Storm:
     return plan.monitoring.storm if plan else Storm()
 
 
-def _ran(context: DecisionContext, job: JobRecord, ended: events.AttemptEnded) -> float:
+def _measure_run(
+    context: DecisionContext, job: JobRecord, ended: events.AttemptEnded
+) -> float:
     """Seconds from the begin of the run to its end; none for one that never began.
 
     Both by the clock of the run's own host where its exit record tells the end, both
@@ -94,7 +96,7 @@ def _ran(context: DecisionContext, job: JobRecord, ended: events.AttemptEnded) -
     return context.now.lived - job.since_lived if running else 0.0
 
 
-def _places(
+def _list_places(
     context: DecisionContext, ended: events.AttemptEnded
 ) -> Iterator[tuple[str, str, str]]:
     """What may be to blame, the narrowest first: its kind, key and words."""
@@ -107,15 +109,15 @@ def _places(
     yield "session", SESSION, ""
 
 
-def _break(
+def _stop_submission(
     context: DecisionContext,
     kind: str,
     what: str,
     count: int,
     ended: events.AttemptEnded,
 ) -> None:
-    if kind == "node" and _may_exclude(context):
-        _exclude(context, count, ended)
+    if kind == "node" and _can_exclude(context):
+        _drop_node(context, count, ended)
         return
     last = {"job": ended.job, "line": ended.evidence}
     reason = why("storm", count=count, what=what, **last).having(at=context.now.t)
@@ -123,12 +125,14 @@ def _break(
     _warn(context, WARNING_ID, reason, ended)
 
 
-def _may_exclude(context: DecisionContext) -> bool:
+def _can_exclude(context: DecisionContext) -> bool:
     excluded = context.state.excluded_nodes
     return _rules(context).action == "exclude_node" and len(excluded) < MOST_EXCLUDED
 
 
-def _exclude(context: DecisionContext, count: int, ended: events.AttemptEnded) -> None:
+def _drop_node(
+    context: DecisionContext, count: int, ended: events.AttemptEnded
+) -> None:
     node = context.job(ended.job).attempts[ended.attempt - 1].node
     reason = why(
         "storm_node", node=node, count=count, job=ended.job, line=ended.evidence

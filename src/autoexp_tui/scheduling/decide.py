@@ -24,21 +24,20 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, Why, why
-from autoexp_tui.scheduling.freshness import is_to_wait
-from autoexp_tui.scheduling.submission_queue import release
+from autoexp_tui.scheduling.submission_queue import is_held_for_files, release
 
 
 def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
     """Judge `touched` jobs and whoever their events touch; then start what may."""
     queue = _Queue(context)
     queue.push(touched)
-    seen = _follow(context, queue, 0)
+    seen = _note_events(context, queue, 0)
     while True:
         while (name := queue.pop()) is not None:
-            judge(context, name)
-            seen = _follow(context, queue, seen)
+            check_job(context, name)
+            seen = _note_events(context, queue, seen)
         release(context)
-        seen = _follow(context, queue, seen)
+        seen = _note_events(context, queue, seen)
         if not queue:
             return
 
@@ -69,13 +68,13 @@ class _Queue:
         return name
 
 
-def _follow(context: DecisionContext, queue: _Queue, seen: int) -> int:
+def _note_events(context: DecisionContext, queue: _Queue, seen: int) -> int:
     """Take the events after `seen` into the indexes and queue whom they touch."""
     react_to_moves(context)
     records = context.draft.records
     for record in records[seen:]:
         event = record.event
-        for name in _jobs_of(event):
+        for name in _list_jobs(event):
             context.roster.note(context.job(name))
         queue.push(event.jobs_to_judge())
         for key in event.changed_facts():
@@ -83,7 +82,7 @@ def _follow(context: DecisionContext, queue: _Queue, seen: int) -> int:
     return len(records)
 
 
-def _jobs_of(event: events.Event) -> tuple[str, ...]:
+def _list_jobs(event: events.Event) -> tuple[str, ...]:
     match event:
         case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
             return tuple(job for job, _ in tasks)
@@ -92,12 +91,12 @@ def _jobs_of(event: events.Event) -> tuple[str, ...]:
 
 
 # ---------------------------------------------------------------------- one job
-def judge(context: DecisionContext, name: str) -> None:
+def check_job(context: DecisionContext, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
     job = context.job(name)
     look = Look(context, job)
-    if job.state not in _AT_REST and not _judge_cancel(context, look):
-        _judge_state(context, look)
+    if job.state not in _AT_REST and not _check_cancel(context, look):
+        _check_state(context, look)
     put_off = judge_deferred(context, name)
     look.keys |= put_off.keys
     look.wake_by(put_off.look_at)
@@ -108,18 +107,18 @@ def judge(context: DecisionContext, name: str) -> None:
 _AT_REST = frozenset(set(JobState) - ACTIVE - {JobState.WAITING, JobState.RETRYING})
 
 
-def _judge_state(context: DecisionContext, look: Look) -> None:
+def _check_state(context: DecisionContext, look: Look) -> None:
     match look.job.state:
         case JobState.WAITING:
-            _judge_start(context, look)
+            _check_start(context, look)
         case JobState.RETRYING:
-            _judge_retry(context, look)
+            _check_retry(context, look)
         case _:
             pass  # it runs, and waits for nothing
 
 
 # ------------------------------------------------------------------ cancel first
-def _judge_cancel(context: DecisionContext, look: Look) -> bool:
+def _check_cancel(context: DecisionContext, look: Look) -> bool:
     for index, spec in enumerate(look.job.spec.cancel_conditions):
         verdict = look.cancel(spec)
         _record(context, look.job, "cancel", index, verdict)
@@ -136,7 +135,7 @@ def _cancel(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
 
 
 # --------------------------------------------------------------- start conditions
-def _judge_start(context: DecisionContext, look: Look) -> None:
+def _check_start(context: DecisionContext, look: Look) -> None:
     job = look.job
     verdicts = [_start_verdict(look, index) for index in range(len(job.start))]
     for index, verdict in enumerate(verdicts):
@@ -149,7 +148,7 @@ def _judge_start(context: DecisionContext, look: Look) -> None:
     ]
     failed = [verdict for verdict in holding if verdict.result is Result.FAIL]
     if failed:
-        _give_up(context, job, failed[0].why)
+        _skip_job(context, job, failed[0].why)
     elif not holding and is_composed(context, job, look.metadata):
         _make_ready(context, job)
     else:
@@ -178,7 +177,7 @@ _GIVE_UP_CAUSES = {
 }
 
 
-def _give_up(context: DecisionContext, job: JobRecord, reason: Why) -> None:
+def _skip_job(context: DecisionContext, job: JobRecord, reason: Why) -> None:
     if reason.code == "file_of_earlier":
         return  # a person is asked: the file is there
     if reason.code in _DOOMED and context.rules_of(job.name).doomed == "hold":
@@ -225,7 +224,7 @@ def _maybe_ask(context: DecisionContext, look: Look) -> None:
     prompts = [
         approval
         for spec in job.spec.start_conditions
-        for approval in approvals_in(spec)
+        for approval in find_approvals(spec)
     ]
     if not prompts:
         return
@@ -257,12 +256,12 @@ def _answer_by_policy(context: DecisionContext, name: str) -> None:
             digest=job.ask.digest,
             approved=True,
             by="--approve",
-            policy=_policy_for(context, job.spec.stage),
+            policy=_format_policy(context, job.spec.stage),
         )
     )
 
 
-def _policy_for(context: DecisionContext, stage: str) -> str:
+def _format_policy(context: DecisionContext, stage: str) -> str:
     return f"--approve {'all' if '*' in context.policy.auto_approve else stage}"
 
 
@@ -272,15 +271,15 @@ def _seal(spec: JobSpec, attempt: int) -> str:
     return ids.digest(spec.name, attempt, spec.fingerprint, spec.command, wants)
 
 
-def approvals_in(spec: Condition) -> tuple[Approval, ...]:
+def find_approvals(spec: Condition) -> tuple[Approval, ...]:
     """The approvals that `spec` consists of."""
     match spec:
         case Approval():
             return (spec,)
         case Composite():
-            return tuple(a for part in spec.conditions for a in approvals_in(part))
+            return tuple(a for part in spec.conditions for a in find_approvals(part))
         case Not():
-            return approvals_in(spec.condition)
+            return find_approvals(spec.condition)
         case _:
             return ()
 
@@ -295,7 +294,7 @@ def _all_else_passes(look: Look, job: JobRecord) -> bool:
 
 
 # ------------------------------------------------------------------------ retries
-def _judge_retry(context: DecisionContext, look: Look) -> None:
+def _check_retry(context: DecisionContext, look: Look) -> None:
     retry = look.job.retry
     if retry is None or is_composing(context, look.job.name):
         return
@@ -308,14 +307,14 @@ def _judge_retry(context: DecisionContext, look: Look) -> None:
 
 
 def _make_ready(context: DecisionContext, job: JobRecord) -> None:
-    if not is_to_wait(context, job):
-        context.roster.ready.add(job.name, _place(job))
+    if not is_held_for_files(context, job):
+        context.roster.ready.add(job.name, _find_place(job))
 
 
 _AHEAD = 1 << 40
 """More than there are ever jobs in a session."""
 
 
-def _place(job: JobRecord) -> int:
+def _find_place(job: JobRecord) -> int:
     """Where a ready job stands in line."""
     return job.spec.index - (_AHEAD if job.ahead else 0)

@@ -1,6 +1,7 @@
 """Who starts now: ready jobs, as far as slots, the pause and a storm allow.
 
-Whatever stays behind is told why, once for each reason.
+Whatever stays behind is told why, once for each reason. A job that begins anew waits
+for a look at what its followers wait for.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from autoexp_tui.actions.checkpoints import held_by_looks
 from autoexp_tui.actions.orders import order_effect
-from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
+from autoexp_tui.effects.effects import CancelTasks, LookAtFiles, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.outputs import FileIdentity, SetAside
+from autoexp_tui.model.resubmission import awaits_look
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Outcome, Why, why
+from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import spell_float
 
 
 def release(context: DecisionContext) -> None:
@@ -23,12 +28,12 @@ def release(context: DecisionContext) -> None:
     if not ready:
         return
     held = held_by_looks(context)
-    names = ready.first(_room(context), held)
-    for together in _alike(
+    names = ready.first(_count_room(context), held)
+    for together in _group_alike(
         [context.job(name) for name in names], context.policy.array_size
     ):
         _submit(context, together)
-    reason = _in_the_way(context)
+    reason = _find_obstacle(context)
     if reason is not None:
         for name in ready.untold(reason.code, held):
             _explain(context, context.job(name), reason)
@@ -36,7 +41,7 @@ def release(context: DecisionContext) -> None:
         _explain(context, context.job(name), why("held_by_look"))
 
 
-def _room(context: DecisionContext) -> int | None:
+def _count_room(context: DecisionContext) -> int | None:
     """How many may start; None: as many as like."""
     if context.state.paused:
         return 0
@@ -44,7 +49,7 @@ def _room(context: DecisionContext) -> int | None:
     return max(0, slots - len(context.roster.active)) if slots else None
 
 
-def _in_the_way(context: DecisionContext) -> Why | None:
+def _find_obstacle(context: DecisionContext) -> Why | None:
     """Why nobody else starts just now."""
     if paused := context.state.paused:
         what, at = paused.arg("what"), paused.arg("at")
@@ -52,13 +57,15 @@ def _in_the_way(context: DecisionContext) -> Why | None:
         return (
             why("held_by_storm", what=what, at=at) if stormy else why("paused", at=at)
         )
-    if _room(context) == 0:
+    if _count_room(context) == 0:
         slots = context.policy.slots
         return why("held_by_slots", slots=slots, limit=_limit(context, slots))
     return None
 
 
-def _alike(jobs: Sequence[JobRecord], at_most: int) -> Iterator[Sequence[JobRecord]]:
+def _group_alike(
+    jobs: Sequence[JobRecord], at_most: int
+) -> Iterator[Sequence[JobRecord]]:
     """Jobs that can go as one submission: of one stage, asking for the same."""
     if at_most <= 1:
         yield from ((job,) for job in jobs)
@@ -84,14 +91,14 @@ def _limit(context: DecisionContext, slots: int) -> str:
 def _submit(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
     token = ids.submission_token(context.state.session, tasks)
-    _fence_lost(context, jobs)
+    _cancel_lost(context, jobs)
     order_effect(context, SubmitTasks(token=token, tasks=tasks))
     for job in jobs:
         context.roster.ready.discard(job.name)
         context.roster.note(context.job(job.name))
 
 
-def _fence_lost(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
+def _cancel_lost(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     """Cancel what nobody has seen to end: it may live where nobody can see it."""
     lost = [
         (job.name, attempt.number)
@@ -105,3 +112,50 @@ def _fence_lost(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
 def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
     if job.why is None or job.why.code != reason.code:
         context.draft.emit(events.WaitExplained(job=job.name, why=reason))
+
+
+# --------------------------------------------------------------- files of followers
+def is_held_for_files(context: DecisionContext, job: JobRecord) -> bool:
+    """Whether a job that may start waits for a look at its files; orders that."""
+    if not awaits_look(job):
+        return False
+    number = len(job.attempts) + 1
+    if job.look_ordered != number:
+        order_effect(context, LookAtFiles(job=job.name, attempt=number))
+        reason = why("held_by_files")
+        context.draft.emit(events.WaitExplained(job=job.name, why=reason))
+    return True
+
+
+def set_files_aside(
+    context: DecisionContext, look: LookAtFiles, files: Sequence[FileIdentity]
+) -> None:
+    """Set aside what lies there, with the attempt that it is of."""
+    job = context.job(look.job)
+    newest, values = _find_newest(job)
+    aside = []
+    for file in files:
+        known = job.aside.get(file.path)
+        same = known is not None and known.file == file
+        one = SetAside(file=file, attempt=newest, values=values)
+        aside.append(known if known is not None and same else one)
+    context.draft.emit(
+        events.FilesSetAside(job=look.job, attempt=look.attempt, files=tuple(aside))
+    )
+
+
+def _find_newest(job: JobRecord) -> tuple[int, str]:
+    """The newest attempt, and with which values it ran that are others now."""
+    attempt = job.attempt
+    if attempt is None:
+        return 0, ""
+    ran, now = job.values_of(attempt), job.spec.parameters
+    other = [key for key in job.changed_keys if key in ran and ran[key] != now.get(key)]
+    short = ((key.rpartition(".")[2], ran[key]) for key in other)
+    return attempt.number, ", ".join(f"{key}={_format_value(v)}" for key, v in short)
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, float):
+        return spell_float(value)
+    return clean(str(value), limit=40)
