@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
 from autoexp_tui.config.interpolations import Absent, Doubtful, Place, Values
-from autoexp_tui.config.job_template import Template
-from autoexp_tui.config.job_view import JobView
+from autoexp_tui.config.job_view import JobView, Template
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 
@@ -100,7 +99,7 @@ def test_a_dict_is_a_place_and_not_copied() -> None:
 
 def test_a_key_that_is_not_there_is_told_from_other_doubts() -> None:
     with pytest.raises(Absent):
-        Values(TREE).value(("no", "where"))
+        Values(TREE).get_value(("no", "where"))
 
 
 def test_a_default_is_not_taken_for_a_key_that_is_there_and_does_not_resolve() -> None:
@@ -113,7 +112,7 @@ def test_a_default_is_not_taken_for_a_key_that_is_there_and_does_not_resolve() -
 def test_a_node_s_own_parents_are_refused_as_omegaconf_refuses_them() -> None:
     tree = {"a": {"b": "${a}"}}
     with pytest.raises(Doubtful):
-        Values(tree).value(("a", "b"))
+        Values(tree).get_value(("a", "b"))
 
 
 # ------------------------------------------------------------------------ what is read
@@ -131,7 +130,7 @@ def test_a_node_s_own_parents_are_refused_as_omegaconf_refuses_them() -> None:
 def test_what_a_value_was_made_of_is_noted(text: str, read: Path) -> None:
     values = Values(TREE)
     values.evaluate("${far}")  # noted though it is known by now
-    with values.reads() as reads:
+    with values.note_reads() as reads:
         values.evaluate(text)
     assert read in reads
 

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.hydra_source import AutoexpSource
-from autoexp_tui.config.job_template import parse_value, split_overrides
+from autoexp_tui.config.job_view import (
+    JobKeys,
+    Template,
+    parse_value,
+    split_overrides,
+)
 from autoexp_tui.planning.overrides import CannotSpell, format_override, format_value
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
 from tests.config import compose_sets
@@ -47,33 +52,25 @@ def no_group(key: str) -> bool:
     return False
 
 
-def structure(*texts: str, is_group: Callable[[str], bool] = no_group) -> object:
-    return split_overrides(texts, {}, is_group).structure
+def split(*texts: str, is_group: Callable[[str], bool] = no_group) -> JobKeys:
+    return split_overrides(texts, {}, is_group)
 
 
 PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "5%")
 
 
 @pytest.mark.parametrize(
-    "value", [1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", "", *PATHS]
+    "value",
+    [
+        *(1, -7, 0.5, 1e-5, 2e20, True, False, "a", "a b", "", None, *PATHS),
+        *([], [1], ["a,b", None, [True, "]"]], ["${c}"], "/out/${e}-${c.d}"),
+    ],
 )
-def test_other_scalars_are_the_same_structure(value: object) -> None:
-    assert structure(format_override("a.b", value)) == structure("a.b=3")
-
-
-@pytest.mark.parametrize("value", [[], [1], ["a,b", None, [True, "]"]], ["${c}"]])
-def test_other_lists_are_the_same_structure(value: list[object]) -> None:
-    assert structure(format_override("a.b", value)) == structure("a.b=[3,4]")
-
-
-@pytest.mark.parametrize("one", ["a.b=null", "a.b=[1]", "a.b=1"])
-def test_null_a_list_and_a_scalar_are_different_structures(one: str) -> None:
-    others = {"a.b=null", "a.b=[1]", "a.b=1"} - {one}
-    assert all(structure(one) != structure(other) for other in others)
-
-
-def test_a_text_of_its_own_that_reads_the_config_is_no_structure() -> None:
-    assert structure("a.b='/out/1/${c.d}'") == structure("a.b='/out/2/${e}-${c.d}'")
+def test_plain_values_are_a_job_s_own(value: object) -> None:
+    found = split(format_override("a.b", value), format_override("+c", value))
+    assert found.texts == ()
+    assert repr(found.values) == repr({("a", "b"): value, ("c",): value})
+    assert [one.mark for one in found.settings] == ["", "+"]
 
 
 @pytest.mark.parametrize(
@@ -93,30 +90,44 @@ def test_a_text_of_its_own_that_reads_the_config_is_no_structure() -> None:
         "a.0=1",
     ],
 )
-def test_what_does_more_than_set_a_scalar_belongs_to_the_structure(text: str) -> None:
-    assert structure(text) == (text,)
+def test_what_does_more_than_set_a_value_is_shared(text: str) -> None:
+    assert split(text).texts == (text,)
 
 
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, "${b}", "???"])
-def test_a_mount_that_is_no_scalar_belongs_to_the_structure(value: object) -> None:
+def test_a_mount_that_is_no_scalar_is_shared(value: object) -> None:
     found = split_overrides([], {"key": value, "index": 3}, no_group)
-    assert found.structure == (f"key:{value!r}", ("index:",))
+    assert found.mounts == {"key": value}
     assert found.values == {("index",): 3}
 
 
-def test_the_choice_of_a_group_belongs_to_the_structure() -> None:
-    assert structure("a=b", is_group="a".__eq__) == ("a=b",)
+def test_the_choice_of_a_group_is_shared_and_meets_no_key_of_it() -> None:
+    found = split("a=b", "a.c=1", is_group="a".__eq__)
+    assert (found.texts, found.values) == (("a=b",), {("a", "c"): 1})
 
 
-def test_added_and_set_keys_are_different_structures() -> None:
-    assert len({structure("a=1"), structure("+a=1"), structure("++a=1")}) == 3
-
-
-@pytest.mark.parametrize("other", ["a.b=2", "a.b.c=2", "a={b:2}"])
+@pytest.mark.parametrize("other", ["a.b=2", "a.b.c=2", "a={b:2}", "~a.b"])
 def test_keys_that_meet_are_left_in_their_order(other: str) -> None:
-    assert "a.b=1" in split_overrides(
-        ["a.b=1", other, "d=1"], {}, no_group
-    ).structure or (other.startswith("a={"))
+    found = split("a.b=1", other, "d=1")
+    assert (found.texts, found.values) == (("a.b=1", other), {("d",): 1})
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [
+        *(("lr=2", True), ("++lr=2", True), ("+lr=2", False), ("new=1", False)),
+        *(("+new.er=1", True), ("lr.x=1", False), ("inner=1", False)),
+        *(("inner=null", False), ("items=[2]", True), ("items=2", False)),
+        *(("read=1", True), ("read.x=1", False), ("++sweep.x=1", False)),
+        *(("++hydra.x=1", False), ("slurm.max_parallel=1", True)),
+    ],
+)
+def test_a_value_is_put_in_where_hydra_would_do_no_more(
+    text: str, *, is_taken: bool
+) -> None:
+    tree = {"lr": 1, "inner": {"a": 1}, "items": [1], "read": "${inner}"}
+    takes = Template(tree).takes(split(text).settings, {"slurm.max_parallel"})
+    assert takes is is_taken
 
 
 @given(
@@ -230,7 +241,7 @@ def test_jobs_of_one_structure_are_composed_once(tmp_path: Path) -> None:
     assert made.composed == base + first + sample
 
 
-def test_jobs_of_hundreds_of_structures_in_turn_are_composed_once_each(
+def test_jobs_that_set_other_keys_share_one_composition(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "exp.yaml").write_text("seed: 1\n")
@@ -241,7 +252,7 @@ def test_jobs_of_hundreds_of_structures_in_turn_are_composed_once_each(
             view = made.compose([f"++key{n}=1", f"seed={seed}"], {})
             assert view.to_dict() == {"seed": seed, f"key{n}": 1}
     base, compared = 1, 1
-    assert made.composed == base + len(structures) + compared
+    assert made.composed == base + compared
 
 
 def test_a_put_value_is_seen_by_all_that_reads_it(composer: HydraComposer) -> None:
@@ -319,9 +330,9 @@ def test_a_job_is_composed_without_the_sweep_which_may_be_large(
             given.append("sweep" in found.config)
         return found
 
-    made.compose(["size=2"], {})  # asks once for the groups that there are
+    made.group_options("b")  # loads the config for the groups that there are
     monkeypatch.setattr(AutoexpSource, "load_config", noted)
-    made.compose(["++b=1"], {})
+    made.compose_by_hydra(["++b=1"], {})
     assert given
     assert not any(given)
 
@@ -335,12 +346,12 @@ def test_a_job_that_is_not_what_hydra_composes_is_an_error(
     wrong: dict[str, object], where: str, tmp_path: Path
 ) -> None:
     made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
-    made.compose(["seed=1"], MOUNTS)
+    view = made.compose(["seed=1"], MOUNTS)
     template = next(iter(made._templates.values()))
     assert template is not None
     template.resolved = {**template.resolved, **wrong}
     with pytest.raises(CannotCompose, match="not what Hydra composes") as raised:
-        made.compose(["seed=2"], MOUNTS).to_dict()
+        view.to_dict()
     assert raised.value.problems[0].where == where
 
 
@@ -349,5 +360,5 @@ def test_one_job_in_a_thousand_is_compared(tmp_path: Path) -> None:
     made = HydraComposer("exp", tmp_path)
     for seed in range(2002):
         made.compose([f"seed={seed}"], {}).to_dict()
-    base, first, compared = 1, 1, 3
-    assert made.composed == base + first + compared
+    base, compared = 1, 3
+    assert made.composed == base + compared

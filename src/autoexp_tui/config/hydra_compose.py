@@ -41,14 +41,14 @@ from autoexp_tui.config.hydra_errors import (
 )
 from autoexp_tui.config.hydra_source import AutoexpSource, make_hydra
 from autoexp_tui.config.interpolations import is_open
-from autoexp_tui.config.job_template import (
+from autoexp_tui.config.job_view import (
+    SWITCH,
     JobKeys,
-    Structure,
+    JobView,
     Template,
     make_template,
     split_overrides,
 )
-from autoexp_tui.config.job_view import SWITCH, JobView
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.config.settings import closed_keys
 from autoexp_tui.config.sweep_overrides import (
@@ -141,7 +141,7 @@ class HydraComposer:
         self._sweep: Mapping[str, object] | None = None
         self._search_dirs = tuple(search_dirs)
         self._is_stopped = False
-        self._templates: dict[Structure, Template | None] = {}
+        self._templates: dict[object, Template | None] = {}
         self._shared = 0
         """Jobs that were made of a template."""
         self._groups: dict[str, bool] = {}
@@ -185,9 +185,9 @@ class HydraComposer:
         texts = tuple(map(rewrite_override, overrides))
         self._base_config()
         keys = split_overrides(texts, mounts, self._is_group)
-        template = self._templates.get(keys.structure) if self._may_share else None
-        if template is None:
-            return self._compose_job(texts, mounts, keys)
+        template = self._find_template(keys) if self._may_share else None
+        if template is None or not template.takes(keys.settings, closed_keys()):
+            return self._compose_job(texts, mounts)
         self._shared += 1
         view = JobView(
             template,
@@ -197,6 +197,26 @@ class HydraComposer:
         )
         self._anchor(view)
         return view
+
+    def _find_template(self, keys: JobKeys) -> Template | None:
+        """What jobs share that have the same choices; made for the first of them."""
+        known = keys.structure
+        if known not in self._templates and not self._is_stopped:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
+            self._templates[known] = self._make_template(keys)
+        return self._templates.get(known)
+
+    def _make_template(self, keys: JobKeys) -> Template | None:
+        config = self._base_config()
+        if keys.texts or keys.mounts:
+            try:
+                config = self._compose_config(keys.texts, keys.mounts)
+            except CannotCompose:  # told for the job as a whole
+                return None
+        view = OmegaView(config)
+        self._anchor(view, [key for key in DIRECTORIES if _is_common(view, key)])
+        return make_template(config)
 
     def _is_compared(self) -> bool:
         """Whether Hydra composes this job too: it costs as much as a hundred others."""
@@ -217,27 +237,24 @@ class HydraComposer:
         return self._compose_job(tuple(map(rewrite_override, overrides)), mounts)
 
     def _compose_job(
-        self,
-        texts: tuple[str, ...],
-        mounts: Mapping[str, object],
-        keys: JobKeys | None = None,
+        self, texts: tuple[str, ...], mounts: Mapping[str, object]
     ) -> OmegaView:
-        """One job's config by Hydra; with `keys` it may become a template."""
+        """One job's config by Hydra."""
         if self._is_stopped:
             raise CannotCompose((_NOT_COMPOSED,))
+        view = OmegaView(self._compose_config(texts, mounts))
+        self._anchor(view)
+        return view
+
+    def _compose_config(
+        self, texts: tuple[str, ...], mounts: Mapping[str, object]
+    ) -> DictConfig:
         config = self._compose(texts)
         with read_write(config), open_dict(config):
             _drop_sweep(config)
             _mount(config, mounts)
             self._fall_back_to_aux(config, texts, mounts)
-        view = OmegaView(config)
-        if keys is not None and keys.structure not in self._templates:
-            self._anchor(view, [k for k in DIRECTORIES if _is_common(view, k, keys)])
-            if len(self._templates) >= _MOST_TEMPLATES:
-                self._templates.clear()
-            self._templates[keys.structure] = make_template(keys, config)
-        self._anchor(view)
-        return view
+        return config
 
     def _is_group(self, key: str) -> bool:
         if key not in self._groups:
@@ -493,11 +510,9 @@ class HydraComposer:
                 self.warnings.append(finding)
 
 
-def _is_common(view: OmegaView, key: str, job: JobKeys) -> bool:
-    """Whether all jobs of the structure have the same text there."""
-    if tuple(key.split(".")) in job.values or not view.has(key):
-        return False
-    return not is_open(view.raw(key))
+def _is_common(view: OmegaView, key: str) -> bool:
+    """Whether all jobs that set nothing there have the same text."""
+    return view.has(key) and not is_open(view.raw(key))
 
 
 def _find_absent_place(warning: str) -> Problem | None:

@@ -68,7 +68,7 @@ class Values:
         """What was looked at, for each value that is being made."""
 
     @contextmanager
-    def reads(self) -> Iterator[set[Path]]:
+    def note_reads(self) -> Iterator[set[Path]]:
         """Inside, every path that is looked at is noted in the set."""
         found: set[Path] = set()
         self._reads.append(found)
@@ -78,17 +78,17 @@ class Values:
             self._reads.pop()
             self._reads[-1] |= found
 
-    def whole(self, path: Path) -> object:
+    def resolve(self, path: Path) -> object:
         """The resolved value at a path, dicts and lists with all that is in them."""
-        found = self.value(path)
+        found = self.get_value(path)
         if not isinstance(found, Place):
             return found
         path, node = found.path, at(self.tree, found.path)
         if isinstance(node, dict):
-            return {key: self.whole((*path, key)) for key in node}
-        return [self.whole((*path, index)) for index in range(len(node))]
+            return {key: self.resolve((*path, key)) for key in node}
+        return [self.resolve((*path, index)) for index in range(len(node))]
 
-    def value(self, path: Path) -> object:
+    def get_value(self, path: Path) -> object:
         """The resolved value of a leaf, or a `Place`.
 
         Raises:
@@ -101,15 +101,15 @@ class Values:
         if isinstance(node, dict | list):
             return Place(path)
         if is_open(node):
-            return self._resolve(node, path)
+            return self._evaluate_once(node, path)
         if node == MISSING:
             raise Doubtful(path)
         return node
 
-    def _resolve(self, text: str, path: Path) -> object:
+    def _evaluate_once(self, text: str, path: Path) -> object:
         if path not in self._known:
             self._known[path] = None
-            with self.reads() as reads:
+            with self.note_reads() as reads:
                 self._known[path] = self.evaluate(text, path[:-1]), reads
         known = self._known[path]
         if known is None:
@@ -122,7 +122,7 @@ class Values:
         pieces = _split_plain(text)
         try:
             found = (
-                self._visit(text, parent)
+                self._evaluate_by_grammar(text, parent)
                 if pieces is None
                 else self._join(pieces, parent)
             )
@@ -139,7 +139,7 @@ class Values:
             return values[0]
         return "".join(map(str, chain(*zip_longest(pieces[::2], values, fillvalue=""))))
 
-    def _visit(self, text: str, parent: Path) -> object:
+    def _evaluate_by_grammar(self, text: str, parent: Path) -> object:
         """By OmegaConf's grammar."""
         visitor = GrammarVisitor(
             node_interpolation_callback=lambda key, memo: self._look_up(key, parent),  # type: ignore[arg-type,return-value]
@@ -177,7 +177,7 @@ class Values:
             raise Doubtful(path)
         if not is_open(node):
             return path
-        found = self.value(path)
+        found = self.get_value(path)
         if not isinstance(found, Place):
             raise Doubtful(path)
         return found.path
@@ -189,7 +189,7 @@ class Values:
         if up - 1 > len(parent):
             raise Doubtful(key)
         above = map(str, parent[: len(parent) + 1 - up] if up else ())
-        return self.value(self.locate((*above, *split_keys(bare))))
+        return self.get_value(self.locate((*above, *split_keys(bare))))
 
     def _call(
         self, name: str, args: tuple[Any, ...], args_str: Any, parent: Path
