@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
+from autoexp_tui.cli.diagnostics import run_guarded
 from tests.config.planned_here import planning_here
 
 
@@ -17,3 +18,17 @@ def planned_here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """
     with planning_here(monkeypatch):
         yield
+
+
+@pytest.fixture
+def say(
+    capsys: pytest.CaptureFixture[str],
+) -> Callable[..., tuple[int, str, str]]:
+    """Runs a command's `main`: its exit code, what it printed, what it said."""
+
+    def run(main: Callable[[Sequence[str]], int], *argv: str) -> tuple[int, str, str]:
+        code = run_guarded(main, list(argv))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run

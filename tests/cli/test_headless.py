@@ -20,12 +20,14 @@ from autoexp_tui.cli.headless import (
 )
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import PlanJobs
+from autoexp_tui.events import events
+from autoexp_tui.events.events import Event, Recorded
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
 from autoexp_tui.model.states import Cause, JobState, Result, Why, why
 from autoexp_tui.model.wording import clock_time
 from tests.model.builders import job
-from tests.support.campaigns import T0, all_done, all_running
+from tests.support.campaigns import T0, all_done, all_running, campaign
 from tests.support.scripted_handle import ScriptedHandle, with_job
 
 RUNNING = all_running(4)
@@ -135,6 +137,17 @@ def told(*snapshots: Snapshot) -> list[str]:
     return [line for line in lines if not line.startswith("session")]
 
 
+def behind_the_first(*snapshots: Snapshot) -> list[str]:
+    """What is said behind the first of several looks."""
+    lines: list[str] = []
+    report = Report(out=lines.append)
+    report.show(snapshots[0])
+    before = len(lines)
+    for snapshot in snapshots[1:]:
+        report.show(snapshot)
+    return lines[before:]
+
+
 def test_that_a_job_waits_is_told_with_its_reason_as_soon_as_that_is_known() -> None:
     (line,) = told(
         of(waiting("b", None)),
@@ -242,3 +255,87 @@ def test_who_does_not_wait_for_approvals_ends_with_what_waits_for_them(
     err = capsys.readouterr().err
     assert "1 job waits for approval" in err
     assert "autoexp-sessions approve k7f2" in err
+
+
+# ----------------------------------------------------------------------------- pauses
+BY_A_SCRIPT = why("paused_by", by="script")
+
+
+def said_of_pauses(*paused: Why | None) -> list[str]:
+    """What is said of pauses, one snapshot after the other."""
+    base = campaign(31)
+    base = replace(base, engine=replace(base.engine, directory="/state/k7f2"))
+    return behind_the_first(base, *(replace(base, paused=one) for one in paused))
+
+
+def test_a_pause_is_said_once_with_the_command_that_ends_it() -> None:
+    line, command = said_of_pauses(BY_A_SCRIPT, BY_A_SCRIPT)
+    assert "submissions are paused by a script" in line
+    assert "autoexp-sessions resume" in command
+
+
+def test_so_is_its_end_and_of_a_storm_the_warning_is_enough() -> None:
+    assert "jobs are submitted again" in said_of_pauses(BY_A_SCRIPT, None)[-1]
+    assert said_of_pauses(why("storm", count=5)) == []
+
+
+# ------------------------------------------------------------------------------ rules
+AGAIN = events.RetryOrdered(
+    job=NAME,
+    wait_seconds=0.0,
+    from_checkpoint=True,
+    why=why("retry", reason="the counter stopped", attempt=2),
+)
+SPENT = events.ActionDropped(
+    job=NAME,
+    action="crashed/0",
+    trigger="attempt 2",
+    why=why("attempts_spent", attempts=2, max=2),
+)
+
+
+def after(*happened: Event) -> Snapshot:
+    """The campaign, once more has happened."""
+    first = RUNNING.events[-1].seq + 1 if RUNNING.events else 1
+    records = tuple(
+        Recorded(seq=first + at, epoch=1, t=RUNNING.t, event_id=f"e{at}", event=event)
+        for at, event in enumerate(happened)
+    )
+    return replace(RUNNING, events=(*RUNNING.events, *records))
+
+
+def test_a_restart_between_two_looks_is_told_with_its_reason() -> None:
+    (line,) = behind_the_first(RUNNING, after(AGAIN))
+    assert NAME in line
+    assert "runs again as attempt 2: the counter stopped" in line
+
+
+def test_a_restart_that_is_not_decided_yet_is_not_told() -> None:
+    assert behind_the_first(RUNNING, after(replace(AGAIN, held=True))) == []
+
+
+def test_a_restart_that_comes_no_more_is_told_with_its_rule() -> None:
+    (line,) = behind_the_first(RUNNING, after(SPENT))
+    assert "crashed/0: all 2 attempts are made" in line
+
+
+def test_an_action_that_fired_as_often_as_it_may_is_told_with_its_rule() -> None:
+    often = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
+    (line,) = behind_the_first(RUNNING, after(often))
+    assert "crashed/0: it has fired as often as it may (1)" in line
+
+
+def test_the_same_decision_at_every_line_of_a_log_is_told_once() -> None:
+    assert len(behind_the_first(RUNNING, after(SPENT), after(SPENT, SPENT))) == 1
+
+
+def test_what_a_rule_logs_as_an_error_is_told_and_a_mere_note_is_not() -> None:
+    note = events.MessageLogged(text="saved", job=NAME)
+    error = events.MessageLogged(text="disk is bad", level="error", job=NAME)
+    (line,) = behind_the_first(RUNNING, after(note, error))
+    assert "error" in line
+    assert "disk is bad" in line
+
+
+def test_what_was_there_at_the_first_look_is_not_told_as_new() -> None:
+    assert behind_the_first(after(AGAIN), after(AGAIN)) == []

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from autoexp_tui.cli import monitor, plan, run, submit, visualize
-from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import Cockpit
 from tests.config.config_trees import write_tree
@@ -39,15 +38,12 @@ Say = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def manifest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> str:
+def manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> str:
     """A manifest whose config directory is gone."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AUTOEXP_STATE_DIR", "state")
     write_tree(tmp_path / "config", exp=EXP)
-    assert run_guarded(plan.main, []) == 0
-    capsys.readouterr()
+    assert say(plan.main)[0] == 0
     shutil.rmtree(tmp_path / "config")
     (found,) = (
         path
@@ -55,16 +51,6 @@ def manifest(
         if "provenance" not in path.name
     )
     return str(found)
-
-
-@pytest.fixture
-def say(capsys: pytest.CaptureFixture[str]) -> Say:
-    def said(main: Callable[[Sequence[str]], int], *argv: str) -> tuple[int, str, str]:
-        code = run_guarded(main, list(argv))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return said
 
 
 def done(tmp_path: Path) -> list[str]:

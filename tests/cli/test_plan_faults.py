@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from tests.config.config_trees import write_tree
 
@@ -59,34 +59,36 @@ sweep.groups.0.filter
 TRAIN = "{class_name: 'Null', lr: 1, load: null, flag: false}"
 
 
-def said_of(
-    place: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    exp: str,
-) -> tuple[int, str]:
-    """What autoexp-plan says of a config: its exit status, and its errors."""
-    monkeypatch.chdir(place)
-    write_tree(place / "config", exp=exp, backend__train=TRAIN)
-    code = run_guarded(main, [])
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    return code, captured.err
+Said = tuple[int, str, str]
+
+
+@pytest.fixture
+def plan_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Callable[..., Said]
+) -> Callable[..., Said]:
+    """What autoexp-plan says of a config."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(exp: str, *argv: str) -> Said:
+        write_tree(tmp_path / "config", exp=exp, backend__train=TRAIN)
+        return say(main, *argv)
+
+    return run
+
+
+PlanOf = Callable[..., Said]
 
 
 def test_six_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
-    assert said_of(tmp_path, monkeypatch, capsys, EXP) == (3, SAID)
+    assert plan_of(EXP) == (3, "", SAID)
 
 
-def test_the_place_of_a_mistake_is_in_the_json_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_tree(tmp_path / "config", exp=EXP, backend__train=TRAIN)
-    assert run_guarded(main, ["--json"]) == 3
-    errors = json.loads(capsys.readouterr().out)["errors"]
+def test_the_place_of_a_mistake_is_in_the_json_too(plan_of: PlanOf) -> None:
+    code, out, _ = plan_of(EXP, "--json")
+    errors = json.loads(out)["errors"]
+    assert code == 3
     assert [one["place"] for one in errors][:2] == [
         "config/exp.yaml:11",
         "config/exp.yaml:12",
@@ -163,11 +165,9 @@ A_RING_OF_WAITS = """\
 def test_mistakes_are_told_at_once(
     configs: str,
     told: tuple[str, ...],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    plan_of: PlanOf,
 ) -> None:
-    code, said = said_of(tmp_path, monkeypatch, capsys, HEAD + configs)
+    code, _, said = plan_of(HEAD + configs)
     assert code == 3
     assert [words for words in told if words not in said] == []
 
@@ -187,9 +187,9 @@ sweep:
 
 
 def test_a_sweep_that_cannot_be_read_hides_no_fault_of_the_config(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
-    code, said = said_of(tmp_path, monkeypatch, capsys, UNREADABLE_SWEEP)
+    code, _, said = plan_of(UNREADABLE_SWEEP)
 
     assert code == 3
     assert "sweep" in said
@@ -198,7 +198,7 @@ def test_a_sweep_that_cannot_be_read_hides_no_fault_of_the_config(
 
 
 def test_of_a_sweep_that_cannot_be_read_nothing_is_said_that_a_job_may_mend(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
     exp = """
 project: {name: "{stage}", base_output_dir: out}
@@ -206,7 +206,7 @@ backend: {class_name: Python, module: "${aux.of}.train", underscores: maybe}
 slurm: {sbatch: {time: soon}}
 sweep: {parms: {a: 1}, configs: [{backend.underscores: keep, slurm.sbatch.time: 60}]}
 """
-    code, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    code, _, said = plan_of(exp)
 
     assert code == 3
     assert "the plan has 1 error" in said
@@ -259,38 +259,36 @@ the job
 def test_a_filter_that_cannot_be_read_hides_nothing_of_the_jobs(
     written: str,
     said: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    plan_of: PlanOf,
 ) -> None:
     exp = FILTERED.replace("FILTER", f'"{written}"')
-    code, told = said_of(tmp_path, monkeypatch, capsys, exp)
+    code, _, told = plan_of(exp)
     of_filter = f"  - sweep.groups.1.filter: `{written}`: {said}\n"
     of_filter += "    config/exp.yaml:14\n"
     assert (code, told) == (3, f"error: the plan has 5 errors\n{of_filter}{OF_JOBS}")
 
 
 def test_what_every_job_has_wrong_is_wrong_whatever_a_filter_takes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
     exp = (
         f"{HEAD}    - {{stage: a, backend: trian}}\n    - {{stage: b, backend: trian}}"
     )
-    _, told = said_of(tmp_path, monkeypatch, capsys, f"{exp}\n  filter: stagee == 1\n")
+    _, _, told = plan_of(f"{exp}\n  filter: stagee == 1\n")
     assert "the plan has 2 errors" in told
     assert "(and for 1 more job)" in told
     assert "config/exp.yaml:6: did you mean `train`?; the same at line 7\n" in told
 
 
 def test_a_filter_that_needs_the_config_and_cannot_be_read_hides_no_condition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
     configs = """\
     - {stage: a, start_conditions: [{class_name: FileExist}]}
     - {stage: b, backend.class_name: Nul}
   filter: "${backend.lr} > lrr"
 """
-    _, told = said_of(tmp_path, monkeypatch, capsys, HEAD + configs)
+    _, _, told = plan_of(HEAD + configs)
     assert "the plan has 3 errors" in told
     assert "`lrr` is not known" in told
     assert "there is no condition `FileExist`" in told
@@ -298,23 +296,18 @@ def test_a_filter_that_needs_the_config_and_cannot_be_read_hides_no_condition(
 
 
 def test_of_a_filter_that_may_take_thousands_of_jobs_these_are_not_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
     values = list(range(2001))
     sweep = f"{{params: {{backend.laod: {values}}}, filter: laaod > 1}}"
     exp = HEAD.replace("  configs:\n", f"  {sweep}\n")
-    _, told = said_of(tmp_path, monkeypatch, capsys, exp)
+    _, _, told = plan_of(exp)
     assert "the plan has 1 error\n" in told
     assert "`laaod` is not known" in told
 
 
-def test_a_plan_with_errors_has_its_holes_in_the_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_tree(tmp_path / "config", exp=EXP, backend__train=TRAIN)
-    assert run_guarded(main, ["--json"]) == 3
-    told = json.loads(capsys.readouterr().out)
+def test_a_plan_with_errors_has_its_holes_in_the_json(plan_of: PlanOf) -> None:
+    told = json.loads(plan_of(EXP, "--json")[1])
     assert len(told["errors"]) == 6
     assert told["holes"] == [
         {
@@ -328,24 +321,22 @@ def test_a_plan_with_errors_has_its_holes_in_the_json(
     assert told["holes_more"] == 0
 
 
-def test_a_key_with_a_dot_in_it_beside_a_mistake_is_no_crash(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_key_with_a_dot_in_it_beside_a_mistake_is_no_crash(plan_of: PlanOf) -> None:
     exp = (
         "project: {name: x, base_output_dir: out}\nbackend: {class_name: 'Null'}\n"
         "a.b: 1\nc: {d.e: '${oc.eval:1/0}', f: '${nowhere}'}\n${oc.eval:1}: 2\n"
     )
-    code, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    code, _, said = plan_of(exp)
     assert code == 3
     assert "${nowhere} names no key of the config" in said
 
 
 def test_what_follows_from_a_value_that_does_not_resolve_is_not_told_as_well(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plan_of: PlanOf,
 ) -> None:
     exp = (
         "project: {name: x, base_output_dir: out}\nlr: ${nowhere}\n"
         "backend: {class_name: Command, command: [train, '${lr}']}\n"
     )
-    _, said = said_of(tmp_path, monkeypatch, capsys, exp)
+    _, _, said = plan_of(exp)
     assert said.startswith("error: the plan has 1 error\n  - x lr: ${nowhere} names")

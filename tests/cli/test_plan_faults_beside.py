@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from autoexp_tui.backends.argument_probe import extract_schema
-from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from tests.backends.parser_like_megatron import get_parser
 from tests.config.config_trees import write_tree
@@ -34,26 +34,31 @@ megatron: {lr: 1e-4, train_iters: 10, save: null, optimizer: adam, bf16: false}
 MEGATRON = "backend.megatron"
 
 
-def places_told(
-    place: Path,
+PlacesOf = Callable[..., list[str]]
+
+
+@pytest.fixture
+def places_of(
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    *entries: str,
-) -> list[str]:
-    """The keys that a plan of these entries has errors at."""
-    monkeypatch.chdir(place)
-    configs = "".join(f"    - {{{entry}}}\n" for entry in entries)
-    write_tree(place / "config", exp=EXP + configs, backend__train=TRAIN)
-    schema = {
-        "autoexp_schema": 1,
-        "source": "train.py",
-        **extract_schema(get_parser()),
-    }
-    (place / "config/args").mkdir()
-    (place / "config/args/gpt.schema.json").write_text(json.dumps(schema))
-    assert run_guarded(main, ["--json"]) == 3
-    errors = json.loads(capsys.readouterr().out)["errors"]
-    return sorted(error["where"] for error in errors)
+    say: Callable[..., tuple[int, str, str]],
+) -> PlacesOf:
+    """The keys that a plan of some entries has errors at."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*entries: str, exp: str = EXP) -> list[str]:
+        configs = "".join(f"    - {{{entry}}}\n" for entry in entries)
+        write_tree(tmp_path / "config", exp=exp + configs, backend__train=TRAIN)
+        head = {"autoexp_schema": 1, "source": "train.py"}
+        (tmp_path / "config/args").mkdir()
+        (tmp_path / "config/args/gpt.schema.json").write_text(
+            json.dumps(head | extract_schema(get_parser()))
+        )
+        code, out, _ = say(main, "--json")
+        assert code == 3
+        return sorted(error["where"] for error in json.loads(out)["errors"])
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -128,32 +133,23 @@ def places_told(
     ],
 )
 def test_faults_of_a_job_are_told_at_once_as_far_as_it_composes(
-    entry: str,
-    told: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    entry: str, told: list[str], places_of: PlacesOf
 ) -> None:
-    assert places_told(tmp_path, monkeypatch, capsys, f"stage: x, {entry}") == told
+    assert places_of(f"stage: x, {entry}") == told
 
 
 def test_what_reads_a_misspelled_key_as_it_was_meant_is_no_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    places_of: PlacesOf,
 ) -> None:
     # `aux.again`, the name and the argument read the key that was meant.
     entry = f'stage: x, {MEGATRON}.lrr: 1, {MEGATRON}.min_lr: "${{aux.again}}"'
 
-    told = places_told(tmp_path, monkeypatch, capsys, entry)
+    told = places_of(entry)
     assert told == [f"{MEGATRON}.lrr"]
 
 
-def test_a_ring_hides_no_other_fault_of_its_jobs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    told = places_told(
-        tmp_path,
-        monkeypatch,
-        capsys,
+def test_a_ring_hides_no_other_fault_of_its_jobs(places_of: PlacesOf) -> None:
+    told = places_of(
         f'stage: hen, {MEGATRON}.save: "{{sibling.egg.{MEGATRON}.save}}", '
         f"{MEGATRON}.train_iters: many",
         f'stage: egg, {MEGATRON}.save: "{{sibling.hen.{MEGATRON}.save}}", '
@@ -167,12 +163,9 @@ def test_a_ring_hides_no_other_fault_of_its_jobs(
 
 
 def test_a_job_that_reads_a_failing_one_tells_its_own_faults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    places_of: PlacesOf,
 ) -> None:
-    told = places_told(
-        tmp_path,
-        monkeypatch,
-        capsys,
+    told = places_of(
         f"stage: bad, {MEGATRON}.lrr: 1",
         f'stage: reader, {MEGATRON}.save: "{{sibling.bad.output_dir}}", '
         f"{MEGATRON}.train_iters: many",
@@ -181,9 +174,8 @@ def test_a_job_that_reads_a_failing_one_tells_its_own_faults(
 
 
 def test_a_misspelled_key_does_not_hide_that_jobs_have_no_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    places_of: PlacesOf,
 ) -> None:
     nameless = EXP.replace('name: "${stage}_${backend.megatron.lr}", ', "")
-    monkeypatch.setitem(globals(), "EXP", nameless)
-    told = places_told(tmp_path, monkeypatch, capsys, f"{MEGATRON}.lrr: 1")
+    told = places_of(f"{MEGATRON}.lrr: 1", exp=nameless)
     assert told == [f"{MEGATRON}.lrr", "project.name"]

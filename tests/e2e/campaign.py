@@ -1,4 +1,7 @@
-"""A small real campaign: processes that leave a line in a ledger when they begin."""
+"""What the tests of whole commands share, and a small real campaign.
+
+The campaign's processes leave a line in a ledger when they begin.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +20,10 @@ from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs, MetadataIs
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import encode_plan
+from autoexp_tui.storage.session_dir import SessionDir
 
 WORK = """
 import os, sys, time
@@ -31,6 +40,75 @@ for step in range(1, 6):
         open(os.path.join(out, "done.txt"), "w").write("done")
         print("saved checkpoint from iteration 4", flush=True)
 """
+
+
+LIMIT_SECONDS = 300.0
+"""Far above what a command takes; a busy machine is no fault of ours."""
+
+
+# ------------------------------------------------------------------------- commands
+def run_command(
+    root: Path, command: str, *words: str, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """A command of ours in a directory, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", f"autoexp_tui.cli.{command}", *words],
+        cwd=root,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+
+
+def result_of(output: str) -> dict[str, dict[str, object]]:
+    """The jobs of `--json`'s line, by name."""
+    last = output.strip().splitlines()[-1]
+    return {job["name"]: job for job in json.loads(last)["jobs"]}
+
+
+def wait_until(
+    holds: Callable[[], object], what: str = "it", seconds: float = 60.0
+) -> None:
+    """Wait until something holds.
+
+    Raises:
+        AssertionError: it did not.
+    """
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} never came"
+        time.sleep(0.1)
+
+
+def build_job(
+    root: Path, name: str, index: int, *command: str, **fields: object
+) -> JobSpec:
+    """A job that writes below `root`."""
+    return JobSpec(
+        name=name,
+        index=index,
+        command=command,
+        output_dir=str(root / "out" / name),
+        log_dir=str(root / "logs" / name),
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def save_plan(
+    root: Path, jobs: Sequence[JobSpec], monitoring: Monitoring, slots: int = 64
+) -> None:
+    """Write `plan.json`; its sessions lie in `state`."""
+    plan = Plan(
+        plan_id="p",
+        name="plan",
+        state_dir=str(root / "state"),
+        jobs=tuple(jobs),
+        executor=ExecutorSpec(settings={"slots": slots}),
+        monitoring=monitoring,
+    )
+    (root / "plan.json").write_bytes(encode_plan(plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +219,15 @@ class Campaign:
             str(out),
             crash,
         )
-        return JobSpec(
-            name=name,
-            index=index,
-            stage=name.rstrip("0123456789"),
-            command=command,
-            output_dir=str(out),
-            log_dir=str(self.root / "logs" / name),
-            **fields,  # type: ignore[arg-type]
-        )
+        stage = name.rstrip("0123456789")
+        return build_job(self.root, name, index, *command, stage=stage, **fields)
 
     # ---------------------------------------------------------------------- running
     def start(self, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
         """Start a command of ours over the campaign."""
+        words = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                f"autoexp_tui.cli.{command}",
-                "--state-dir",
-                str(self.state_dir),
-                *arguments,
-            ],
+            [*words, "--state-dir", str(self.state_dir), *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -202,7 +267,39 @@ def _command_line(pid: int) -> bytes:
         return b""
 
 
-def result_of(output: str) -> dict[str, dict[str, object]]:
-    """The jobs of `--json`'s line, by name."""
-    last = output.strip().splitlines()[-1]
-    return {job["name"]: job for job in json.loads(last)["jobs"]}
+@dataclass
+class World:
+    """A session of real engines that Python prepares with a module of the test's."""
+
+    root: Path
+    stack: ExitStack
+
+    def start(self, command: str, *words: str, **env: str) -> subprocess.Popen[bytes]:
+        """Start a command; `sitecustomize.py` of the root is read at its start."""
+        ours = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]
+        process = subprocess.Popen(
+            [*ours, "--state-dir", str(self.root / "state"), *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=self.root,
+            env={**os.environ, "PYTHONPATH": str(self.root), **env},
+        )
+        self.stack.callback(process.communicate)
+        self.stack.callback(process.kill)
+        return process
+
+    @property
+    def session(self) -> SessionDir:
+        """The one session; raises StopIteration before there is one."""
+        found = (self.root / "state").glob("*/journal.*.jsonl")
+        return SessionDir(next(found).parent)
+
+    def state(self) -> SessionState:
+        """Of the session; empty before there is one."""
+        with suppress(StopIteration):
+            return load_state(self.session, tail=1).state
+        return SessionState()
+
+    def until(self, holds: Callable[[SessionState], object], seconds: float) -> None:
+        """Wait until something holds of the session."""
+        wait_until(lambda: holds(self.state()), seconds=seconds)

@@ -9,11 +9,10 @@ from pathlib import Path
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Checkpoints, Monitoring, StateEvent
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.session_dir import SessionDir
-from tests.e2e.campaign import Campaign, result_of
+from tests.e2e.campaign import Campaign, result_of, save_plan
 
 LATEST = "latest_checkpointed_iteration.txt"
 
@@ -43,14 +42,7 @@ def write(campaign: Campaign) -> Path:
             glob="checkpoints/iter_*", pointer=f"checkpoints/{LATEST}"
         ),
     )
-    plan = Plan(
-        plan_id="p",
-        name="bad",
-        state_dir=str(campaign.state_dir),
-        jobs=(spec,),
-        monitoring=rules,
-    )
-    campaign.manifest.write_bytes(encode_plan(plan))
+    save_plan(campaign.root, [spec], rules)
     return save
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
+from tests.e2e.campaign import result_of, run_command
 
 CONFIG = """
 project:
@@ -47,10 +45,9 @@ sweep:
               job_name: "{sibling.train.name}"
               state: COMPLETED
 """
+pytestmark = pytest.mark.slow
 FIRST = {"lr1_train": 1, "lr1_evaluate": 1}
 ALL = {f"lr{lr}_{stage}": 1 for lr in (1, 2, 3) for stage in ("train", "evaluate")}
-LIMIT_SECONDS = 240.0
-"""Far above what a run takes; a busy machine is no fault of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +58,8 @@ class Place:
 
     def run(self, command: str, *words: str) -> subprocess.CompletedProcess[str]:
         """A command of ours, to its end."""
-        return subprocess.run(
-            [sys.executable, "-m", f"autoexp_tui.cli.{command}", *words],
-            cwd=self.root,
-            env={**os.environ, "XDG_STATE_HOME": str(self.root / "xdg")},
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_SECONDS,
-            check=False,
-        )
+        xdg = str(self.root / "xdg")
+        return run_command(self.root, command, *words, XDG_STATE_HOME=xdg)
 
     def begun(self) -> Counter[str]:
         """How often each job began, by its own word."""
@@ -86,8 +76,7 @@ def place(tmp_path: Path) -> Place:
 
 def states(done: subprocess.CompletedProcess[str]) -> Counter[str]:
     """How many jobs `--json` tells in each state."""
-    told = json.loads(done.stdout.splitlines()[-1])
-    return Counter(job["state"] for job in told["jobs"])
+    return Counter(str(job["state"]) for job in result_of(done.stdout).values())
 
 
 def way_on(said: str) -> list[str]:
@@ -96,7 +85,6 @@ def way_on(said: str) -> list[str]:
     return shlex.split(told)
 
 
-@pytest.mark.slow
 def test_one_family_goes_first_and_the_command_that_is_told_runs_the_rest(
     place: Place,
 ) -> None:
@@ -110,7 +98,6 @@ def test_one_family_goes_first_and_the_command_that_is_told_runs_the_rest(
     assert place.begun() == ALL
 
 
-@pytest.mark.slow
 def test_a_first_family_that_fails_decides_the_code_and_the_rest_stays_held(
     place: Place,
 ) -> None:
@@ -121,7 +108,6 @@ def test_a_first_family_that_fails_decides_the_code_and_the_rest_stays_held(
     assert place.begun() == {"lr1_train": 1}
 
 
-@pytest.mark.slow
 def test_what_is_held_stays_held_while_a_session_goes_on_without_the_rest(
     place: Place,
 ) -> None:
@@ -133,7 +119,6 @@ def test_what_is_held_stays_held_while_a_session_goes_on_without_the_rest(
     assert place.begun() == FIRST
 
 
-@pytest.mark.slow
 def test_a_submitted_family_is_followed_by_the_rest_of_its_session(
     place: Place,
 ) -> None:

@@ -6,10 +6,7 @@ number in a file to what `time.time` says.
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,12 +17,9 @@ import pytest
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
 from autoexp_tui.model.rules import Monitoring, StateEvent
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.json_codec import encode_plan
-from autoexp_tui.storage.session_dir import SessionDir
+from tests.e2e.campaign import World, build_job, save_plan
 
 HOUR = 3600.0
 YEAR = 365.25 * 24 * HOUR
@@ -42,11 +36,8 @@ time.time = _shown
 
 
 @dataclass
-class World:
+class Clocked(World):
     """A session of two jobs, and the clock of its engines."""
-
-    root: Path
-    stack: ExitStack
 
     def set_clock(self, seconds: float) -> None:
         """By so many the engines' wall clock is ahead of ours."""
@@ -60,77 +51,25 @@ class World:
         restart = Restart(
             conditions=(MaxAttempts(max_attempts=3), Cooldown(cooldown_seconds=6.0))
         )
+        never = FileExists(path="/never", timeout_seconds=20.0)
         jobs = (
-            self._job("crashes", 0, "exit 1"),
-            self._job(
-                "waits",
-                1,
-                "true",
-                start_conditions=(FileExists(path="/never", timeout_seconds=20.0),),
-            ),
+            build_job(self.root, "crashes", 0, "sh", "-c", "exit 1"),
+            build_job(self.root, "waits", 1, "true", start_conditions=(never,)),
         )
         rule = StateEvent(name="again", state="crash", actions=(restart,))
-        plan = Plan(
-            plan_id="p",
-            name="clock",
-            state_dir=str(self.root / "state"),
-            jobs=jobs,
-            executor=ExecutorSpec(settings={"slots": 4}),
-            monitoring=Monitoring(poll_seconds=0.3, state_events=(rule,)),
-        )
-        (self.root / "plan.json").write_bytes(encode_plan(plan))
+        rules = Monitoring(poll_seconds=0.3, state_events=(rule,))
+        save_plan(self.root, jobs, rules, slots=4)
 
-    def _job(self, name: str, index: int, script: str, **fields: object) -> JobSpec:
-        out = self.root / "out" / name
-        out.mkdir(parents=True)
-        return JobSpec(
-            name=name,
-            index=index,
-            command=("sh", "-c", script),
-            output_dir=str(out),
-            log_dir=str(self.root / "logs" / name),
-            **fields,  # type: ignore[arg-type]
-        )
-
-    def start(self, command: str, *arguments: str) -> subprocess.Popen[bytes]:
+    def run(self, command: str, *words: str) -> subprocess.Popen[bytes]:
         """Start an engine with the clock that is set."""
-        words = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]
-        words += ["--state-dir", str(self.root / "state"), *arguments]
-        process = subprocess.Popen(
-            words,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self.root,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(self.root),
-                "CLOCK_OFFSET": str(self.root / "offset"),
-            },
-        )
-        self.stack.callback(process.communicate)
-        self.stack.callback(process.kill)
-        return process
-
-    @property
-    def session(self) -> SessionDir | None:
-        found = list((self.root / "state").glob("*/journal.*.jsonl"))
-        return SessionDir(found[0].parent) if found else None
-
-    def state(self) -> SessionState | None:
-        session = self.session
-        return load_state(session, tail=1).state if session else None
-
-    def until(self, holds: Callable[[SessionState], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (state := self.state()) is None or not holds(state):
-            assert time.monotonic() < deadline, "it never came"
-            time.sleep(0.3)
+        offset = str(self.root / "offset")
+        return self.start(command, *words, CLOCK_OFFSET=offset)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Clocked]:
     with ExitStack() as stack:
-        made = World(tmp_path, stack)
+        made = Clocked(tmp_path, stack)
         made.begin()
         yield made
 
@@ -150,20 +89,17 @@ def all_ended(state: SessionState) -> bool:
 
 @pytest.mark.parametrize("step", [-HOUR, YEAR])
 def test_real_engines_hold_nothing_up_when_their_clock_is_set(
-    world: World, step: float
+    world: Clocked, step: float
 ) -> None:
-    engine = world.start("run", "--manifest", str(world.root / "plan.json"), "--yes")
+    engine = world.run("run", "--manifest", "plan.json", "--yes")
     world.until(retries(2), 60)
     world.set_clock(step)
     world.until(lambda state: "clock" in state.warnings, 30)
-    session = world.session
-    assert session is not None
     engine.kill()
     engine.wait()
-    world.start("monitor", "--session", session.id)
+    world.run("monitor", "--session", world.session.id)
     world.until(all_ended, 90)
     state = world.state()
-    assert state is not None
     assert len(state.jobs["crashes"].attempts) == 3
     assert state.jobs["waits"].state is JobState.SKIPPED
     assert state.lived < 180

@@ -23,13 +23,11 @@ from autoexp_tui.conditions.kinds import LogPattern
 from autoexp_tui.engine.handle import make_command_id
 from autoexp_tui.model.commands import Command, Kill, Order, Pause
 from autoexp_tui.model.rules import LogEvent, Monitoring
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.inbox import leave
-from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.json_codec import encode_plan
-from autoexp_tui.storage.session_dir import SessionDir
+from tests.e2e.campaign import World, build_job, save_plan, wait_until
 
 NOTES = """
 import os, sys, time
@@ -93,84 +91,30 @@ while not os.path.exists("{stop}"):
 
 
 @dataclass
-class World:
-    """One session of a real engine."""
-
-    root: Path
-    stack: ExitStack
+class Noted(World):
+    """One session of a real engine, its commits and syncs noted."""
 
     def begin(
-        self,
-        jobs: Sequence[JobSpec],
-        *rules: LogEvent,
-        slow_syncs: float = 0.0,
+        self, jobs: Sequence[JobSpec], *rules: LogEvent, slow_syncs: float = 0.0
     ) -> subprocess.Popen[bytes]:
         """Start an engine over these jobs."""
         (self.root / "sitecustomize.py").write_text(NOTES)
-        plan = Plan(
-            plan_id="p",
-            name="heavy",
-            state_dir=str(self.root / "state"),
-            jobs=tuple(jobs),
-            executor=ExecutorSpec(settings={"slots": 64}),
-            monitoring=Monitoring(poll_seconds=0.5, log_events=rules),
-        )
-        (self.root / "plan.json").write_bytes(encode_plan(plan))
+        save_plan(self.root, jobs, Monitoring(poll_seconds=0.5, log_events=rules))
         return self.run("--manifest", "plan.json", slow_syncs=slow_syncs)
 
-    def go_on(self) -> subprocess.Popen[bytes]:
-        """Start a further engine of the session."""
-        session = self.session
-        assert session is not None
-        return self.run("--session", session.id)
-
     def run(self, *words: str, slow_syncs: float = 0.0) -> subprocess.Popen[bytes]:
-        """Start the command, its commits and syncs noted."""
-        ours = [sys.executable, "-m", "autoexp_tui.cli.run", "--yes"]
-        process = subprocess.Popen(
-            [*ours, "--state-dir", str(self.root / "state"), *words],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd=self.root,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(self.root),
-                "NOTES": str(self.root / "notes"),
-                "SLOW_SYNCS": str(slow_syncs),
-            },
-        )
-        self.stack.callback(process.communicate)
-        self.stack.callback(process.kill)
-        return process
+        env = {"NOTES": str(self.root / "notes"), "SLOW_SYNCS": str(slow_syncs)}
+        return self.start("run", "--yes", *words, **env)
 
     def job(self, index: int, name: str, script: str, **fields: object) -> JobSpec:
         """A job that runs a program of Python's."""
-        return JobSpec(
-            name=name,
-            index=index,
-            command=(sys.executable, "-c", script.replace("{stop}", str(self.stop))),
-            output_dir=str(self.root / "out" / name),
-            log_dir=str(self.root / "logs" / name),
-            **fields,  # type: ignore[arg-type]
-        )
+        text = script.replace("{stop}", str(self.stop))
+        return build_job(self.root, name, index, sys.executable, "-c", text, **fields)
 
     @property
     def stop(self) -> Path:
         """The jobs end once it is there, whatever became of the engine."""
         return self.root / "stop"
-
-    @property
-    def session(self) -> SessionDir | None:
-        found = list((self.root / "state").glob("*/journal.*.jsonl"))
-        return SessionDir(found[0].parent) if found else None
-
-    def until(self, holds: Callable[[SessionState], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while (session := self.session) is None or not holds(
-            load_state(session, tail=1).state
-        ):
-            assert time.monotonic() < deadline, "it never came"
-            time.sleep(0.3)
 
     def notes(self) -> list[str]:
         return (self.root / "notes").read_text().splitlines()
@@ -180,25 +124,23 @@ class World:
 
     def give(self, command: Command) -> str:
         """Leave a command in the inbox."""
-        session = self.session
-        assert session is not None
         order = Order(command_id=make_command_id(), command=command, by="script")
-        leave(session, order, time.time())
+        leave(self.session, order, time.time())
         return order.command_id
 
     def seconds_until_known(self, command: str) -> float:
         """Until some commit knows the command."""
         begun = time.monotonic()
-        while not any(command in line for line in self.commits()[-50:]):
-            assert time.monotonic() < begun + 120, "it was never taken"
-            time.sleep(0.05)
+        wait_until(
+            lambda: any(command in line for line in self.commits()[-50:]), seconds=120
+        )
         return time.monotonic() - begun
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> Iterator[Noted]:
     with ExitStack() as stack:
-        made = World(tmp_path, stack)
+        made = Noted(tmp_path, stack)
         stack.callback(made.stop.touch)
         yield made
 
@@ -211,7 +153,7 @@ def running(*names: str) -> Callable[[SessionState], bool]:
     return holds
 
 
-def heavy(world: World) -> subprocess.Popen[bytes]:
+def heavy(world: Noted) -> subprocess.Popen[bytes]:
     """An engine amid logs that are slow to search."""
     waits = LogPattern(
         log_path=str(world.root / "logs" / "slow" / "current.log"), pattern=EXPLODING
@@ -233,7 +175,7 @@ def heavy(world: World) -> subprocess.Popen[bytes]:
 
 
 def test_a_pause_waits_for_few_short_commits_whatever_the_logs_hold(
-    world: World,
+    world: Noted,
 ) -> None:
     heavy(world)
     before = len(world.commits())
@@ -247,7 +189,7 @@ def test_a_pause_waits_for_few_short_commits_whatever_the_logs_hold(
     assert took < 3.0 or os.getloadavg()[0] > (os.cpu_count() or 1)
 
 
-def test_killing_such_jobs_ends_them_and_the_session(world: World) -> None:
+def test_killing_such_jobs_ends_them_and_the_session(world: Noted) -> None:
     engine = heavy(world)
     world.give(Kill(jobs=("slow", "flood", "endless", "waits")))
     world.until(lambda state: all(job.ended for job in state.jobs.values()), 120)
@@ -256,32 +198,27 @@ def test_killing_such_jobs_ends_them_and_the_session(world: World) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_an_engine_amid_such_logs_and_the_next_one_too(
-    world: World, number: signal.Signals
+    world: Noted, number: signal.Signals
 ) -> None:
     engine = heavy(world)
     engine.send_signal(number)
     assert engine.wait(20) == 130
     before = len(world.commits())
-    engine = world.go_on()
-    deadline = time.monotonic() + 60
-    while len(world.commits()) < before + 15:
-        assert time.monotonic() < deadline, "the next engine never came to read"
-        time.sleep(0.1)
+    engine = world.run("--session", world.session.id)
+    wait_until(lambda: len(world.commits()) >= before + 15, "the next engine")
     engine.send_signal(number)
     assert engine.wait(20) == 130
 
 
-def test_no_job_costs_a_sync_of_its_own_on_a_slow_disk(world: World) -> None:
+def test_no_job_costs_a_sync_of_its_own_on_a_slow_disk(world: Noted) -> None:
     names = [f"j{n:02}" for n in range(20)]
     world.begin([world.job(n, x, IDLE) for n, x in enumerate(names)], slow_syncs=0.3)
     world.until(running(*names), 120)
     known = world.give(Pause())
     world.seconds_until_known(known)
     synced = [line.split()[1] for line in world.notes() if line.startswith("sync")]
-    session = world.session
-    assert session is not None
     journal = [path for path in synced if path.endswith("journal.1.jsonl")]
-    lines = (session.path / "journal.1.jsonl").read_text().splitlines()
+    lines = (world.session.path / "journal.1.jsonl").read_text().splitlines()
     assert len(journal) <= len({json.loads(line)["t"] for line in lines}) + 1
     assert len(journal) < len(lines) / 2
     others = len(synced) - len(journal)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.json_codec import encode_plan
+from autoexp_tui.model.specs import JobSpec
+from tests.e2e.campaign import build_job, run_command, save_plan, wait_until
 
 ENGINE = """
 import os, sys, threading
@@ -58,17 +57,13 @@ class Running:
         sessions = [path.parent.name for path in state.glob("*/journal.jsonl")]
         if not sessions:
             return ""
-        words = ["show", sessions[0], "--state-dir", str(state)]
-        command = [sys.executable, "-m", "autoexp_tui.cli.sessions", *words]
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=60, check=False
-        )
-        return done.stdout
+        words = ("show", sessions[0], "--state-dir", str(state))
+        return run_command(self.root, "sessions", *words).stdout
 
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    (tmp_path / "plan.json").write_bytes(encode_plan(_plan(tmp_path)))
+    _save_plan(tmp_path)
     words = ["--manifest", "plan.json", "--state-dir", str(tmp_path / "state"), "--yes"]
     process = subprocess.Popen(
         [sys.executable, "-c", ENGINE, str(tmp_path / "scratch"), *words],
@@ -83,51 +78,32 @@ def running(tmp_path: Path) -> Iterator[Running]:
     process.communicate(timeout=30)
 
 
-def _plan(root: Path) -> Plan:
+def _save_plan(root: Path) -> None:
     def job(name: str, index: int, *waits: Path) -> JobSpec:
-        done = root / f"{name}.done"
-        return JobSpec(
-            name=name,
-            index=index,
-            command=("touch", str(done)),
-            output_dir=str(root / "out" / name),
-            log_dir=str(root / "logs" / name),
-            start_conditions=tuple(FileExists(path=str(path)) for path in waits),
-        )
+        conditions = tuple(FileExists(path=str(path)) for path in waits)
+        words = ("touch", str(root / f"{name}.done"))
+        return build_job(root, name, index, *words, start_conditions=conditions)
 
-    return Plan(
-        plan_id="hung",
-        name="hung",
-        state_dir=str(root / "state"),
-        jobs=(
-            job("stuck", 0, root / "scratch" / "never"),
-            job("first", 1),
-            job("second", 2, root / "first.done"),
-        ),
-        executor=ExecutorSpec(settings={"slots": 2}),
-        monitoring=Monitoring(poll_seconds=0.2),
+    jobs = (
+        job("stuck", 0, root / "scratch" / "never"),
+        job("first", 1),
+        job("second", 2, root / "first.done"),
     )
-
-
-def _until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.1)
+    save_plan(root, jobs, Monitoring(poll_seconds=0.2), slots=2)
 
 
 @pytest.mark.slow
 def test_all_else_goes_on_and_the_wait_says_who_does_not_answer(
     running: Running,
 ) -> None:
-    _until(lambda: (running.root / "second.done").exists())
-    _until(lambda: f"no answer from {running.hung}" in running.shown())
+    wait_until(lambda: (running.root / "second.done").exists())
+    wait_until(lambda: f"no answer from {running.hung}" in running.shown())
     assert running.process.poll() is None
 
 
 @pytest.mark.slow
 def test_the_engine_ends_at_once_when_it_is_told_to(running: Running) -> None:
-    _until(lambda: (running.root / "second.done").exists())
+    wait_until(lambda: (running.root / "second.done").exists())
     running.process.send_signal(signal.SIGINT)
     _, err = running.process.communicate(timeout=20)
     assert running.process.returncode == 130

@@ -14,8 +14,7 @@ import pytest
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Monitoring, StateEvent
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.json_codec import encode_plan
+from tests.e2e.campaign import build_job, run_command, save_plan
 
 WORK = """
 import os, time
@@ -49,7 +48,11 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     spy = root / "bin" / "py-spy"
     spy.write_text(PY_SPY)
     spy.chmod(0o755)
-    (root / "plan.json").write_bytes(encode_plan(_plan(root)))
+    again = Restart(reason="hung", conditions=(MaxAttempts(max_attempts=2),))
+    hung = StateEvent(name="hung", state="stall", actions=(again,))
+    rules = Monitoring(poll_seconds=0.2, stall_after_seconds=2.0, state_events=(hung,))
+    job = build_job(root, "train", 0, sys.executable, str(root / "work.py"))
+    save_plan(root, [job], rules, slots=1)
     run = _command(root, "run", "--manifest", "plan.json", "--json", "--yes")
     assert run.stdout, run.stderr
     result = json.loads(run.stdout.strip().splitlines()[-1])
@@ -61,45 +64,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 
 def _command(root: Path, name: str, *words: str) -> subprocess.CompletedProcess[str]:
     path = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            f"autoexp_tui.cli.{name}",
-            *words,
-            "--state-dir",
-            str(root / "state"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=root,
-        env=os.environ | {"PATH": path},
-        timeout=90,
-        check=False,
-    )
-
-
-def _plan(root: Path) -> Plan:
-    job = JobSpec(
-        name="train",
-        index=0,
-        command=(sys.executable, str(root / "work.py")),
-        output_dir=str(root / "out"),
-        log_dir=str(root / "logs"),
-    )
-    again = Restart(reason="hung", conditions=(MaxAttempts(max_attempts=2),))
-    return Plan(
-        plan_id="hung",
-        name="hung",
-        state_dir=str(root / "state"),
-        jobs=(job,),
-        executor=ExecutorSpec(settings={"slots": 1}),
-        monitoring=Monitoring(
-            poll_seconds=0.2,
-            stall_after_seconds=2.0,
-            state_events=(StateEvent(name="hung", state="stall", actions=(again,)),),
-        ),
-    )
+    return run_command(root, name, *words, "--state-dir", "state", PATH=path)
 
 
 def test_the_run_is_ended_although_its_log_grows_and_the_next_one_completes(

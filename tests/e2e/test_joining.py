@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +11,8 @@ import pytest
 from autoexp_tui.engine.viewer import FoldedSession
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import find_sessions
+from tests.e2e.campaign import result_of, run_command
 
 TRAIN = """
 project: {name: train, base_output_dir: outputs}
@@ -106,26 +105,10 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
         "evaluate.py": EVALUATED,
     }.items():
         (root / name).write_text(text)
-    run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "autoexp_tui.cli.run",
-            "--config-ref",
-            "train",
-            "--json",
-        ],
-        capture_output=True,
-        text=True,
-        cwd=root,
-        timeout=100,
-        check=False,
-    )
+    run = run_command(root, "run", "--config-ref", "train", "--json")
     assert run.stdout, run.stderr
-    told = json.loads(run.stdout.strip().splitlines()[-1])
-    jobs = {job["name"]: job for job in told["jobs"]}
-    session = SessionDir(root / "state" / told["session"])
-    return Ended(root, run.returncode, session, jobs)
+    (session,) = find_sessions(root / "state")
+    return Ended(root, run.returncode, session, result_of(run.stdout))
 
 
 def test_the_run_waits_for_all_that_joined(ended: Ended) -> None:
@@ -136,16 +119,10 @@ def test_the_run_waits_for_all_that_joined(ended: Ended) -> None:
     assert ended.code == 0
 
 
-def test_the_evaluation_ran_on_the_checkpoint_of_the_log(ended: Ended) -> None:
+def test_each_did_what_it_joined_for(ended: Ended) -> None:
     place = f"{ended.root}/outputs/train/lr=1e-3, first"
     assert f"evaluated w {place}" in ended.log("train_at_7")
-
-
-def test_the_trainer_was_finished_by_its_own_log(ended: Ended) -> None:
     assert "good enough" in str(ended.jobs["train"]["why"])
-
-
-def test_the_job_of_a_command_ran_when_the_others_were_done(ended: Ended) -> None:
     assert "7 /" in ended.log("train_listing")
 
 

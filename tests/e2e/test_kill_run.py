@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import random
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.campaign import Campaign, result_of
+from tests.e2e.campaign import Campaign, result_of, wait_until
 from tests.e2e.kills import arguments_of, kill_through
 
 KILLS = 20
@@ -51,7 +49,7 @@ def test_ctrl_c_says_how_to_resume_and_leaves_the_jobs_running(
 ) -> None:
     campaign.write(seconds=3.0)
     run = campaign.start(*arguments_of(campaign))
-    _until(lambda: len(campaign.living()) > 0)
+    wait_until(lambda: len(campaign.living()) > 0)
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=30)
     assert run.returncode == 130
@@ -67,7 +65,7 @@ def test_sigterm_amid_the_start_leaves_a_session_that_can_be_resumed(
 ) -> None:
     campaign.write(families=1, seconds=1.0)
     run = campaign.start("--manifest", str(campaign.manifest))
-    _until(lambda: bool(campaign.session()))
+    wait_until(lambda: bool(campaign.session()))
     run.send_signal(signal.SIGTERM)
     _, err = run.communicate(timeout=30)
     assert run.returncode == 130
@@ -80,7 +78,7 @@ def test_sigterm_amid_the_start_leaves_a_session_that_can_be_resumed(
 def test_two_interrupts_in_a_row_lose_nothing(campaign: Campaign) -> None:
     campaign.write(families=1, seconds=2.0)
     run = campaign.start(*arguments_of(campaign))
-    _until(lambda: len(campaign.living()) > 0)
+    wait_until(lambda: len(campaign.living()) > 0)
     run.send_signal(signal.SIGINT)
     run.send_signal(signal.SIGTERM)
     run.communicate(timeout=30)
@@ -93,7 +91,7 @@ def test_two_interrupts_in_a_row_lose_nothing(campaign: Campaign) -> None:
 def test_a_second_engine_on_one_session_is_refused(campaign: Campaign) -> None:
     campaign.write(seconds=3.0)
     first = campaign.start(*arguments_of(campaign))
-    _until(lambda: bool(campaign.session()))
+    wait_until(lambda: bool(campaign.session()))
     second = campaign.start("--session", campaign.session(), "--json")
     _, err = second.communicate(timeout=30)
     assert second.returncode == 4
@@ -103,28 +101,12 @@ def test_a_second_engine_on_one_session_is_refused(campaign: Campaign) -> None:
     assert first.returncode == 0
 
 
-def test_an_unknown_session_is_one_clear_message(campaign: Campaign) -> None:
-    run = campaign.start("--session", "nope")
-    _, err = run.communicate(timeout=30)
-    assert run.returncode == 2
-    assert "there is no session 'nope'" in err
-    assert "Traceback" not in err
-
-
-def _until(holds: object, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            raise subprocess.TimeoutExpired("waiting", seconds)
-        time.sleep(0.05)
-
-
 def test_outputs_of_a_living_session_are_refused_before_a_session_is_made(
     campaign: Campaign,
 ) -> None:
     campaign.write(seconds=4.0)
     first = campaign.start(*arguments_of(campaign))
-    _until(lambda: len(campaign.living()) > 0)
+    wait_until(lambda: len(campaign.living()) > 0)
     second = campaign.start("--manifest", str(campaign.manifest), "--json")
     out, err = second.communicate(timeout=30)
     assert second.returncode == 4, err

@@ -17,7 +17,7 @@ from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import Holder, LeaseWatch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from tests.e2e.campaign import Campaign
+from tests.e2e.campaign import Campaign, wait_until
 from tests.e2e.terminal import Terminal
 
 pytestmark = pytest.mark.pty
@@ -77,6 +77,23 @@ def ordered(campaign: Campaign, terminals: list[Terminal], code: str = "") -> Te
     return terminal
 
 
+def leave(terminal: Terminal) -> None:
+    """Leave by q, and yes where it is asked."""
+    terminal.send("q")
+    terminal.until(lambda: terminal.ended() or "y leave" in terminal.text())
+    if not terminal.ended():
+        time.sleep(0.4)
+        terminal.send("y")
+    assert terminal.wait_exit() == 0
+
+
+def kill_under_cursor(terminal: Terminal) -> None:
+    terminal.send("K")
+    terminal.wait_for("y kill")
+    time.sleep(0.4)
+    terminal.send("y")
+
+
 def submitted(
     campaign: Campaign, terminals: list[Terminal], code: str = ""
 ) -> Terminal:
@@ -96,13 +113,6 @@ def owner(campaign: Campaign) -> Holder | None:
     return holder if alive is Alive.YES else None
 
 
-def soon(holds: Callable[[], object], what: str, seconds: float = 60.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} never came"
-        time.sleep(0.1)
-
-
 def all_completed(campaign: Campaign) -> bool:
     jobs = load_state(session_dir(campaign)).state.jobs.values()
     return all(job.state is JobState.COMPLETED for job in jobs)
@@ -113,8 +123,8 @@ def _state(campaign: Campaign, job: str) -> JobState:
 
 
 def the_campaign_ends_well(campaign: Campaign) -> None:
-    soon(lambda: all_completed(campaign), "the end of all jobs")
-    soon(lambda: owner(campaign) is None, "the end of the engine")
+    wait_until(lambda: all_completed(campaign), "the end of all jobs")
+    wait_until(lambda: owner(campaign) is None, "the end of the engine")
     assert all(count == 1 for count in campaign.begun().values())
     assert campaign.living() == []
 
@@ -129,28 +139,28 @@ def test_leaving_by_q_hands_the_session_to_a_detached_engine(
     terminal.send("\r")  # Enter never confirms: it stays
     time.sleep(0.3)
     assert terminal.status is None
-    terminal.send("q")
-    terminal.wait_for("y leave")
-    time.sleep(0.4)
-    terminal.send("y")
-    assert terminal.wait_exit() == 0
+    leave(terminal)
     heir = owner(campaign)
     assert heir is not None
     assert heir.epoch == 2
     the_campaign_ends_well(campaign)
 
 
-def test_a_closed_terminal_leaves_the_same_process_running(
-    campaign: Campaign, terminals: list[Terminal]
+@pytest.mark.parametrize(
+    "lose", [Terminal.hang_up, lambda terminal: terminal.signal(signal.SIGHUP)]
+)
+def test_a_closed_terminal_or_its_signal_leaves_the_same_process_running(
+    campaign: Campaign,
+    terminals: list[Terminal],
+    lose: Callable[[Terminal], None],
 ) -> None:
     terminal = submitted(campaign, terminals)
-    terminal.hang_up()
+    lose(terminal)
     time.sleep(1.0)
     holder = owner(campaign)
     assert holder is not None
     assert holder.epoch == 1
-    assert holder.identity is not None
-    assert holder.identity.pid == terminal.pid
+    assert _owner_pid(campaign) == terminal.pid
     the_campaign_ends_well(campaign)
 
 
@@ -160,7 +170,7 @@ def test_a_terminal_that_closes_right_behind_the_submit_leaves_the_engine_runnin
     terminal = ordered(campaign, terminals)
     terminal.wait_for("submitting 5 jobs")
     terminal.hang_up()
-    soon(lambda: _states(campaign) - {JobState.PLANNED}, "the submitted jobs")
+    wait_until(lambda: _states(campaign) - {JobState.PLANNED}, "the submitted jobs")
     assert _owner_pid(campaign) == terminal.pid
     the_campaign_ends_well(campaign)
 
@@ -170,26 +180,8 @@ def test_leaving_right_behind_the_submit_hands_over_what_was_submitted(
 ) -> None:
     terminal = ordered(campaign, terminals)
     terminal.wait_for("submitting 5 jobs")
-    terminal.send("q")
-    terminal.until(lambda: terminal.ended() or "y leave" in terminal.text())
-    if not terminal.ended():
-        time.sleep(0.4)
-        terminal.send("y")
-    assert terminal.wait_exit() == 0
+    leave(terminal)
     terminal.wait_for("The engine goes on. Come back: autoexp-tui --session", 5.0)
-    the_campaign_ends_well(campaign)
-
-
-def test_a_hang_up_signal_leaves_the_same_process_running(
-    campaign: Campaign, terminals: list[Terminal]
-) -> None:
-    terminal = submitted(campaign, terminals)
-    terminal.signal(signal.SIGHUP)
-    time.sleep(1.0)
-    holder = owner(campaign)
-    assert holder is not None
-    assert holder.identity is not None
-    assert holder.identity.pid == terminal.pid
     the_campaign_ends_well(campaign)
 
 
@@ -218,28 +210,14 @@ def test_whoever_comes_back_reads_what_happened_and_steers_on(
 ) -> None:
     campaign.write(families=2, seconds=6.0, first_seconds=200.0)
     terminal = submitted(campaign, terminals)
-    terminal.send("q")
-    terminal.wait_for("y leave")
-    time.sleep(0.4)
-    terminal.send("y")
-    terminal.wait_exit()
-    soon(lambda: _state(campaign, "stable1") is JobState.COMPLETED, "one end")
+    leave(terminal)
+    wait_until(lambda: _state(campaign, "stable1") is JobState.COMPLETED, "one end")
     again = cockpit(campaign, terminals, "--session", campaign.session())
     again.wait_for("While you were away")
     again.send("\x1b")
     time.sleep(0.5)
-    again.send("K")
-    again.wait_for("y kill")
-    time.sleep(0.4)
-    again.send("y")
-    name = "stable0"
-    soon(
-        lambda: (
-            load_state(session_dir(campaign)).state.jobs[name].state
-            is JobState.CANCELLED
-        ),
-        "the killed job",
-    )
+    kill_under_cursor(again)
+    wait_until(lambda: _state(campaign, "stable0") is JobState.CANCELLED, "the kill")
     again.send("q")
     again.wait_exit()
 
@@ -252,10 +230,7 @@ def test_a_second_cockpit_sees_the_same_and_commands_through_the_inbox(
     second = cockpit(campaign, terminals, "--session", campaign.session())
     second.wait_for("running")
     assert owner(campaign) is not None
-    second.send("K")
-    second.wait_for("y kill")
-    time.sleep(0.4)
-    second.send("y")
+    kill_under_cursor(second)
     first.wait_for("cancelled", 30.0)
     second.wait_for("cancelled", 30.0)
     holder = owner(campaign)
@@ -275,11 +250,7 @@ def test_a_cockpit_that_watches_goes_on_when_the_other_one_is_killed(
     first.signal(signal.SIGKILL)
     second.until(lambda: _owner_pid(campaign) == second.pid, what="the take-over")
     second.until(lambda: "watching" not in second.text(), what="its own engine")
-    second.send("q")
-    second.wait_for("y leave")
-    time.sleep(0.4)
-    second.send("y")
-    assert second.wait_exit() == 0
+    leave(second)
     second.wait_for(f"Come back: autoexp-tui --session {campaign.session()}", 5.0)
     the_campaign_ends_well(campaign)
 
@@ -290,12 +261,7 @@ def test_leaving_a_cockpit_that_only_watches_says_how_to_come_back(
     first = submitted(campaign, terminals)
     second = cockpit(campaign, terminals, "--session", campaign.session())
     second.wait_for("watching")
-    second.send("q")
-    second.until(lambda: second.status is not None or "leave" in second.text())
-    if second.status is None:
-        time.sleep(0.4)
-        second.send("y")
-    assert second.wait_exit() == 0
+    leave(second)
     second.wait_for("The engine goes on. Come back: autoexp-tui --session", 5.0)
     assert _owner_pid(campaign) == first.pid
     first.signal(signal.SIGKILL)

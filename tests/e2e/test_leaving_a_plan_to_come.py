@@ -12,9 +12,9 @@ import pytest
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.journal import load_state
-from tests.e2e.campaign import Campaign
+from tests.e2e.campaign import Campaign, wait_until
 from tests.e2e.terminal import Terminal
-from tests.e2e.test_leaving import owner, session_dir, soon
+from tests.e2e.test_leaving import leave, owner, session_dir
 
 pytestmark = pytest.mark.pty
 
@@ -102,16 +102,12 @@ def test_leaving_by_q_leaves_an_engine_that_plans_and_runs_what_a_rule_ordered(
     campaign: Campaign, terminal: Terminal
 ) -> None:
     run_until_the_plan_is_all_that_is_left(campaign, terminal)
-    terminal.send("q")
-    terminal.wait_for("y leave")
-    time.sleep(0.4)
-    terminal.send("y")
-    assert terminal.wait_exit() == 0
+    leave(terminal)
     heir = owner(campaign)
     assert heir is not None
     assert heir.epoch == 2
     (campaign.root / "hold").unlink()
-    soon(lambda: owner(campaign) is None, "the end of the engine")
+    wait_until(lambda: owner(campaign) is None, "the end of the engine")
     states = {name: job.state for name, job in state(campaign).jobs.items()}
     assert states == dict.fromkeys(("train", "evaluation"), JobState.COMPLETED)
     log = campaign.root / "logs" / "evaluation" / "current.log"

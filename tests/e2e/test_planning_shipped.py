@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -32,6 +31,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.probes.config_files import shipped
+from tests.e2e.campaign import result_of, run_command
 
 SMALL = (
     "train_iters=40",
@@ -132,23 +132,13 @@ def test_the_report_waits_for_every_evaluation_and_for_a_person() -> None:
     assert report.depends_on == evaluations
 
 
-def test_an_evaluation_is_for_its_held_out_loss() -> None:
-    plan = planned("exp")
-    rules = plan.rules_of(job(plan, "lr1e-3_evaluate"))
-
-    assert rules.result == ResultSpec(metric="heldout_loss", mode="last")
-
-
-def test_no_shipped_job_is_warned_of_for_a_flat_curve() -> None:
-    plan = planned("exp")
-
-    assert {plan.rules_of(one).anomalies.flat_share for one in plan.jobs} == {None}
-
-
-def test_training_jobs_know_their_last_step_and_others_have_none() -> None:
+def test_what_the_rules_of_the_default_experiment_say_of_its_jobs() -> None:
     plan = planned("exp", "train_iters=500")
+    evaluation = plan.rules_of(job(plan, "lr1e-3_evaluate"))
     totals = {one.stage: one.progress_total for one in plan.jobs}
 
+    assert evaluation.result == ResultSpec(metric="heldout_loss", mode="last")
+    assert {plan.rules_of(one).anomalies.flat_share for one in plan.jobs} == {None}
     assert totals == {"stable": 500, "cooldown": 500, "evaluate": None, "report": None}
 
 
@@ -207,34 +197,21 @@ def test_there_is_an_example_of_each_start_condition() -> None:
 
 @pytest.mark.slow
 def test_what_the_examples_wait_for_comes_about(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "autoexp_tui.cli.run"]
-    run = subprocess.run(
-        [*command, "--config-ref", "experiments/waiting", "--approve=all", "--json"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    words = ("--config-ref", "experiments/waiting", "--approve=all", "--json")
+    run = run_command(tmp_path, "run", *words)
     assert run.returncode == 0, run.stderr
-    result = json.loads(run.stdout.splitlines()[-1])
-
-    assert {job["state"] for job in result["jobs"]} == {"COMPLETED"}
-    assert len(result["jobs"]) == 13
+    jobs = result_of(run.stdout).values()
+    assert [job["state"] for job in jobs] == ["COMPLETED"] * 13
 
 
-def test_the_cluster_template_leaves_the_partition_to_the_cluster() -> None:
-    plan = planned("exp", "slurm=generic")
-
-    assert "partition" not in plan.jobs[0].resources.options
-
-
-def test_the_cluster_template_takes_a_partition() -> None:
+def test_the_cluster_template_takes_a_partition_or_leaves_it_to_the_cluster() -> None:
     plan = planned("exp", "slurm=generic", "slurm.sbatch.partition=gpu")
+    without = planned("exp", "slurm=generic")
 
     assert plan.executor.class_name == "SlurmClient"
     assert plan.jobs[0].resources.time_limit_seconds == 3600
     assert plan.jobs[0].resources.options["partition"] == "gpu"
+    assert "partition" not in without.jobs[0].resources.options
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,7 @@ import pytest
 
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.model.rules import Monitoring, StateEvent
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
-from autoexp_tui.storage.json_codec import encode_plan
-from tests.e2e.campaign import Campaign, result_of
+from tests.e2e.campaign import Campaign, build_job, result_of, save_plan
 from tests.executors.wrapper_runs import all_pids, until
 
 NAMES = ("one", "two")
@@ -44,7 +42,7 @@ def campaign(tmp_path: Path) -> Iterator[Campaign]:
         mount("-t", "tmpfs", "-o", "size=4m", "none", str(made.state_dir))
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("file systems cannot be mounted here")
-    made.manifest.write_bytes(encode_plan(plan_of(made)))
+    save(made)
     yield made
     for pid in all_pids():  # of a test that failed: they would try for ever
         with suppress(OSError):
@@ -54,27 +52,13 @@ def campaign(tmp_path: Path) -> Iterator[Campaign]:
         subprocess.run(["umount", "-l", str(made.state_dir)], check=True)
 
 
-def plan_of(campaign: Campaign) -> Plan:
+def save(campaign: Campaign) -> None:
     again = StateEvent(name="crashed", state="crash", actions=(Restart(reason="x"),))
-    jobs = (
-        JobSpec(
-            name=name,
-            index=index,
-            stage="s",
-            command=("sh", "-c", SCRIPT.format(root=campaign.root)),
-            output_dir=str(campaign.root / "out" / name),
-            log_dir=str(campaign.root / "logs" / name),
-        )
-        for index, name in enumerate(NAMES)
-    )
-    return Plan(
-        plan_id="ro",
-        name="ro",
-        state_dir=str(campaign.state_dir),
-        jobs=tuple(jobs),
-        executor=ExecutorSpec(settings={"slots": 64}),
-        monitoring=Monitoring(poll_seconds=0.3, state_events=(again,)),
-    )
+    root, script = campaign.root, SCRIPT.format(root=campaign.root)
+    jobs = [
+        build_job(root, name, n, "sh", "-c", script) for n, name in enumerate(NAMES)
+    ]
+    save_plan(root, jobs, Monitoring(poll_seconds=0.3, state_events=(again,)))
 
 
 class ReadOnly:

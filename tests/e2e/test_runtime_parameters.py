@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.config.config_trees import write_tree
+from tests.e2e.campaign import result_of, run_command
 
-LIMIT_SECONDS = 200.0
-"""Far above what it takes; a busy machine is no fault of the product."""
 EXP = r"""
 defaults: [{slurm: local}, _self_]
 project: {name: "{stage}", base_output_dir: out}
@@ -37,17 +33,9 @@ sweep:
 
 def test_jobs_run_with_what_the_logs_of_others_have_told(tmp_path: Path) -> None:
     write_tree(tmp_path / "config", exp=EXP)
-    command = ["-m", "autoexp_tui.cli.run", "--config-ref", "exp", "--json"]
-    ran = subprocess.run(
-        [sys.executable, *command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=True,
-    )
-    told = {one["name"]: one["state"] for one in json.loads(ran.stdout)["jobs"]}
+    ran = run_command(tmp_path, "run", "--config-ref", "exp", "--json")
+    states = {name: job["state"] for name, job in result_of(ran.stdout).items()}
     log = (tmp_path / "out/logs/cool/current.log").read_text()
 
-    assert told == {"stable": "COMPLETED", "cool": "COMPLETED"}
+    assert states == {"stable": "COMPLETED", "cool": "COMPLETED"}
     assert log.strip() == "40 80 /ck/a/x"

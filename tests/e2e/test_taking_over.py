@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.session_dir import SessionDir
-from tests.e2e.campaign import Campaign, result_of
+from tests.e2e.campaign import Campaign, result_of, wait_until
 
 
 @pytest.fixture
@@ -39,13 +38,6 @@ def started(campaign: Campaign) -> Iterator[Callable[..., subprocess.Popen[str]]
 Start = Callable[..., subprocess.Popen[str]]
 
 
-def _until(holds: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
-
-
 def _owner_pid(campaign: Campaign) -> int:
     holder = LeaseWatch(
         SessionDir(campaign.state_dir / campaign.session())
@@ -61,10 +53,10 @@ def _watched(campaign: Campaign) -> bool:
 def _both(campaign: Campaign, started: Start) -> list[subprocess.Popen[str]]:
     """An engine with a job that runs, and a monitor that watches it."""
     owner = started("--manifest", str(campaign.manifest))
-    _until(lambda: len(campaign.living()) > 0)
+    wait_until(lambda: len(campaign.living()) > 0)
     session = campaign.session()
     monitor = started("--session", session, "--json", command="monitor")
-    _until(lambda: _watched(campaign))
+    wait_until(lambda: _watched(campaign))
     return [owner, monitor]
 
 
@@ -74,7 +66,7 @@ def test_a_monitor_takes_over_when_the_owner_is_killed_and_ends_the_campaign(
     owner, monitor = _both(campaign, started)
     owner.send_signal(signal.SIGKILL)
     owner.communicate()
-    _until(lambda: _owner_pid(campaign) == monitor.pid, 10.0)
+    wait_until(lambda: _owner_pid(campaign) == monitor.pid, "the owner", 10.0)
     out, err = monitor.communicate(timeout=60)
     assert monitor.returncode == 0, err
     assert {job["state"] for job in result_of(out).values()} == {"COMPLETED"}
@@ -112,7 +104,7 @@ def test_a_monitor_ends_with_an_engine_that_is_told_to_stop(
     ended = started("stop", campaign.session(), "--jobs", "--yes", command="sessions")
     ended.communicate(timeout=30)
     assert ended.returncode == 0
-    _until(lambda: not campaign.living())
+    wait_until(lambda: not campaign.living())
 
 
 def test_ctrl_c_of_a_watcher_leaves_the_engine_alone(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.campaign import result_of
+from tests.e2e.campaign import result_of, run_command
 
 SHORT = (
     "train_iters=200",
@@ -22,16 +19,8 @@ SHORT = (
 
 def run(place: Path, *words: str) -> dict[str, dict[str, object]]:
     """`autoexp-run` over the shipped experiment, cut short; its jobs."""
-    command = [sys.executable, "-m", "autoexp_tui.cli.run", "--config-ref", "exp"]
-    done = subprocess.run(
-        [*command, "--approve", "all", "--quiet", "--json", *words, *SHORT],
-        cwd=place,
-        env={**os.environ, "XDG_STATE_HOME": str(place / "xdg")},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    words = ("--config-ref", "exp", "--approve", "all", "--json", *words, *SHORT)
+    done = run_command(place, "run", *words, XDG_STATE_HOME=str(place / "xdg"))
     assert done.returncode == 0, done.stderr
     return result_of(done.stdout)
 

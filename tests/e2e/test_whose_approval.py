@@ -6,8 +6,7 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,12 +14,12 @@ import pytest
 from autoexp_tui.conditions.kinds import Approval
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.json_codec import encode_plan
 from autoexp_tui.storage.processes import COOKIE
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import find_sessions
+from tests.e2e.campaign import build_job, save_plan, wait_until
 
 APPROVE = f"{sys.executable} -m autoexp_tui.cli.sessions approve $S --state-dir $D"
 LEFT = """
@@ -59,13 +58,6 @@ JOBS: Mapping[str, str] = {
 """By its name, what each does to have `spend` approved."""
 
 
-def until(is_so: Callable[[], object], what: str, patience: float = 90.0) -> None:
-    deadline = time.monotonic() + patience
-    while not is_so():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.1)
-
-
 def clean_environment() -> dict[str, str]:
     """As a person has it."""
     return {name: value for name, value in os.environ.items() if name != COOKIE}
@@ -80,15 +72,7 @@ class Campaign:
         (root / "left.py").write_text(LEFT)
         jobs = [self._job("spend", 0, "true", asks=True)]
         jobs += [self._job(name, n, text) for n, (name, text) in self._scripts()]
-        plan = Plan(
-            plan_id="approvals",
-            name="approvals",
-            state_dir=str(self.state_dir),
-            jobs=tuple(jobs),
-            executor=ExecutorSpec(settings={"slots": 8}),
-            monitoring=Monitoring(poll_seconds=0.3),
-        )
-        (root / "plan.json").write_bytes(encode_plan(plan))
+        save_plan(root, jobs, Monitoring(poll_seconds=0.3), slots=8)
 
     def _scripts(self) -> Iterator[tuple[int, tuple[str, str]]]:
         wait = 'while [ ! -e "$READY" ]; do sleep 0.1; done; S=$(cat "$READY"); '
@@ -102,18 +86,9 @@ class Campaign:
             "LEFT": str(self.root / "left.py"),
             "OUT": str(self.root / f"{name}.txt"),
         }
-        return JobSpec(
-            name=name,
-            index=n,
-            stage=name,
-            command=("bash", "-c", text),
-            env=env,
-            output_dir=str(self.root / "out" / name),
-            log_dir=str(self.root / "logs" / name),
-            start_conditions=(Approval(prompt="Spend 1000 GPU hours?"),)
-            if asks
-            else (),
-        )
+        asked = (Approval(prompt="Spend 1000 GPU hours?"),) if asks else ()
+        words = ("bash", "-c", text)
+        return build_job(self.root, name, n, *words, env=env, start_conditions=asked)
 
     def start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -153,9 +128,9 @@ def campaign(tmp_path: Path) -> Iterator[Campaign]:
     made = Campaign(tmp_path)
     process = made.start()
     try:
-        until(made.asks, "nothing was asked")
+        wait_until(made.asks, "nothing was asked")
         (tmp_path / "ready").write_text(made.session.id)
-        until(made.others_ended, "the jobs did not end")
+        wait_until(made.others_ended, "the jobs did not end")
         yield made
     finally:
         process.terminate()

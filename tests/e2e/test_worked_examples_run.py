@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -17,6 +14,7 @@ from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.config_files import shipped
+from tests.e2e.campaign import result_of, run_command
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
 STAGES = {
@@ -43,8 +41,6 @@ WAITS = {
     "side_by_side": set(),
 }
 """Example -> which stage waits for which."""
-LIMIT_SECONDS = 300.0
-"""Far above what a run takes; a busy machine is no fault of the example."""
 
 
 @pytest.fixture(autouse=True)
@@ -64,24 +60,17 @@ def planned(example: str) -> Plan:
 
 
 @pytest.mark.parametrize("example", STAGES)
-def test_it_plans_with_its_jobs_and_without_a_warning(example: str) -> None:
+def test_it_plans_as_documented_and_its_stages_wait_in_their_family(
+    example: str,
+) -> None:
     plan = planned(example)
     assert Counter(job.stage for job in plan.jobs) == STAGES[example]
     assert plan.warnings == ()
-
-
-@pytest.mark.parametrize("example", STAGES)
-def test_its_stages_wait_as_they_should_within_their_family(example: str) -> None:
-    plan = planned(example)
     jobs = {job.name: job for job in plan.jobs}
     waits = [(e.before, e.after) for e in plan.edges if e.mode == "waits"]
     assert {(jobs[a].stage, jobs[b].stage) for a, b in waits} == WAITS[example]
     if example in {"linear", "chain"}:
         assert all(jobs[a].family == jobs[b].family for a, b in waits)
-
-
-@pytest.mark.parametrize("example", STAGES)
-def test_it_is_in_the_documentation(example: str) -> None:
     assert f"config/experiments/{example}.yaml" in DOCS.read_text("utf-8")
 
 
@@ -124,17 +113,9 @@ def test_each_scale_starts_at_its_own_checkpoint() -> None:
     ],
 )
 def test_it_runs_to_its_end(tmp_path: Path, example: str, overrides: list[str]) -> None:
-    command = [sys.executable, "-m", "autoexp_tui.cli.run", "--json"]
-    place = ["-C", str(shipped("config")), "--config-ref", f"experiments/{example}"]
-    run = subprocess.run(
-        [*command, *place, "warmup_iters=5", *overrides],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_SECONDS,
-        check=False,
-    )
+    place = ("-C", str(shipped("config")), "--config-ref", f"experiments/{example}")
+    run = run_command(tmp_path, "run", "--json", *place, "warmup_iters=5", *overrides)
     assert run.returncode == 0, run.stderr
-    jobs = json.loads(run.stdout.splitlines()[-1])["jobs"]
-    assert {job["state"] for job in jobs} == {"COMPLETED"}
+    jobs = result_of(run.stdout)
+    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
     assert len(jobs) == len(planned(example).jobs)
