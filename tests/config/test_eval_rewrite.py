@@ -174,7 +174,6 @@ def test_a_text_in_an_expression_can_stand_in_an_override(
     read = OverridesParser.create().parse_override(given).value()
     register_resolvers(Environment({}), 0.0)
 
-    # Hydra keeps what was given in `hydra.overrides.task`, which OmegaConf reads.
-    config = OmegaConf.create({"task": [given], "note": "hi", "k": read})
+    config = OmegaConf.create({"note": "hi", "k": read})
 
     assert config.k == value

@@ -91,7 +91,7 @@ def test_plain_values_are_a_job_s_own(value: object) -> None:
     ],
 )
 def test_what_does_more_than_set_a_value_is_shared(text: str) -> None:
-    assert split(text).texts == (text,)
+    assert list(split(text).texts) == [text]
 
 
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, "${b}", "???"])

@@ -73,8 +73,8 @@ def test_a_cooldown_starts_from_its_own_stable_run(bench: Bench) -> None:
     composer = bench.composer("stable_and_cooldown")
     parser = HouseParser("/cwd")
     plan = build_execution_plan(composer=composer, parser=parser)
-    stages, samples = 2, 1
-    assert composer.composed == 1 + stages + samples
+    base, stages, compared = 1, 2, 1
+    assert composer.composed == base + stages + compared
     assert [job.name for job in plan.jobs[:4]] == [
         "lr2.5e-4_bsz64_stable",
         "lr2.5e-4_bsz64_cooldown",

@@ -12,10 +12,11 @@ that is not well-formed is handed on as it is, for the grammar's own complaint.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
-from autoexp_tui.planning.overrides import escape_marks, quote
+from autoexp_tui.planning.overrides import quote
 
 OPEN: Final = "${oc.eval:"
 MIXED: Final = re.compile(r"\b__\d+\b")
@@ -26,6 +27,8 @@ _QUOTES: Final = "'\""
 _WORD: Final = re.compile(r"\w")
 _ESCAPABLE: Final = tuple("()[]{}:=, \t")
 """What a backslash may stand before, outside quotes, in OmegaConf's grammar."""
+_SEPARATORS: Final = {"[": ",", "{": ",:"}
+"""What stands between the values of a list, and of a mapping."""
 _AFTER_STRING: Final = ("", ",", ":", "]", "}", " ", "\t")
 
 
@@ -38,7 +41,7 @@ def rewrite(text: str) -> str:
     if OPEN not in text:
         return text
     try:
-        return _rewrite_all(text)
+        return _replace_all(text)
     except _Unbalanced:
         return text
 
@@ -75,12 +78,12 @@ def rewrite_override(text: str) -> str:
 def unquote(token: str) -> str:
     """The text of a quoted string; the inverse of `quote`."""
     mark, inner = token[0], token[1:-1]
-    halved = _unescape(inner, mark)
+    halved = _remove_escapes(inner, mark)
     body = halved.rstrip("\\")
     return body + "\\" * ((len(halved) - len(body)) // 2)
 
 
-def _unescape(text: str, mark: str) -> str:
+def _remove_escapes(text: str, mark: str) -> str:
     """`text` with its escaped quotes bare; the inverse of `escape_marks`."""
     return re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, text)
 
@@ -130,7 +133,7 @@ def _find_string_end(text: str, start: int) -> int:
 
 
 # -------------------------------------------------------------------- rewriting
-def _rewrite_all(text: str) -> str:
+def _replace_all(text: str) -> str:
     parts: list[str] = []
     at = 0
     while (found := text.find(OPEN, at)) >= 0:
@@ -140,32 +143,32 @@ def _rewrite_all(text: str) -> str:
             parts.append(OPEN)
             continue
         end = _find_brace_end(text, found)
-        parts.append(_type_expression(text[at : end - 1].strip()))
+        parts.append(_format_expression(text[at : end - 1].strip()))
         at = end
     return "".join(parts) + text[at:]
 
 
-def _type_expression(body: str) -> str:
+def _format_expression(body: str) -> str:
     """One `${oc.eval:body}` in typed form."""
     if not body or body[0] not in _QUOTES:
-        return _assemble(body)
+        return _build_interpolation(body)
     end = _find_string_end(body, 0)
     rest = body[end:].lstrip()
     if not rest:
-        return _assemble(unquote(body))
+        return _build_interpolation(unquote(body))
     if rest[0] == "," and "${" not in body[:end]:
-        return f"{OPEN}{body[:end]}{_rewrite_all(rest)}}}"
+        return f"{OPEN}{body[:end]}{_replace_all(rest)}}}"
     if rest[0] == "," and _is_by_hand(inner := unquote(body[:end])):
-        return _assemble(inner + rest)
-    return _assemble(body)
+        return _build_interpolation(inner + rest)
+    return _build_interpolation(body)
 
 
-def _assemble(expression: str) -> str:
-    lifted, operands = _lift(expression)
+def _build_interpolation(expression: str) -> str:
+    lifted, operands = _extract_operands(expression)
     return OPEN + ",".join([quote(lifted), *operands]) + "}"
 
 
-def _lift(expression: str) -> tuple[str, list[str]]:
+def _extract_operands(expression: str) -> tuple[str, list[str]]:
     """The expression with `_0`, `_1` ... for its operands, and the operands.
 
     `__0`, `__1` ... where a person has written `_0` (see `MIXED`).
@@ -187,7 +190,7 @@ def _lift(expression: str) -> tuple[str, list[str]]:
             if operand not in operands:
                 operands.append(operand)
             before, after = expression[:at][-1:], expression[end : end + 1]
-            out.append(_space_out(f"{stem}{operands.index(operand)}", before, after))
+            out.append(_pad_operand(f"{stem}{operands.index(operand)}", before, after))
         at = end
     return "".join(out), operands
 
@@ -196,14 +199,13 @@ def _is_by_hand(expression: str) -> bool:
     """Whether `_0` and the like stand in an expression, strings and `${...}` apart."""
     own: list[str] = []
     at = 0
-    while at < len(expression):
-        try:
+    with suppress(_Unbalanced):  # for the grammar's own complaint, if it is one
+        while at < len(expression):
             end = _find_token_end(expression, at)
-        except _Unbalanced:  # for the grammar's own complaint, if it is one
-            return False
-        own.append(expression[at] if end == at + 1 else " ")
-        at = end
-    return _BY_HAND.search("".join(own)) is not None
+            own.append(expression[at] if end == at + 1 else " ")
+            at = end
+        return _BY_HAND.search("".join(own)) is not None
+    return False
 
 
 def _find_token_end(expression: str, at: int) -> int:
@@ -221,16 +223,16 @@ def _read_operand(token: str) -> str | None:
     concatenate, and the string as a whole is the argument.
     """
     if token.startswith("${"):
-        return _rewrite_all(token)
+        return _replace_all(token)
     if token[0] not in _QUOTES or "${" not in token:
         return None
     inner = token[1:-1]
     if inner.startswith("${") and _find_brace_end(inner, 0) == len(inner):
-        return _rewrite_all(inner)
-    return _rewrite_all(token)
+        return _replace_all(inner)
+    return _replace_all(token)
 
 
-def _space_out(name: str, before: str, after: str) -> str:
+def _pad_operand(name: str, before: str, after: str) -> str:
     """`name` kept apart from a neighbour that would melt into it (`2${k}`)."""
     left = " " if _WORD.match(before) else ""
     right = " " if _WORD.match(after) else ""
@@ -242,19 +244,19 @@ def _split_override(value: str) -> list[str]:
     """The value's text, each primitive that holds an expression rewritten, quoted."""
     parts: list[str] = []
     primitive = ""
-    depth: list[str] = []
+    depth = ""
     at = 0
     while at < len(value):
         end = _find_primitive_end(value, at)
-        token = value[at:end]
-        if _separates(token, depth):
-            parts += [_rewrite_primitive(primitive), token]
+        token, around = value[at:end], depth[-1:]
+        if token in "[]{}" or (token in ",:" and token in _SEPARATORS.get(around, "")):
+            parts += [_replace_in_primitive(primitive), token]
             primitive = ""
-            _nest(token, depth)
+            depth = depth[:-1] if token in "]}" else depth + token.strip(",:")
         else:
             primitive += token
         at = end
-    return [*parts, _rewrite_primitive(primitive)]
+    return [*parts, _replace_in_primitive(primitive)]
 
 
 def _find_primitive_end(value: str, at: int) -> int:
@@ -272,78 +274,9 @@ def _find_primitive_end(value: str, at: int) -> int:
     return _find_string_end(value, at)
 
 
-def _separates(token: str, depth: list[str]) -> bool:
-    if token in {"[", "]", "{", "}"}:
-        return True
-    in_mapping = bool(depth) and depth[-1] == "{"
-    return (token == "," and bool(depth)) or (token == ":" and in_mapping)
-
-
-def _nest(token: str, depth: list[str]) -> None:
-    if token in {"[", "{"}:
-        depth.append(token)
-    elif token in {"]", "}"} and depth:
-        depth.pop()
-
-
-def _rewrite_primitive(text: str) -> str:
+def _replace_in_primitive(text: str) -> str:
     if OPEN not in text:
         return text
     bare = text.strip()
     whole = bare[0] in _QUOTES and _find_primitive_end(bare, 0) == len(bare)
-    return _quote_for_hydra(_rewrite_all(unquote(bare) if whole else bare))
-
-
-def _quote_for_hydra(text: str) -> str:
-    """`text` quoted for Hydra, so that the quoted text is OmegaConf's grammar too.
-
-    Hydra keeps each override as it was given in `hydra.overrides.task`, a text that
-    OmegaConf reads: a string in a `${...}` must not begin with an escaped quote.
-    """
-    if "'" not in text or '"' not in text:
-        return quote(text)
-    opening: set[str] = set()
-    alike = _mark_strings(text, opening)
-    if opening == {'"'}:
-        return quote(text, "'")
-    return quote(text if opening == {"'"} else alike, '"')
-
-
-def _mark_strings(text: str, opening: set[str], mark: str = "") -> str:
-    """`text` with `'` around every string in its `${...}`; `opening`: what they had.
-
-    `mark`: the text is what stood in a string of that quote.
-    """
-    parts: list[str] = []
-    at = done = 0
-    while (at := text.find("${", at)) >= 0:
-        if _is_escaped(text, at):
-            at += 2
-            continue
-        end = _find_brace_end(text, at)
-        inside = _mark_strings_inside(text[at + 2 : end - 1], opening)
-        parts += [_turn_quotes(text[done:at], mark), "${", inside, "}"]
-        at = done = end
-    return "".join(parts) + _turn_quotes(text[done:], mark)
-
-
-def _mark_strings_inside(body: str, opening: set[str]) -> str:
-    """`_mark_strings` for what stands between the braces."""
-    parts: list[str] = []
-    at = 0
-    while at < len(body):
-        end = _find_token_end(body, at)
-        token = body[at:end]
-        if token[0] in _QUOTES:
-            opening.add(token[0])
-            token = f"'{_mark_strings(token[1:-1], opening, token[0])}'"
-        elif token.startswith("${"):
-            token = _mark_strings(token, opening)
-        parts.append(token)
-        at = end
-    return "".join(parts)
-
-
-def _turn_quotes(words: str, mark: str) -> str:
-    """Words of a string of `mark` as they stand in one of `'`."""
-    return escape_marks(_unescape(words, mark), "'") if mark == '"' else words
+    return quote(_replace_all(unquote(bare) if whole else bare))

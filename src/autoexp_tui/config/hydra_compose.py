@@ -211,7 +211,7 @@ class HydraComposer:
         config = self._base_config()
         if keys.texts or keys.mounts:
             try:
-                config = self._compose_config(keys.texts, keys.mounts)
+                config = self._compose_config(tuple(keys.texts), keys.mounts)
             except CannotCompose:  # told for the job as a whole
                 return None
         view = OmegaView(config)

@@ -17,11 +17,13 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
+from hydra._internal.config_repository import CachingConfigRepository
 from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
 from hydra._internal.hydra import Hydra
 from hydra._internal.utils import create_config_search_path
 from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.object_type import ObjectType
+from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.custom import search_working_directory
@@ -111,9 +113,26 @@ class SearchPath(ConfigSearchPathImpl):
         self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
 
 
+class ConfigLoader(ConfigLoaderImpl):
+    """Keeps overrides in `hydra.overrides.task` as texts that stand for no value.
+
+    OmegaConf would read the interpolations in them, by a grammar of other quotes.
+    """
+
+    def _parse_overrides_and_create_caching_repo(
+        self, config_name: str | None, overrides: list[str]
+    ) -> tuple[list[Override], CachingConfigRepository]:
+        parsed, repository = super()._parse_overrides_and_create_caching_repo(
+            config_name, overrides
+        )
+        for override in parsed:
+            override.input_line = str(override.input_line).replace("${", "$ {")
+        return parsed, repository
+
+
 def make_hydra(places: Sequence[Path], shipped: Sequence[Path]) -> Hydra:
     """A Hydra that looks in these places; see `search_path_of`."""
-    loader = ConfigLoaderImpl(config_search_path=search_path_of(places, shipped))
+    loader = ConfigLoader(config_search_path=search_path_of(places, shipped))
     return Hydra(task_name="autoexp", config_loader=loader)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any, Final, TypeVar
@@ -76,14 +76,12 @@ class Setting:
 class JobKeys:
     """A job's overrides and mounts: what it shares with others, and its own values."""
 
-    texts: tuple[str, ...]
+    structure: object
+    """Equal for jobs that share a template."""
+    texts: Sequence[str]
+    """With `mounts`, what a template is composed of."""
     mounts: Mapping[str, object]
     settings: Sequence[Setting]
-
-    @property
-    def structure(self) -> object:
-        """Equal for jobs that share a template."""
-        return self.texts, repr(self.mounts)
 
     @property
     def values(self) -> dict[Path, object]:
@@ -112,11 +110,16 @@ def split_overrides(
         if one is not None and sum(touches(one.path, key) for key in keys) == 1
     ]
     given = {id(one) for one in own}
-    return JobKeys(
-        tuple(text for text, one in pairs if id(one) not in given),
-        {key: value for key, value in mounts.items() if key not in plain},
-        [*own, *(Setting("++", (key,), value) for key, value in plain.items())],
-    )
+    own += [Setting("++", (key,), value) for key, value in plain.items()]
+    shared = tuple(text for text, one in pairs if id(one) not in given)
+    rest = {key: value for key, value in mounts.items() if key not in plain}
+    structure = (shared, repr(rest))
+    if _RELATIVE not in repr(structure):
+        return JobKeys(structure, shared, rest, own)
+    # What a relative text means hangs on the keys beside it: all are to be there.
+    heads = [(one.mark, one.path) for one in own]
+    own = [replace(one, mark="++") for one in own]
+    return JobKeys((*structure, *heads), texts, mounts, own)
 
 
 def _find_name(text: str) -> str:
