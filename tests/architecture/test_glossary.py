@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
-from tests.architecture.measure import HERE, own_verbs, words
+import autoexp_tui
+from tests.architecture.measure import HERE, Package, own_verbs, words
 
 CONTRIBUTING = (HERE.parent.parent / "CONTRIBUTING.md").read_text()
 GLOSSARY = CONTRIBUTING.partition("## Glossary\n")[2].partition("\n## ")[0]
@@ -20,3 +23,24 @@ def test_each_word_of_the_glossary_stands_there_once_with_a_meaning() -> None:
     terms = [term for term, _ in rows]
     assert len(terms) == len(set(terms))
     assert all(meaning.strip() for _, meaning in rows)
+
+
+def test_words_that_the_glossary_bans_are_in_no_name() -> None:
+    text = GLOSSARY.partition("These words are not used in names: ")[2].partition(".")[
+        0
+    ]
+    banned = set(re.findall(r"\w+", text))
+    assert len(banned) > 10
+    used = {
+        (source.module, name)
+        for source in Package(Path(autoexp_tui.__file__).parent).sources
+        for name in (source.module.rpartition(".")[2], *defined(source.tree))
+        if banned & {part.lower() for part in re.findall("[A-Z]?[a-z]+", name)}
+    }
+    assert used == set()
+
+
+def defined(tree: ast.Module) -> list[str]:
+    """The functions and classes of a module."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+    return [node.name for node in ast.walk(tree) if isinstance(node, kinds)]

@@ -202,6 +202,14 @@ def test_every_page_of_the_docs_is_linked_from_the_readme() -> None:
     assert {str(page) for page in PAGES if page.parts[0] == "docs"} <= linked
 
 
+def test_the_map_of_the_code_base_has_every_package() -> None:
+    page = text_of(Path("docs/architecture.md")).partition("## The commit loop")[0]
+    told = set(re.findall(r"^(\w+)/", page, re.MULTILINE))
+    told |= set(re.findall(r"`(\w+)`", page))
+    places = (ROOT / "src" / "autoexp_tui").glob("*/__init__.py")
+    assert {place.parent.name for place in places} - {"adapters"} <= told
+
+
 # --------------------------------------------------------------------- tables, fields
 def test_the_table_of_keys_is_that_of_the_cockpit() -> None:
     table = keys_markdown(Commands())

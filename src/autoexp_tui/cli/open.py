@@ -293,13 +293,13 @@ def open_joined(session: SessionDir, options: Options) -> SessionHandle:
     """
     from autoexp_tui.engine.session_handle import SessionHandle
 
-    entry = SessionWays(options)
+    entry = SessionOpener(options)
     handle = SessionHandle(lambda: entry.enter(str(session.path)), entry)
     handle.open_now()
     return handle
 
 
-class SessionWays:
+class SessionOpener:
     """Implements `session_handle.SessionEntry`.
 
     The same eyes watch the lease throughout: a heartbeat elsewhere counts as still

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cli.detach import read_last_visit, record_visit
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
-from autoexp_tui.cli.open import SessionWays
+from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
     FORCE,
@@ -209,7 +209,7 @@ class Cockpit:
         """What went wrong while the plan or session was opened."""
         self._handle: SessionHandle | None = None
         self._session: SessionDir | None = None
-        self._entry = SessionWays(options)
+        self._entry = SessionOpener(options)
         if options.session:
             from autoexp_tui.cli.open import find_session
 
