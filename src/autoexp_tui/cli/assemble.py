@@ -98,7 +98,7 @@ class Wanted:
     state_dir: Path
     approve: frozenset[str] = frozenset()
     force: bool = False
-    """Run also what an earlier session has done."""
+    """Re-run jobs that already completed in an earlier session."""
     wait_for_lease: float = 0.0
     """Seconds to wait for a former owner to give the session back."""
     lease_watch: LeaseWatch | None = None

@@ -42,7 +42,7 @@ class Options:
     """Stages; `*` for all."""
     yes: bool = False
     force: bool = False
-    """Run also what an earlier session has done."""
+    """Re-run jobs that already completed in an earlier session."""
     no_color: bool = False
     overrides: tuple[str, ...] = ()
 
