@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, UnknownKey, Values, read_accessor
+from autoexp_tui.planning.references import Identity, Values, read_accessor
 from autoexp_tui.planning.substitution import (
     After,
     Before,
@@ -21,7 +21,7 @@ from autoexp_tui.planning.substitution import (
     list_unfinished,
 )
 from autoexp_tui.sweep.expand import expand
-from autoexp_tui.sweep.families import Families, SiblingNotFound
+from autoexp_tui.sweep.families import Families
 from autoexp_tui.sweep.filters import Place
 from tests.sweep.fakes import FakeView, use_resolvers
 
@@ -154,24 +154,56 @@ def test_a_reference_alone_keeps_its_type(
     assert found[:-1] == wanted
 
 
-def test_inside_a_text_values_are_spelled_as_in_names(world: FakeWorld) -> None:
-    text = "lr{sibling.stable.backend.lr}_{sibling.stable.iters}"
-    assert before(world, text) == "lr1e-4_100"
+@pytest.mark.parametrize(
+    ("value", "replaced"),
+    [
+        ("lr{sibling.stable.backend.lr}_{sibling.stable.iters}", "lr1e-4_100"),
+        (
+            {"a": ["{sibling.stable.index}", 1], "b": {"c": "{{x}}"}},
+            {"a": [0, 1], "b": {"c": "{x}"}},
+        ),
+        ("{sibling.stable.text}", r"it's \${lr}"),
+        ("x {sibling.stable.text}", r"x it's \${lr}"),
+        (
+            "{all.stable.output_dir}/x_{all.stable.index}",
+            ["/out/job0.1/x_0", "/out/job2.1/x_2"],
+        ),
+        (
+            ["cat", "{all.stable.name}", "a{all.stable.index}"],
+            ["cat", "job0.1", "job2.1", "a0", "a2"],
+        ),
+        ("${base.backend.iters}", 100),
+        ("{sibling.stable.metadata.x}", "{runtime.job0.1.x}"),
+        ("{sibling.stable.metadata.x}!", "{runtime.job0.1.x}!"),
+    ],
+)
+def test_values_of_other_jobs_are_put_in_as_literals(
+    world: FakeWorld, value: object, replaced: object
+) -> None:
+    assert before(world, value) == replaced
 
 
-def test_values_are_replaced_wherever_they_lie(world: FakeWorld) -> None:
-    value = {"a": ["{sibling.stable.index}", 1], "b": {"c": "{{x}}"}}
-    assert before(world, value) == {"a": [0, 1], "b": {"c": "{x}"}}
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{sibling.{aux.n}.name}", "only values that are written"),
+        ("${oc.eval:{output_dir}}", "is not known yet"),
+        (
+            "${oc.eval:{sibling.stable.metadata.x} + 1}",
+            "set it as a parameter of its own",
+        ),
+    ],
+)
+def test_what_is_known_too_late_is_refused(
+    world: FakeWorld, text: str, said: str
+) -> None:
+    with pytest.raises(NotAReference, match=said):
+        before(world, text)
 
 
 def test_what_has_no_braces_is_left_alone(world: FakeWorld) -> None:
     value = {"a": [1, "x"], "b": None}
     assert before(world, value) is value
-
-
-def test_a_substituted_value_is_a_literal(world: FakeWorld) -> None:
-    assert before(world, "{sibling.stable.text}") == r"it's \${lr}"
-    assert before(world, "x {sibling.stable.text}") == r"x it's \${lr}"
 
 
 def test_a_substituted_value_hides_no_interpolation(world: FakeWorld) -> None:
@@ -184,19 +216,6 @@ def test_a_substituted_value_makes_no_interpolation(world: FakeWorld) -> None:
     world.view(0).put("backend.text", "{lr}")
     found = before(world, "a${sibling.stable.text}".replace("${", "$ {"))
     assert found == "a$ {lr}"
-
-
-def test_a_text_over_all_jobs_of_a_stage_is_a_list(world: FakeWorld) -> None:
-    assert before(world, "{all.stable.output_dir}/x_{all.stable.index}") == [
-        "/out/job0.1/x_0",
-        "/out/job2.1/x_2",
-    ]
-
-
-def test_a_list_over_a_stage_joins_the_list_around_it(world: FakeWorld) -> None:
-    assert before(world, ["cat", "{all.stable.name}", "a{all.stable.index}"]) == [
-        *("cat", "job0.1", "job2.1", "a0", "a2")
-    ]
 
 
 def test_only_the_selected_path_of_a_sibling_is_resolved(world: FakeWorld) -> None:
@@ -217,11 +236,6 @@ def test_nested_references_are_resolved_innermost_first(world: FakeWorld) -> Non
     assert before(world, "{sibling.{from}.name}") == "job0.1"
 
 
-def test_an_inner_reference_must_be_written_in_the_point(world: FakeWorld) -> None:
-    with pytest.raises(NotAReference, match="only values that are written"):
-        before(world, "{sibling.{aux.n}.name}")
-
-
 # ---------------------------------------------------------------- interpolations
 def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
     world: FakeWorld,
@@ -231,17 +245,6 @@ def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
     found = Before(Values(world, 1), mounts).value(text)
     assert found == "${oc.eval:int(${_refs.r0}*${aux.n})}"
     assert mounts.held == [1e-4]
-
-
-def test_base_may_be_written_as_an_interpolation(world: FakeWorld) -> None:
-    assert before(world, "${base.backend.iters}") == 100
-
-
-def test_a_late_attribute_cannot_stand_inside_an_interpolation(
-    world: FakeWorld,
-) -> None:
-    with pytest.raises(NotAReference, match="is not known yet"):
-        before(world, "${oc.eval:{output_dir}}")
 
 
 # ------------------------------------------------------------------- its own job
@@ -281,30 +284,12 @@ def test_metadata_stays_for_later_in_conditions(
     assert after(world, f"a {reference}") == f"a {wanted}"
 
 
-@pytest.mark.parametrize("rest", ["", "!"])
-def test_metadata_in_a_parameter_stays_for_its_start(
-    world: FakeWorld, rest: str
-) -> None:
-    found = before(world, f"{{sibling.stable.metadata.x}}{rest}")
-
-    assert found == f"{{runtime.job0.1.x}}{rest}"
-
-
-def test_metadata_cannot_stand_inside_an_interpolation(world: FakeWorld) -> None:
-    with pytest.raises(NotAReference, match="set it as a parameter of its own"):
-        before(world, "${oc.eval:{sibling.stable.metadata.x} + 1}")
-
-
-def test_own_metadata_is_known_in_conditions(world: FakeWorld) -> None:
-    found = after(world, "{checkpoint_iteration}")
-    assert found == "{runtime.job1.1.checkpoint_iteration}"
-
-
 # ---------------------------------------------------------------- after composing
 @pytest.mark.parametrize(
     ("value", "resolved"),
     [
         ("{output_dir}/x", "/out/job1.1/x"),
+        ("{checkpoint_iteration}", "{runtime.job1.1.checkpoint_iteration}"),
         ("{backend.lr}", 1e-4),
         ("{iters}", 100),
         ("lr{backend.lr}", "lr1e-4"),
@@ -327,37 +312,6 @@ def test_conditions_are_resolved_as_a_whole(
 
 
 # --------------------------------------------------------------------- failures
-@pytest.mark.parametrize(
-    ("text", "hint"),
-    [
-        ("{sibling.stable.outputdir}", "did you mean `output_dir`?"),
-        ("{sibling.stable.backend.itres}", "did you mean `backend.iters`?"),
-        ("{sibling.stable.backend.megatron.iters}", "did you mean `backend.iters`?"),
-    ],
-)
-def test_an_unknown_key_is_answered_with_the_near_one(
-    world: FakeWorld, text: str, hint: str
-) -> None:
-    with pytest.raises(UnknownKey) as caught:
-        before(world, text)
-    assert str(caught.value).startswith("stable has no attribute, config key or")
-    assert caught.value.hint == hint
-
-
-def test_the_end_of_several_keys_is_refused_with_them(world: FakeWorld) -> None:
-    world.view(0).put("other.iters", 3)
-    with pytest.raises(UnknownKey, match="2 keys that end in `iters`") as caught:
-        before(world, "{sibling.stable.iters}")
-    assert caught.value.hint == "write one whole: backend.iters, other.iters"
-
-
-@pytest.mark.parametrize("text", ["{sibling.stabble.name}", "{all.stabble.name}"])
-def test_an_unknown_stage_is_answered_with_the_near_one(
-    world: FakeWorld, text: str
-) -> None:
-    with pytest.raises(SiblingNotFound) as caught:
-        before(world, text)
-    assert "did you mean `stable`?" in caught.value.hint
 
 
 def test_stages_of_different_size_do_not_fit_in_one_text(world: FakeWorld) -> None:
