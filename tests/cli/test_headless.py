@@ -21,7 +21,7 @@ from autoexp_tui.cli.headless import (
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.events import events
-from autoexp_tui.events.events import Event, Recorded
+from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
 from autoexp_tui.model.states import Cause, JobState, Result, Why, why

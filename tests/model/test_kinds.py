@@ -98,7 +98,7 @@ def test_a_condition_says_what_it_waits_for(name: str, data: st.DataObject) -> N
 
 
 def test_another_kind_may_not_take_a_name() -> None:
-    table: KindTable[Any] = KindTable({"model.commands": "pause:Pause"})
+    table: KindTable[Any] = KindTable("command", {"model.commands": "pause:Pause"})
     table.add("pause", "autoexp_tui.model.commands:Pause")
     with pytest.raises(ValueError, match="is the name of"):
         table.add("pause", "elsewhere:Pause")

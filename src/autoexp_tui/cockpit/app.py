@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
 
 from textual import events
-from textual.app import App
+from textual.app import App, InvalidModeError
 from textual.binding import BindingType
 from textual.message import Message
 from textual.screen import Screen
@@ -383,6 +383,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.switch_mode(name)
         elif self.full_screen is not None:
             self.full_screen.to_list()
+
+    def to_policy(self, name: str) -> None:
+        """To the pane of a policy of the session."""
+        from autoexp_tui.cockpit.screens.policy import PolicyScreen
+
+        mode = f"policy:{name}"
+        with suppress(InvalidModeError):  # it is there already
+            self.add_mode(mode, lambda: PolicyScreen(self.skin, self.desk, name))
+        self.to_mode(mode)
 
     def on_screen_resume(self) -> None:
         """A mode was switched to."""

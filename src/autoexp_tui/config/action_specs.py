@@ -53,7 +53,7 @@ def parse_action(value: object, where: str) -> Action:
     Raises:
         SpecRefused: with everything that is wrong with it.
     """
-    made: Action = parse_kind(value, where, ACTIONS, "Action")
+    made: Action = parse_kind(value, where, ACTIONS, Action, _action)
     return made
 
 

@@ -9,9 +9,9 @@ is resolved: planning does that before and after.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make
@@ -26,12 +26,15 @@ from autoexp_tui.config.spec_building import (
     parse_list,
     read_mapping,
 )
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.override_checks import is_number
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.text.did_you_mean import did_you_mean
 
+Prepare: TypeAlias = Callable[[Fields, Findings], None]
 RAW_STATES: Final = frozenset({"TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "PREEMPTED"})
 """Slurm's own words that mean FAILED with that cause."""
 JOB_STATES: Final = (*(state.value for state in JobState), *sorted(RAW_STATES))
@@ -45,7 +48,7 @@ def parse_condition(value: object, where: str) -> condition_kinds.Condition:
     """
     if isinstance(value, Mapping) and ":" in str(value.get("class_name", "")):
         return parse_own_condition(read_mapping(value, where), where)
-    made: condition_kinds.Condition = parse_kind(value, where, CONDITIONS, "Condition")
+    made: condition_kinds.Condition = parse_kind(value, where, CONDITIONS, Condition)
     return made
 
 
@@ -95,20 +98,32 @@ _OWN_BASE: Final = ("timeout_seconds", "blocking", "description")
 
 
 def parse_kind(
-    value: object, where: str, kinds: Mapping[str, Kind], suffix: str
+    value: object,
+    where: str,
+    kinds: Mapping[str, Kind],
+    base: type[Condition] | type[Action],
+    prepare: Prepare = lambda fields, findings: None,
 ) -> Any:
     """The spec that a mapping's `class_name` and fields stand for.
+
+    `prepare`: what is done to the fields of a kind that is none of ours.
 
     Raises:
         SpecRefused: with everything that is wrong with them.
     """
     fields = read_mapping(value, where)
     name = fields.pop("class_name", None)
-    return build_spec(_kind(name, where, kinds, suffix), fields, where)
+    return build_spec(_find_kind(name, where, kinds, base, prepare), fields, where)
 
 
-def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> Kind:
-    findings = Findings(where)
+def _find_kind(
+    name: object,
+    where: str,
+    kinds: Mapping[str, Kind],
+    base: type[Condition] | type[Action],
+    prepare: Prepare,
+) -> Kind:
+    findings, suffix = Findings(where), base.__name__
     if not isinstance(name, str) or not name:
         hint = did_you_mean("", kinds, f"{suffix.lower()}s")
         findings.add("has no class_name", hint=hint)
@@ -116,6 +131,9 @@ def _kind(name: object, where: str, kinds: Mapping[str, Kind], suffix: str) -> K
     short = name.removesuffix(suffix)
     if short in kinds:
         return kinds[short]
+    for home in base.kinds.values():
+        if home.__name__ == name and not home.__module__.startswith("autoexp_tui."):
+            return Kind(home, prepare=prepare)
     if ":" in name:
         message = f"{suffix.lower()}s of one's own are not available in this version"
         findings.add(

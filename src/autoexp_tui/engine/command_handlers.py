@@ -122,7 +122,7 @@ def _execute(context: DecisionContext, order: Order) -> None:
         case commands.StopEngine() as stop:
             _stop(context, stop, order)
         case _:
-            raise NotImplementedError(order.command.kind)
+            order.command.handle(context, order)
 
 
 def _resume(context: DecisionContext, order: Order) -> None:

@@ -30,7 +30,7 @@ class EphemeralState:
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, its arguments as of now."""
     pending: set[str] = field(default_factory=set)
-    """Jobs that the next commit looks at whatever happens."""
+    """Jobs, and policies, that the next commit looks at whatever happens."""
     reworded: set[str] = field(default_factory=set)
     """Jobs of which a front end would see something else, though no event happened."""
 
@@ -48,7 +48,7 @@ class EphemeralState:
             for name, job in state.jobs.items()
             if job.deferred
             or (not job.ended and job.state not in {JobState.PLANNED, JobState.HELD})
-        }
+        } | state.parts.keys()
 
     def take_pending(self) -> set[str]:
         """`pending`, which is empty afterwards."""

@@ -10,13 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from autoexp_tui.engine.ports import (
-    LOG,
-    LOG_CHUNK,
-    SEARCH,
-    FoundFile,
-    LogChunk,
-)
+from autoexp_tui.engine.ports import LOG, LOG_CHUNK, SEARCH, FoundFile, LogChunk
 from autoexp_tui.model.facts import MetricFact, Moment
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.ports import LiveSink
 from autoexp_tui.model.event import Recorded
+from autoexp_tui.model.policy import Policy
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
@@ -42,6 +43,7 @@ class SnapshotBuilder:
     _jobs: tuple[JobRecord, ...] = ()
     _live: tuple[Live | None, ...] = ()
     _events: tuple[Recorded, ...] = ()
+    _parts: Mapping[str, Any] = field(default_factory=dict)
     _warnings: tuple[Warned, ...] = ()
     _pending: tuple[PendingEffect, ...] = ()
     _stale: bool = True
@@ -93,8 +95,9 @@ class SnapshotBuilder:
             warnings=self._warnings,
             pending=self._pending,
             events=self._events,
-            open=is_open(self._jobs, self._pending),
+            open=is_open(self._jobs, self._pending) or _has_open_policy(state),
             gaps=state.gaps,
+            parts=self._parts,
             wall_ahead=state.wall_ahead,
             absent=state.t - state.lived,
         )
@@ -104,6 +107,7 @@ class SnapshotBuilder:
         self._warnings = tuple(state.warnings.values())
         self._pending = tuple(state.pending.values())
         self._events = tuple(self.tail)
+        self._parts = dict(state.parts)
         self._stale = False
 
     def _refresh_jobs(self, state: SessionState) -> None:
@@ -125,6 +129,10 @@ class SnapshotBuilder:
             for name in self._places.keys() & moved:
                 self._lives[self._places[name]] = live.get(name)
         self._live = tuple(self._lives)
+
+
+def _has_open_policy(state: SessionState) -> bool:
+    return any(Policy.kinds[name]().is_open(part) for name, part in state.parts.items())
 
 
 _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())

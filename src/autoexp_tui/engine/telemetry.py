@@ -18,14 +18,7 @@ from dataclasses import replace
 from typing import Final
 
 from autoexp_tui.engine.observations import LogRead
-from autoexp_tui.engine.ports import (
-    GPU,
-    LOG,
-    LOG_CHUNK,
-    LOOK_WORK,
-    LogChunk,
-    LogCursor,
-)
+from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, LogCursor
 from autoexp_tui.engine.run_alerts import (
     CompiledRules,
     RuleCompiler,

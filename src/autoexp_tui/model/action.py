@@ -17,6 +17,7 @@ class Action(Kind):
     """The fields that every action has."""
 
     kinds: ClassVar[KindTable[Action]] = KindTable(
+        "action",
         {
             "actions.restart": "restart:Restart",
             "actions.stopping": "cancel:Cancel finish:Finish",
@@ -25,7 +26,7 @@ class Action(Kind):
             "actions.quarantine": "quarantine_checkpoint:QuarantineCheckpoint",
             "actions.new_job": "new_job:NewJob",
             "actions.run_autoexp": "run_autoexp:RunAutoexp",
-        }
+        },
     )
 
     restarts: ClassVar[bool] = False

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from autoexp_tui.model.kinds import Kind, KindTable
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.decision_context import DecisionContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,12 +17,18 @@ class Command(Kind):
     """What every command is."""
 
     kinds: ClassVar[KindTable[Command]] = KindTable(
+        "command",
         {
             "model.commands": "submit:Submit kill:Kill resubmit:Resubmit answer:Answer "
             "skip:Skip waive:Waive pause:Pause resume:Resume acknowledge:Acknowledge "
             "stop:StopEngine",
-        }
+        },
     )
+
+    def handle(self, context: DecisionContext, order: Order) -> None:
+        """Carry it out: what a policy's command does. The engine's own are handled by
+        the engine."""
+        raise NotImplementedError(self.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

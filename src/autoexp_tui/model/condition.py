@@ -72,6 +72,7 @@ class Condition(Kind):
     """The fields that every condition has, and what it is asked."""
 
     kinds: ClassVar[KindTable[Condition]] = KindTable(
+        "condition",
         {
             "conditions.files": "file_exists:FileExists file_content:FileContent "
             "log_pattern:LogPattern",
@@ -82,7 +83,7 @@ class Condition(Kind):
             "conditions.approval": "approval:Approval",
             "conditions.custom_conditions": "own:OwnCondition",
             "conditions.kinds": "composite:Composite not:Not",
-        }
+        },
     )
 
     timeout_seconds: float | None = None

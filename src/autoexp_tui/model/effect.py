@@ -22,6 +22,7 @@ class Effect(Kind):
     """What every effect tells of itself; most belong to one job."""
 
     kinds: ClassVar[KindTable[Effect]] = KindTable(
+        "effect",
         {
             "effects.effects": "submit:SubmitTasks cancel:CancelTasks "
             "compose:ComposeJob evidence:CaptureEvidence "
@@ -29,7 +30,7 @@ class Effect(Kind):
             "move_checkpoint:MoveCheckpoint plan:PlanJobs add:AddJob",
             "effects.errands": "notify:RunNotifyCommand append:AppendText "
             "command:RunActionCommand note_done:NoteDone",
-        }
+        },
     )
     recovery: ClassVar[Recovery] = "redo"
     topic: ClassVar[Topic] = "reaction"

@@ -44,6 +44,7 @@ class Event:
     """A fact of a session in the past tense. A class's name is its `type` on disk."""
 
     kinds: ClassVar[KindTable[Event]] = KindTable(
+        "event",
         {
             "events.session": "SessionStarted EngineStarted EngineStopped PlanAdded "
             "JournalRotated DoneFound ForeignFilesFound SubmissionPaused NodeExcluded "
@@ -59,7 +60,7 @@ class Event:
             "events.rules": "LogMatched MetricsNoted WarningRaised WarningCleared "
             "LimitAcknowledged EvidenceCaptured ActionFired ActionDeferred "
             "ActionDropped",
-        }
+        },
     )
     topic: ClassVar[Topic] = "engine"
     matters: ClassVar[bool] = False

@@ -9,8 +9,9 @@ table; one of an installed package of somebody else's is added to it (`extend`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 K = TypeVar("K")
 
@@ -19,12 +20,26 @@ FieldUse: TypeAlias = Literal["text", "glob", "name", "plain"]
 not change, one name in a path, or what a grammar would read as more than text."""
 
 
+GROUP: Final = "autoexp_tui.kinds"
+"""Of entry points that bring kinds: `condition.disk_free = "pkg.mod:Class"`."""
+
+
+@cache
+def list_installed() -> tuple[tuple[str, str], ...]:
+    """Names and homes of the kinds that installed packages bring."""
+    from importlib.metadata import entry_points  # slow, and seldom needed
+
+    return tuple((found.name, found.value) for found in entry_points(group=GROUP))
+
+
 class KindTable(Mapping[str, type[K]], Generic[K]):
     """The kinds of one base class, by the name that is stored of them."""
 
-    def __init__(self, homes: Mapping[str, str]) -> None:
+    def __init__(self, noun: str, homes: Mapping[str, str]) -> None:
         """`homes`: module, below this package, -> `name:Class` of its kinds, or the
-        class alone where that is the name."""
+        class alone where that is the name. `noun`: of the kinds of installed packages,
+        whose entry points are called `noun.name`."""
+        self._noun = noun
         self._homes: dict[str, str] = {}
         self._loaded: dict[str, type[K]] = {}
         for module, kinds in homes.items():
@@ -41,21 +56,28 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         if self._homes.setdefault(name, home) != home:
             raise ValueError(f"{name} is the name of {self._homes[name]}")
 
+    def _list_homes(self) -> Mapping[str, str]:
+        """Those of installed packages too; ours win."""
+        theirs = ((name.partition("."), home) for name, home in list_installed())
+        found = {kind: home for (noun, _, kind), home in theirs if noun == self._noun}
+        return {**found, **self._homes}
+
     def __getitem__(self, name: str) -> type[K]:
         kind = self._loaded.get(name)
         if kind is None:
-            module, _, found = self._homes[name].partition(":")
+            homes = self._homes if name in self._homes else self._list_homes()
+            module, _, found = homes[name].partition(":")
             kind = self._loaded[name] = getattr(import_module(module), found)
         return kind
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._homes)
+        return iter(self._list_homes())
 
     def __len__(self) -> int:
-        return len(self._homes)
+        return len(self._list_homes())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._homes
+        return name in self._homes or name in self._list_homes()
 
 
 class Kind:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from autoexp_tui.model.states import Verdict, Why
 from autoexp_tui.text.spelling import Present
@@ -194,6 +194,8 @@ class Snapshot:
     wall_ahead: float = 0.0
     """Seconds by which the wall clock shows more than `t`."""
 
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    """Policy -> its part of the state."""
     absent: float = 0.0
     """Seconds that `t` counts and `lived` does not: see `model.facts`."""
 

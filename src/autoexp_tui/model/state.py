@@ -424,6 +424,8 @@ class SessionState:
     """Command id -> seq of its first event: what was carried out already."""
     streaks: MutableMapping[str, int] = field(default_factory=dict)
     """Key of `events.runs` -> quick failures in a row, up to now."""
+    parts: MutableMapping[str, Any] = field(default_factory=dict)
+    """Policy -> its part: a frozen value that its own events replace."""
     renew: Renew = field(default=changed, compare=False, repr=False)
     """How a record is changed: by a copy, but in `event.unseen`."""
 
@@ -489,4 +491,5 @@ class SessionState:
             matches=Layer(self.matches),
             commands=Layer(self.commands),
             streaks=Layer(self.streaks),
+            parts=Layer(self.parts),
         )

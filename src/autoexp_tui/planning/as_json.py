@@ -128,7 +128,9 @@ def condition_to_json(spec: Condition) -> dict[str, object]:
 
     `writer`, which only planning sets, is there when it knows one.
     """
-    tree: dict[str, object] = {"class_name": CLASS_NAMES[type(spec)]}
+    tree: dict[str, object] = {
+        "class_name": CLASS_NAMES.get(type(spec), type(spec).__name__)
+    }
     if isinstance(spec, OwnCondition):
         tree = {"class_name": json_safe(spec.class_path)}
         tree |= {_text(key): json_safe(value) for key, value in spec.fields.items()}

@@ -21,6 +21,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.policy import Policy
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, Why, why
@@ -39,7 +40,16 @@ def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
         release(context)
         seen = _note_events(context, queue, seen)
         if not queue:
-            return
+            _ask_policies(context)
+            if seen == len(context.draft.records):
+                return
+            seen = _note_events(context, queue, seen)
+
+
+def _ask_policies(context: DecisionContext) -> None:
+    """Let the policies of the session decide, over jobs that are settled."""
+    for name in list(context.state.parts):
+        context.timers.set(f"policy:{name}", Policy.kinds[name]().decide(context))
 
 
 class _Queue:

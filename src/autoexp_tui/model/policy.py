@@ -1,0 +1,40 @@
+"""What a policy is: a search or a loop of its own over the one engine.
+
+A policy brings events that change its part of the state (`SessionState.parts`),
+commands that say themselves how they are handled, and a pane. What takes time is a job
+or an effect; what was decided is an event. It runs in a session once its first event
+has made its part, and is asked after the jobs are settled, until nothing changes any
+more. Replay folds its events and never runs it. Pure: no clock, no disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from autoexp_tui.model.kinds import KindTable
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.decision_context import DecisionContext
+    from autoexp_tui.model.snapshot import Snapshot
+
+
+class Policy:
+    """One policy; without state of its own, for that is in the session."""
+
+    kinds: ClassVar[KindTable[Policy]] = KindTable("policy", {})
+    title: ClassVar[str] = ""
+    """Of its pane."""
+
+    def decide(self, context: DecisionContext) -> float | None:
+        """Emit what follows from the state; when (lived) to be asked again at the
+        latest. None: when something has happened."""
+        return None
+
+    def is_open(self, part: Any) -> bool:
+        """Whether it may still let jobs join."""
+        return False
+
+    def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
+        """What its pane shows, not cleaned."""
+        return ()

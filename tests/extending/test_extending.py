@@ -1,0 +1,126 @@
+"""A condition, an action, an effect, an event and a policy that nothing of ours knows.
+
+A real engine runs them, over the fake executor; their journal is read back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from autoexp_tui.config.action_specs import parse_action
+from autoexp_tui.config.condition_specs import parse_condition
+from autoexp_tui.model.commands import Command
+from autoexp_tui.model.event import fold
+from autoexp_tui.model.rules import Monitoring, StateEvent
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import JobState
+from autoexp_tui.planning.as_json import condition_to_json
+from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.record_codec import decode_record, encode_record
+from autoexp_tui.testing.fake_script import RunScript
+from tests.cockpit.seat import cockpit
+from tests.engine.bench import Bench
+from tests.extending.disk_free import DiskFree
+from tests.extending.tag_run import RunTagged, TagRun
+from tests.extending.tally import SetGoal, Tally
+from tests.model.builders import job, plan
+
+RUN = [[RunScript(seconds=1.0)]]
+
+
+def bench(of: Plan) -> Bench:
+    return Bench(of, {spec.name: RUN for spec in of.jobs})
+
+
+def read_back(one: Bench) -> SessionState:
+    """The state, folded from the bytes of its journal."""
+    records = [decode_record(encode_record(r)) for r in one.world.session.records]
+    return fold(SessionState(plans=one.world.session.plans), records)
+
+
+# ------------------------------------------------------------------------- a condition
+def test_a_condition_is_waited_for() -> None:
+    waits = DiskFree(report="/report", gib=5)
+    one = bench(plan(job("a", start_conditions=(waits,))))
+    one.world.files.append("/report", b"3")
+    one.run(10)
+    assert one.job("a").state is JobState.WAITING
+    status = one.job("a").start[0]
+    assert status is not None
+    assert status.why.arg("text") == "3 GiB are free"
+    one.world.files.data["/report"] = b""
+    one.world.files.append("/report", b"9")
+    one.until(one.is_("a", JobState.COMPLETED))
+
+
+def test_a_condition_is_written_and_kept() -> None:
+    value = {"class_name": "DiskFree", "report": "/report", "gib": 5}
+    spec = parse_condition(value, "w")
+    assert spec == DiskFree(report="/report", gib=5)
+    assert condition_to_json(spec)["class_name"] == "DiskFree"
+    of = plan(job("a", start_conditions=(spec,)))
+    assert decode_plan(encode_plan(of)) == of
+
+
+# ------------------------------------------------------- an action, an effect, an event
+def test_an_action_orders_an_effect_whose_answer_is_an_event() -> None:
+    written = {
+        "class_name": "TagRun",
+        "tag": "best of {stage}",
+        "conditions": [{"class_name": "MaxAttempts", "max_attempts": 3}],
+    }
+    action = parse_action(written, "w")
+    assert isinstance(action, TagRun)
+    rule = StateEvent(name="tag", state="success", actions=(action,))
+    of = plan(job("a", stage="s"), monitoring=Monitoring(state_events=(rule,)))
+    one = bench(of)
+    one.until(lambda: bool(one.happened(RunTagged)))
+    assert one.world.errands.written == {"/out/a/tags.txt": "best of s\n"}
+    assert one.job("a").metadata["tag"] == "best of s"
+    assert read_back(one).jobs["a"] == one.job("a")
+    assert decode_plan(encode_plan(of)) == of
+
+
+# ---------------------------------------------------------------------------- a policy
+def test_a_policy_decides_and_is_resumed() -> None:
+    one = bench(plan(job("a"), job("b", 1), job("c", 2)))
+    goal: Command = SetGoal(goal=2)
+    one.order(goal)
+    one.run(0.5)
+    assert one.snapshots[-1].parts == {"tally": Tally(2)}
+    one.die(gone_for=5)
+    one.until(lambda: len(one.engine.state.parts["tally"].counted) == 2)
+    assert read_back(one).parts == one.engine.state.parts
+
+
+def test_a_session_is_open_while_a_policy_is() -> None:
+    one = bench(plan(job("a")))
+    one.order(SetGoal(goal=2))
+    one.until(one.is_("a", JobState.COMPLETED))
+    one.run(2)
+    assert one.snapshots[-1].open
+    one.order(SetGoal(goal=1))
+    one.run(2)
+    assert not one.snapshots[-1].open
+
+
+def test_a_draft_leaves_the_parts_of_policies_alone() -> None:
+    state = SessionState(parts={"tally": Tally(2)})
+    draft = state.fork()
+    draft.parts["tally"] = Tally(3)
+    assert state.parts == {"tally": Tally(2)}
+
+
+async def test_a_policy_has_a_pane() -> None:
+    one = bench(plan(job("a")))
+    one.order(SetGoal(goal=2))
+    one.until(one.is_("a", JobState.COMPLETED))
+    one.run(1)
+    async with cockpit(replace(one.snapshots[-1])) as seat:
+        seat.app.to_policy("tally")
+        await seat.pilot.pause()
+        assert "1 of 2" in seat.pane("policy")
+        await seat.push(replace(one.snapshots[-1], parts={"tally": Tally(7)}))
+        assert "0 of 7" in seat.pane("policy")
+        seat.app.to_policy("tally")
