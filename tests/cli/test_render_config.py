@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import doctor, plan, render_config
-from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.probes.config_files import find_shipped
 from tests.config.config_trees import write_tree
 
 EXP = """
@@ -43,7 +43,7 @@ def test_yaml_names_the_directories_that_were_searched(
     assert render_config.main(["--config-ref", "exp"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
 
-    assert first == f"# searched: {here / 'config'}, then {shipped('config')}"
+    assert first == f"# searched: {here / 'config'}, then {find_shipped('config')}"
 
 
 def test_the_doctor_names_the_directories_that_are_searched(
@@ -52,7 +52,9 @@ def test_the_doctor_names_the_directories_that_are_searched(
     doctor.main(["--json"])
     found = {each["what"]: each for each in json.loads(capsys.readouterr().out)}
 
-    assert found["configs"]["found"] == f"{here / 'config'}, then {shipped('config')}"
+    assert (
+        found["configs"]["found"] == f"{here / 'config'}, then {find_shipped('config')}"
+    )
 
 
 @pytest.mark.usefixtures("here")

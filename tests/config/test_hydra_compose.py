@@ -13,7 +13,7 @@ from autoexp_tui.config.hydra_source import AutoexpSource
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.probes.config_files import find_shipped
 from tests.config.config_trees import BASE, LARGE, SMALL, write_tree
 
 CHOICES = ", ".join(
@@ -21,7 +21,7 @@ CHOICES = ", ".join(
         {
             "large",
             "small",
-            *(one.stem for one in (shipped("config") / "backend").iterdir()),
+            *(one.stem for one in (find_shipped("config") / "backend").iterdir()),
         }
     )
 )

@@ -30,7 +30,7 @@ from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.probes.config_files import find_shipped
 from tests.e2e.campaign import result_of, run_command
 
 SMALL = (
@@ -56,7 +56,7 @@ def own_hydra() -> Iterator[None]:
 @cache
 def asked(ref: str, *overrides: str) -> PlanningAnswer:
     request = PlanningRequest(config_ref=ref, overrides=overrides, cwd=PLACE)
-    return answer_request(replace(request, config_dir=str(shipped("config"))))
+    return answer_request(replace(request, config_dir=str(find_shipped("config"))))
 
 
 def planned(ref: str, *overrides: str) -> Plan:
@@ -238,7 +238,7 @@ def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> Non
     result = run_planning(
         PlanningRequest(
             cwd=str(tmp_path),
-            config_dir=str(shipped("config")),
+            config_dir=str(find_shipped("config")),
             overrides=SMALL,
         )
     )

@@ -11,7 +11,7 @@ from hydra.core.global_hydra import GlobalHydra
 from autoexp_tui.config.planning import PlanningAnswer, PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.probes.config_files import find_shipped
 
 EXPERIMENT = """\
 defaults:
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Path:
     config.mkdir()
     (config / "gpt.yaml").write_text(EXPERIMENT)
     for name in ("backend", "slurm", "environment"):
-        (config / name).symlink_to(shipped("config") / name)
+        (config / name).symlink_to(find_shipped("config") / name)
     return tmp_path
 
 

@@ -13,7 +13,7 @@ from hydra.core.global_hydra import GlobalHydra
 from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.probes.config_files import shipped
+from autoexp_tui.probes.config_files import find_shipped
 from tests.e2e.campaign import result_of, run_command
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
@@ -113,7 +113,12 @@ def test_each_scale_starts_at_its_own_checkpoint() -> None:
     ],
 )
 def test_it_runs_to_its_end(tmp_path: Path, example: str, overrides: list[str]) -> None:
-    place = ("-C", str(shipped("config")), "--config-ref", f"experiments/{example}")
+    place = (
+        "-C",
+        str(find_shipped("config")),
+        "--config-ref",
+        f"experiments/{example}",
+    )
     run = run_command(tmp_path, "run", "--json", *place, "warmup_iters=5", *overrides)
     assert run.returncode == 0, run.stderr
     jobs = result_of(run.stdout)

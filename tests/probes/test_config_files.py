@@ -11,11 +11,11 @@ from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes.config_files import (
-    config_dir,
     config_roots,
     find_config,
-    shipped,
-    state_dir,
+    find_config_dir,
+    find_shipped,
+    find_state_dir,
 )
 from tests.config.config_trees import write_tree
 
@@ -38,7 +38,7 @@ def compose(root: Path, *overrides: str, ref: str = "own") -> HydraComposer:
 
 
 def test_the_shipped_configs_hold_the_default_experiment() -> None:
-    assert (shipped("config") / "exp.yaml").is_file()
+    assert (find_shipped("config") / "exp.yaml").is_file()
 
 
 def test_a_wheels_own_data_comes_before_a_checkout(
@@ -49,7 +49,7 @@ def test_a_wheels_own_data_comes_before_a_checkout(
         place.mkdir(parents=True)
     monkeypatch.setattr(autoexp_tui, "__file__", str(package / "__init__.py"))
 
-    assert shipped("config") == package / "_data" / "config"
+    assert find_shipped("config") == package / "_data" / "config"
 
 
 def test_a_package_without_its_data_says_so(
@@ -58,7 +58,7 @@ def test_a_package_without_its_data_says_so(
     package = tmp_path / "a" / "b" / "autoexp_tui"
     monkeypatch.setattr(autoexp_tui, "__file__", str(package / "__init__.py"))
     with pytest.raises(EnvironmentFailed, match="has no config/ directory"):
-        shipped("config")
+        find_shipped("config")
 
 
 def test_the_users_own_config_directory_comes_before_the_shipped_one(
@@ -66,17 +66,17 @@ def test_the_users_own_config_directory_comes_before_the_shipped_one(
 ) -> None:
     (tmp_path / "config").mkdir()
 
-    assert config_dir(None, tmp_path) == tmp_path / "config"
+    assert find_config_dir(None, tmp_path) == tmp_path / "config"
 
 
 def test_without_an_own_directory_the_shipped_one_is_taken(tmp_path: Path) -> None:
-    assert config_dir(None, tmp_path) == shipped("config")
+    assert find_config_dir(None, tmp_path) == find_shipped("config")
 
 
 def test_a_chosen_directory_is_taken_relative_to_the_start(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
 
-    assert config_dir("conf", tmp_path) == tmp_path / "conf"
+    assert find_config_dir("conf", tmp_path) == tmp_path / "conf"
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ def test_a_chosen_directory_that_is_none_says_so(
 ) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match=message):
-        config_dir(chosen, tmp_path)
+        find_config_dir(chosen, tmp_path)
 
 
 def test_flag_then_variable_then_config_then_default_name_the_state_dir(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    default = state_dir(None, None, tmp_path)
-    configured = state_dir(None, "c", tmp_path)
+    default = find_state_dir(None, None, tmp_path)
+    configured = find_state_dir(None, "c", tmp_path)
     monkeypatch.setenv("AUTOEXP_STATE_DIR", "v")
-    by_variable = state_dir(None, "c", tmp_path)
-    by_flag = state_dir("f", "c", tmp_path)
+    by_variable = find_state_dir(None, "c", tmp_path)
+    by_flag = find_state_dir("f", "c", tmp_path)
 
     assert [default, configured, by_variable, by_flag] == [
         tmp_path / "outputs" / ".autoexp",
@@ -109,7 +109,7 @@ def test_flag_then_variable_then_config_then_default_name_the_state_dir(
 
 
 def test_the_shipped_root_comes_last_and_only_once(tmp_path: Path) -> None:
-    last = shipped("config")
+    last = find_shipped("config")
 
     assert config_roots(tmp_path) == (tmp_path, last)
     assert config_roots(last) == (last,)
@@ -173,7 +173,10 @@ def test_the_shipped_experiment_is_there_beside_an_own_directory(
     composer = compose(write_tree(tmp_path, own=OWN), ref="exp")
 
     assert composer.base().select("train_iters") == 10000
-    assert find_config("exp", config_roots(tmp_path)) == shipped("config") / "exp.yaml"
+    assert (
+        find_config("exp", config_roots(tmp_path))
+        == find_shipped("config") / "exp.yaml"
+    )
 
 
 def test_an_environment_that_is_not_there_is_no_plain_key(tmp_path: Path) -> None:

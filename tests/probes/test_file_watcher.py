@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.probes.file_watcher import FileWatcher, has_record, outermost
+from autoexp_tui.probes.file_watcher import FileWatcher, find_outermost, has_record
 
 ALIVE_SECONDS = 10.0
 
@@ -58,4 +58,4 @@ def test_a_log_that_grows_wakes_although_its_directory_came_late(
 
 
 def test_directories_within_one_another_are_watched_once() -> None:
-    assert outermost(["/a/b", "/a", "/ab", "/a/b/c", "/a"]) == ["/a", "/ab"]
+    assert find_outermost(["/a/b", "/a", "/ab", "/a/b/c", "/a"]) == ["/a", "/ab"]

@@ -37,14 +37,14 @@ def table(tmp_path: Path) -> Path:
     ],
 )
 def test_the_longest_mount_point_wins(path: str, place: str, table: Path) -> None:
-    assert Mounts(ManualClock(), table).of(path) == place
+    assert Mounts(ManualClock(), table).find(path) == place
 
 
 def test_a_relative_path_lies_where_we_are(
     table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getcwd", lambda: "/home/u")
-    assert Mounts(ManualClock(), table).of("out/done.txt") == "/home"
+    assert Mounts(ManualClock(), table).find("out/done.txt") == "/home"
 
 
 def test_the_path_itself_is_not_touched(
@@ -60,21 +60,21 @@ def test_the_path_itself_is_not_touched(
     monkeypatch.setattr(
         Path, "read_text", lambda *_a, **_k: LINE.format(n=1, point="/s")
     )
-    assert mounts.of("/s/x") == "/s"
+    assert mounts.find("/s/x") == "/s"
 
 
 def test_what_is_mounted_later_is_known_after_a_while(table: Path) -> None:
     clock = ManualClock()
     mounts = Mounts(clock, table)
-    assert mounts.of("/late/x") == "/"
+    assert mounts.find("/late/x") == "/"
     table_of(table, "/", "/late")
     clock.advance(FRESH_SECONDS)
-    assert mounts.of("/late/x") == "/late"
+    assert mounts.find("/late/x") == "/late"
 
 
 def test_without_a_table_all_is_one_place(tmp_path: Path) -> None:
     assert mount_points(tmp_path / "none") == frozenset()
-    assert Mounts(ManualClock(), tmp_path / "none").of("/scratch/x") == "/"
+    assert Mounts(ManualClock(), tmp_path / "none").find("/scratch/x") == "/"
 
 
 def test_this_machine_s_table_reads() -> None:

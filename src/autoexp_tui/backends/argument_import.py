@@ -240,7 +240,7 @@ def _format_entry(dest: str, schema: Schema) -> Iterator[str]:
         if action.help:
             yield from _wrap_comment(action.help)
         yield from _wrap_comment(_format_usage(action))
-    yield f"{yaml_text.scalar(dest)}: {_format_default(dest, schema)}"
+    yield f"{yaml_text.format_scalar(dest)}: {_format_default(dest, schema)}"
 
 
 def _wrap_comment(text: str) -> Sequence[str]:
@@ -263,7 +263,7 @@ def _format_default(dest: str, schema: Schema) -> str:
         return "null # the program's own default is three question marks"
     if dest not in schema.defaults:
         return "null # the program's own default is no plain value"
-    return yaml_text.flow(escape_dollars(value))
+    return yaml_text.format_flow(escape_dollars(value))
 
 
 def _format_usage(action: Action) -> str:

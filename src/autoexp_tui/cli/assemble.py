@@ -279,14 +279,14 @@ def _build_engine(
         log_pool=pools["logs"],
         command_pool=pools["commands"],
         house_pool=pools["house"],
-        place_of=mounts.of,
+        place_of=mounts.find,
     )
     outside = Outside(
         executor=executor,
         facts=facts,
         planner=ChildPlanner(state_dir=str(session.state_dir)),
         preparation=Ground(session, plan.share),
-        place_of=mounts.of,
+        place_of=mounts.find,
         checkpoints=CheckpointFiles(),
         executor_pool=pools["executor"],
         command_pool=pools["commands"],

@@ -31,7 +31,7 @@ from autoexp_tui.executors.slurm.text import (
 )
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.wording import duration
-from autoexp_tui.probes.config_files import config_dir, config_roots
+from autoexp_tui.probes.config_files import config_roots, find_config_dir
 
 _MIN_FREE_BYTES: Final = 200 << 20
 ASK_SECONDS: Final = 10.0
@@ -144,7 +144,7 @@ def _check_packages() -> Iterator[Finding]:
 def _check_configs(chosen: str) -> Finding:
     """The directories that configs are looked for in."""
     try:
-        roots = config_roots(config_dir(chosen or None, Path.cwd()))
+        roots = config_roots(find_config_dir(chosen or None, Path.cwd()))
     except AutoexpError as error:
         return Finding("configs", "missing", error.problem, error.hint)
     return Finding("configs", "ok", ", then ".join(map(str, roots)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json
 from autoexp_tui.cli.open import build_request
 from autoexp_tui.cli.options import Options, option, parse_options
-from autoexp_tui.probes.config_files import config_dir, config_roots
+from autoexp_tui.probes.config_files import config_roots, find_config_dir
 from autoexp_tui.text.sanitize import clean
 
 _FLAGS = (
@@ -42,7 +42,7 @@ def _format_yaml(config: Mapping[str, object], options: Options) -> str:
     """The config below a comment that names where it was looked for."""
     import yaml
 
-    roots = config_roots(config_dir(options.config_dir or None, Path.cwd()))
+    roots = config_roots(find_config_dir(options.config_dir or None, Path.cwd()))
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     if clean(text, keep_newlines=True) != text:  # escapes what would not be seen
         text = yaml.safe_dump(config, sort_keys=False)

@@ -63,7 +63,7 @@ from autoexp_tui.planning.ports import (
 )
 from autoexp_tui.planning.replan_job import build_job_again
 from autoexp_tui.planning.validate import fold_problems
-from autoexp_tui.probes.config_files import config_dir, state_dir
+from autoexp_tui.probes.config_files import find_config_dir, find_state_dir
 from autoexp_tui.storage.json_codec import encode_job, encode_plan
 from autoexp_tui.storage.manifests import make_state_dir, read_manifest, write_manifest
 from autoexp_tui.storage.provenance import (
@@ -131,7 +131,7 @@ class _Planning:
         request = self.request
         return HydraComposer(
             request.config_ref,
-            config_dir(request.config_dir or None, self.cwd),
+            find_config_dir(request.config_dir or None, self.cwd),
             request.overrides,
             cwd=str(self.cwd),
             now=request.now or None,
@@ -144,7 +144,7 @@ class _Planning:
         base = self.composer.base()
         if base.has("monitoring.state_dir"):
             configured = str(base.select("monitoring.state_dir"))
-        return state_dir(self.request.state_dir or None, configured, self.cwd)
+        return find_state_dir(self.request.state_dir or None, configured, self.cwd)
 
     def make_parser(self, state_dir: str = "") -> HouseParser:
         """The parser of specs; `state_dir`: of the session, where it is known."""

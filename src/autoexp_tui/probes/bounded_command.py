@@ -43,9 +43,9 @@ def run_bounded(
             cwd=cwd or None,
         )
     except (OSError, ValueError, IndexError) as error:
-        return CommandResult(None, f"cannot start: {_in_words(error)}")
+        return CommandResult(None, f"cannot start: {_format_error(error)}")
     output = _Output(process)
-    ended = output.follow(time.monotonic() + timeout)
+    ended = output.read_until(time.monotonic() + timeout)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     status = process.wait()
@@ -66,7 +66,7 @@ class _Output:
         self._open = True
         os.set_blocking(self._pipe.fileno(), False)
 
-    def follow(self, deadline: float) -> bool:
+    def read_until(self, deadline: float) -> bool:
         """Read until the process has ended; False when the deadline came first."""
         poll = select.poll()
         poll.register(self._pipe.fileno(), select.POLLIN)
@@ -103,7 +103,7 @@ def _has_ended(pid: int) -> bool:
     return os.waitid(os.P_PID, pid, options) is not None
 
 
-def _in_words(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     """Why it did not start: what the system says, and of which path."""
     reason = getattr(error, "strerror", None)
     return f"{reason}: {getattr(error, 'filename', '')}" if reason else str(error)

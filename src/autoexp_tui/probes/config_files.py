@@ -20,7 +20,7 @@ DEFAULT_STATE_DIR: Final = "outputs/.autoexp"
 STATE_DIR_VARIABLE: Final = "AUTOEXP_STATE_DIR"
 
 
-def shipped(kind: str) -> Path:
+def find_shipped(kind: str) -> Path:
     """The directory `config` or `themes` that comes with the package.
 
     In a wheel it lies in the package's `_data`; in a checkout, at the top.
@@ -40,7 +40,7 @@ def shipped(kind: str) -> Path:
     )
 
 
-def config_dir(chosen: str | None, cwd: Path) -> Path:
+def find_config_dir(chosen: str | None, cwd: Path) -> Path:
     """The root of the configs: `-C DIR`, else ./config if there, else the shipped one.
 
     Raises:
@@ -48,7 +48,7 @@ def config_dir(chosen: str | None, cwd: Path) -> Path:
     """
     if chosen is None:
         own = cwd / "config"
-        return own if own.is_dir() else shipped("config")
+        return own if own.is_dir() else find_shipped("config")
     place = Path(os.path.abspath(cwd / Path(chosen).expanduser()))
     if place.is_dir():
         return place
@@ -65,7 +65,7 @@ def config_roots(directory: Path) -> tuple[Path, ...]:
 
     The shipped root is always the last: `slurm=generic` is there beside own configs.
     """
-    last = shipped("config")
+    last = find_shipped("config")
     return (directory,) if _is_same(directory, last) else (directory, last)
 
 
@@ -90,7 +90,7 @@ def _is_same(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
 
 
-def state_dir(chosen: str | None, configured: str | None, cwd: Path) -> Path:
+def find_state_dir(chosen: str | None, configured: str | None, cwd: Path) -> Path:
     """The absolute state directory: flag, then variable, then config, then default.
 
     `configured` is `monitoring.state_dir` of a config, None or empty when absent.

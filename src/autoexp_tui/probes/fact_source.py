@@ -30,7 +30,7 @@ from autoexp_tui.model.facts import (
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.globbing import expand
-from autoexp_tui.probes.stat_cache import Glance, OpenFile, glance
+from autoexp_tui.probes.stat_cache import Glance, OpenFile, open_glance
 from autoexp_tui.text.patterns import (
     Pattern,
     compile_text_pattern,
@@ -70,7 +70,7 @@ class OutsideFacts:
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys`, one after another; shared paths are asked once."""
         began = self._clock.monotonic()  # of all: what they share was looked at first
-        with glance() as at:
+        with open_glance() as at:
             for key in keys:
                 yield self._observe(key, at, began)
 
@@ -78,7 +78,7 @@ class OutsideFacts:
         try:
             value = self._look(key, at)
         except OSError as error:
-            return Fact(None, began, error=_words(error))
+            return Fact(None, began, error=_format_error(error))
         except ValueError as error:
             return Fact(None, began, error=str(error))
         return Fact(value, began)
@@ -88,7 +88,7 @@ class OutsideFacts:
             case StatKey():
                 return look_at(key.path, at)
             case GlobKey():
-                return matches(key.pattern, at)
+                return find_matches(key.pattern, at)
             case TextKey():
                 return self._text(key, at)
             case LogKey():
@@ -106,12 +106,12 @@ class OutsideFacts:
         if file is None:
             self._texts.pop(key, None)
             return FileText(None)
-        stamp = _stamp(file.stat)
+        stamp = _make_stamp(file.stat)
         known = self._texts.get(key)
         if known is not None and known.stamp == stamp and known.settled:
             return known.text
-        found = _text_in(key.path, file)
-        text = _searched(key, found, _identity(key.path, file.stat))
+        found = _read_file_text(key.path, file)
+        text = _search_text(key, found, _make_identity(key.path, file.stat))
         if len(self._texts) >= _MOST_TEXTS:
             self._texts.clear()
         self._texts[key] = _Text(stamp, text, self._is_settled(file.stat))
@@ -124,7 +124,7 @@ class OutsideFacts:
 
     # -------------------------------------------------------------------------- logs
     def _log(self, key: LogKey, at: Glance) -> LogFound:
-        paths = _paths(key, at)
+        paths = _list_paths(key, at)
         known = self._watches.get(key)
         watches = {path: _watch(key, path, known) for path in paths}
         problem = None
@@ -162,7 +162,7 @@ def _watch(key: LogKey, path: str, known: dict[str, LogWatch] | None) -> LogWatc
     )
 
 
-def _paths(key: LogKey, at: Glance) -> list[str]:
+def _list_paths(key: LogKey, at: Glance) -> list[str]:
     if not key.glob:
         return [key.path]
     found = expand(key.path, at)
@@ -181,11 +181,11 @@ def look_at(path: str, at: Glance) -> FileStat:
         exists=True,
         size=found.st_size,
         mtime=found.st_mtime,
-        file=_identity(path, found),
+        file=_make_identity(path, found),
     )
 
 
-def matches(pattern: str, at: Glance) -> Matches:
+def find_matches(pattern: str, at: Glance) -> Matches:
     """The matches of a pattern, newest last.
 
     Raises:
@@ -201,7 +201,7 @@ def matches(pattern: str, at: Glance) -> Matches:
             problem = problem or error
             continue
         if stat is not None:
-            found.append((stat.st_mtime, path, _identity(path, stat)))
+            found.append((stat.st_mtime, path, _make_identity(path, stat)))
     if problem and not found:
         raise problem
     found.sort(key=lambda one: one[:2])
@@ -212,7 +212,7 @@ def matches(pattern: str, at: Glance) -> Matches:
     )
 
 
-def _identity(path: str, found: os.stat_result) -> FileIdentity:
+def _make_identity(path: str, found: os.stat_result) -> FileIdentity:
     return FileIdentity(
         path=path,
         inode=found.st_ino,
@@ -231,26 +231,26 @@ class _Text:
     settled: bool
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
+def _make_stamp(found: os.stat_result) -> tuple[int, ...]:
     times = (found.st_mtime_ns, found.st_ctime_ns)
     return (found.st_dev, found.st_ino, found.st_size, *times)
 
 
-def _text_in(path: str, file: OpenFile) -> str:
+def _read_file_text(path: str, file: OpenFile) -> str:
     data = file.pread(MOST_TEXT + 1, 0)
     if len(data) > MOST_TEXT:
         raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", path)
     return read_text(data)
 
 
-def _searched(key: TextKey, text: str, file: FileIdentity) -> FileText:
+def _search_text(key: TextKey, text: str, file: FileIdentity) -> FileText:
     if not key.pattern:
         return FileText(text, file)
     found = compile_text_pattern(key.pattern).search(readable_text(text.encode()))
     return FileText("", file, holds=found is not None)
 
 
-def _words(error: OSError) -> str:
+def _format_error(error: OSError) -> str:
     reason = error.strerror or str(error)
     return f"{error.filename}: {reason}" if error.filename else reason
 
@@ -327,13 +327,13 @@ class LogWatch:
         stop = self._offset + most
         while self.line is None and self._offset < stop:
             data = file.pread(chunk, self._offset)
-            self.line = self._found_in(data)
+            self.line = self._find_line(data)
             self._end = self._offset + len(data)
-            self._offset = self._end - _overlap(data)
+            self._offset = self._end - _count_overlap(data)
             if len(data) < chunk:
                 return
 
-    def _found_in(self, data: bytes) -> str | None:
+    def _find_line(self, data: bytes) -> str | None:
         text = readable_text(data)
         match = self.pattern.search(text)
         if match is None:
@@ -343,7 +343,7 @@ class LogWatch:
         return line.decode("utf-8", "replace")[:_MOST_LINE].strip()
 
 
-def _overlap(data: bytes) -> int:
+def _count_overlap(data: bytes) -> int:
     """The bytes of the last whole line and what follows it."""
     last = data.rfind(b"\n")
     before = data.rfind(b"\n", 0, max(0, last))

@@ -40,7 +40,7 @@ class FileWatcher:
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, args=(path,), name="watch", daemon=True)
-            for path in outermost(directories)[:_MOST_DIRECTORIES]
+            for path in find_outermost(directories)[:_MOST_DIRECTORIES]
         ]
 
     def start(self) -> None:
@@ -77,7 +77,7 @@ class FileWatcher:
             self._on_change({path for _, path in changes})
 
 
-def outermost(directories: Iterable[str]) -> list[str]:
+def find_outermost(directories: Iterable[str]) -> list[str]:
     """The directories that no other one of them lies above, in order."""
     found: list[str] = []
     for directory in sorted(set(directories)):

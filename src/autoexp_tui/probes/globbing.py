@@ -35,7 +35,7 @@ def expand(pattern: str, glance: Glance | None = None) -> Expansion:
     walk = _Walk(glance or Glance())
     root = "/" if pattern.startswith("/") else ""
     parts = [part for part in pattern.split("/") if part]
-    for path in walk.below(root, parts):
+    for path in walk.list_below(root, parts):
         walk.found.setdefault(path)
         if len(walk.found) >= MOST_MATCHES:
             break
@@ -50,42 +50,42 @@ class _Walk:
         self.found: dict[str, None] = {}
         self.problem: OSError | None = None
 
-    def below(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+    def list_below(self, base: str, parts: Sequence[str]) -> Iterator[str]:
         """Matches of `parts` under `base`."""
         if not parts:
             yield base
         elif parts[0] == "**":
-            yield from self._any_depth(base, parts)
+            yield from self._list_deep(base, parts)
         elif _MAGIC.search(parts[0]):
-            yield from self._matching(base, parts)
+            yield from self._list_matching(base, parts)
         else:
             path = os.path.join(base, parts[0])
-            if len(parts) > 1 or self._exists(path):
-                yield from self.below(path, parts[1:])
+            if len(parts) > 1 or self._is_there(path):
+                yield from self.list_below(path, parts[1:])
 
-    def _any_depth(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+    def _list_deep(self, base: str, parts: Sequence[str]) -> Iterator[str]:
         rest = parts[1:] or ("*",)
-        yield from self.below(base, rest)
-        for name in self._names(base):
+        yield from self.list_below(base, rest)
+        for name in self._list_names(base):
             path = os.path.join(base, name)
             if not name.startswith(".") and self._is_directory(path):
-                yield from self.below(path, parts)
+                yield from self.list_below(path, parts)
 
-    def _matching(self, base: str, parts: Sequence[str]) -> Iterator[str]:
+    def _list_matching(self, base: str, parts: Sequence[str]) -> Iterator[str]:
         matches = re.compile(translate(parts[0])).match
         hidden = parts[0].startswith(".")
-        for name in self._names(base):
+        for name in self._list_names(base):
             if matches(name) and (hidden or not name.startswith(".")):
-                yield from self.below(os.path.join(base, name), parts[1:])
+                yield from self.list_below(os.path.join(base, name), parts[1:])
 
-    def _names(self, directory: str) -> list[str]:
+    def _list_names(self, directory: str) -> list[str]:
         try:
-            return self._glance.names(directory)
+            return self._glance.list_names(directory)
         except OSError as error:
             self.problem = self.problem or error
             return []
 
-    def _exists(self, path: str) -> bool:
+    def _is_there(self, path: str) -> bool:
         try:
             os.lstat(path)
         except (FileNotFoundError, NotADirectoryError):

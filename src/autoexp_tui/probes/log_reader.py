@@ -115,15 +115,15 @@ class LogReader:
             if handle is None or found is None:
                 return self._read_rest(look, place, closed=False)
             rest = look.final and found.st_size > look.offset
-            if place and place.is_settled_at(_stamp(found)) and not rest:
+            if place and place.is_settled_at(_make_stamp(found)) and not rest:
                 return None
-            data = _continued(handle, found, place, look)
+            data = _read_on(handle, found, place, look)
             if data is None:
                 moved = self._read_rest(look, place, closed=True)
                 return moved or self._read_anew(look, handle, found)
-            return self._chunk(look, handle, found, place, data)
+            return self._make_chunk(look, handle, found, place, data)
 
-    def _chunk(
+    def _make_chunk(
         self,
         look: _Look,
         handle: int,
@@ -133,30 +133,30 @@ class LogReader:
     ) -> LogChunk | None:
         start = look.offset
         if data and not data.strip(b"\0"):
-            start = _past_hole(handle, found.st_size, look.offset + len(data))
+            start = _skip_hole(handle, found.st_size, look.offset + len(data))
             data = os.pread(handle, look.limit, start)
         end = start + len(data)
         head = place.head if place else b""
         if len(head) < _MEMORY:
-            head = data[:_MEMORY] if look.offset == 0 else _head(handle)
-        data = look.whole(data, at_end=end >= found.st_size)
+            head = data[:_MEMORY] if look.offset == 0 else _read_head(handle)
+        data = look.take_whole(data, at_end=end >= found.st_size)
         before = place.before if place else b""
         self._places[look.key] = Place(
             offset=start + len(data),
-            identity=_identity(found),
+            identity=_make_identity(found),
             before=data[-_MEMORY:] or (b"" if start > look.offset else before),
             head=head,
-            ended=self._ended(found, place) if end >= found.st_size else None,
+            ended=self._mark_end(found, place) if end >= found.st_size else None,
         )
         if not data and start == look.offset:
             return None
         midline = before != b"" and not before.endswith((b"\n", b"\r"))
         hole = start - look.offset
-        return look.chunk(start, data, found.st_size, midline=midline, hole=hole)
+        return look.make_chunk(start, data, found.st_size, midline=midline, hole=hole)
 
-    def _ended(self, found: os.stat_result, place: Place | None) -> Ended:
+    def _mark_end(self, found: os.stat_result, place: Place | None) -> Ended:
         """That nothing is left to read."""
-        stamp, now = _stamp(found), self._monotonic()
+        stamp, now = _make_stamp(found), self._monotonic()
         known = place.ended if place else None
         since = known.since if known and known.stamp == stamp else now
         return Ended(stamp, since, is_settled=now - since >= _SETTLE_SECONDS)
@@ -165,18 +165,18 @@ class LogReader:
         self, look: _Look, handle: int, found: os.stat_result
     ) -> LogChunk | None:
         """The start of a file that took the place of the one that was read."""
-        start = _past_hole(handle, found.st_size)
+        start = _skip_hole(handle, found.st_size)
         data = os.pread(handle, look.limit, start)
         stripped = data.lstrip(b"\0")
         start += len(data) - len(stripped)
-        data = look.whole(stripped, at_end=start + len(stripped) >= found.st_size)
+        data = look.take_whole(stripped, at_end=start + len(stripped) >= found.st_size)
         self._places[look.key] = Place(
             offset=start + len(data),
-            identity=_identity(found),
+            identity=_make_identity(found),
             before=data[-_MEMORY:],
-            head=_head(handle) if start else stripped[:_MEMORY],
+            head=_read_head(handle) if start else stripped[:_MEMORY],
         )
-        return look.chunk(start, data, found.st_size, reset=True)
+        return look.make_chunk(start, data, found.st_size, reset=True)
 
     def _read_rest(
         self, look: _Look, place: Place | None, *, closed: bool
@@ -192,13 +192,13 @@ class LogReader:
                 return None
             data = os.pread(handle, look.limit, look.offset)
         end = look.offset + len(data)
-        data = look.whole(data, at_end=end >= size, ended=closed)
+        data = look.take_whole(data, at_end=end >= size, ended=closed)
         if not data:
             return None
         self._places[look.key] = place._replace(
             offset=look.offset + len(data), before=data[-_MEMORY:]
         )
-        return look.chunk(look.offset, data, size)
+        return look.make_chunk(look.offset, data, size)
 
     def tail(self, path: str, limit: int) -> str:
         """As `read_tail`."""
@@ -235,14 +235,14 @@ class _Look:
         """Of the log."""
         return self.key[3]
 
-    def whole(self, data: bytes, *, at_end: bool, ended: bool = False) -> bytes:
+    def take_whole(self, data: bytes, *, at_end: bool, ended: bool = False) -> bytes:
         """`data` without a last line that may still grow."""
         if (self.final or ended) and at_end:
             return data
         whole = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         return data[: whole or (len(data) if len(data) == self.limit else 0)]
 
-    def chunk(
+    def make_chunk(
         self,
         offset: int,
         data: bytes,
@@ -267,7 +267,7 @@ class _Look:
         )
 
 
-def _continued(
+def _read_on(
     handle: int, found: os.stat_result, place: Place | None, look: _Look
 ) -> bytes | None:
     """What follows the cursor; None: what came before it is no longer in the file."""
@@ -275,14 +275,14 @@ def _continued(
         return None
     if place is None:
         return os.pread(handle, look.limit, look.offset)
-    if place.identity != _identity(found):
+    if place.identity != _make_identity(found):
         return None
     back = len(place.before)
     data = os.pread(handle, back + look.limit, look.offset - back)
     if data[:back] != place.before:
         return None
     if len(data) == back:  # perhaps written anew to the same length
-        head = _head(handle)
+        head = _read_head(handle)
     else:
         head = data[:_MEMORY] if look.offset == 0 else place.head
     if not head.startswith(place.head):
@@ -290,15 +290,15 @@ def _continued(
     return data[back:]
 
 
-def _head(handle: int) -> bytes:
+def _read_head(handle: int) -> bytes:
     return os.pread(handle, _MEMORY, 0)
 
 
-def _stamp(found: os.stat_result) -> tuple[int, int, int, int]:
+def _make_stamp(found: os.stat_result) -> tuple[int, int, int, int]:
     return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
 
 
-def _past_hole(handle: int, size: int, offset: int = 0) -> int:
+def _skip_hole(handle: int, size: int, offset: int = 0) -> int:
     """Where the first data from `offset` on lies: a writer that kept its place in a
     truncated file, or sought ahead, leaves a hole before it."""
     try:
@@ -309,7 +309,7 @@ def _past_hole(handle: int, size: int, offset: int = 0) -> int:
         return offset  # the file system knows of no holes
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
+def _make_identity(found: os.stat_result) -> tuple[int, int]:
     """What two names of one file share."""
     return (found.st_dev, found.st_ino)
 
@@ -319,7 +319,7 @@ def _identity(found: os.stat_result) -> tuple[int, int]:
 def _find_rest(path: str, place: Place) -> Iterator[tuple[int | None, int]]:
     """The file that holds more of what was read at `path`, open, and its size."""
     handle, size = None, 0
-    for candidate in _candidates(path, place):
+    for candidate in _list_candidates(path, place):
         handle, size = _open_rest(candidate, place)
         if handle is not None:
             break
@@ -330,14 +330,14 @@ def _find_rest(path: str, place: Place) -> Iterator[tuple[int | None, int]]:
             os.close(handle)
 
 
-def _candidates(path: str, place: Place) -> list[str]:
+def _list_candidates(path: str, place: Place) -> list[str]:
     """Files beside the log, or beside what it links to: the same file before copies."""
     name = os.path.basename(path)
     same: list[str] = []
     copies: list[str] = []
     places = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
     for directory in sorted(places):
-        for entry in _entries(directory):
+        for entry in _list_entries(directory):
             if entry.inode() == place.identity[1]:
                 same.append(entry.path)
             elif entry.name.startswith(name) and entry.name != name:
@@ -345,7 +345,7 @@ def _candidates(path: str, place: Place) -> list[str]:
     return same + sorted(copies)
 
 
-def _entries(directory: str) -> list[os.DirEntry[str]]:
+def _list_entries(directory: str) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(directory or ".") as entries:
         return list(islice(entries, _MOST_ENTRIES))
     return []
@@ -358,13 +358,13 @@ def _open_rest(path: str, place: Place) -> tuple[int | None, int]:
     except OSError:
         return None, 0  # gone again, or not for us
     size = os.fstat(handle).st_size
-    if size > place.offset and _holds(handle, place):
+    if size > place.offset and _is_same_log(handle, place):
         return handle, size
     os.close(handle)
     return None, 0
 
 
-def _holds(handle: int, place: Place) -> bool:
+def _is_same_log(handle: int, place: Place) -> bool:
     """Whether a file begins as the log did up to the place; never for nothing known."""
     back = len(place.before)
     with suppress(OSError):

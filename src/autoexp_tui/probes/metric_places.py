@@ -38,31 +38,31 @@ def note_lengths(attempt_dir: Path, patterns: Sequence[str]) -> None:
     path = attempt_dir / _NAME
     if not patterns or path.exists():
         return
-    lengths = dict(_lengths(_matching(patterns)))
+    lengths = dict(_list_lengths(_find_matching(patterns)))
     with suppress(EnvironmentFailed):
         write_atomic(path, json.dumps(lengths).encode(), durable=False)
 
 
 def find_files(patterns: Sequence[str], first: str, present: str) -> list[FoundFile]:
     """The files that match, with their earlier parts; see `LogSource.find`."""
-    paths = _matching(patterns)
+    paths = _find_matching(patterns)
     if not paths:
         return []
-    now = dict(_lengths(paths))
-    at_first, at_present = _noted(first), _noted(present)
+    now = dict(_list_lengths(paths))
+    at_first, at_present = _read_lengths(first), _read_lengths(present)
     return [
         FoundFile(
             path=path,
             pattern=paths[path],
-            foreign=_earlier(at_first, now, path),
-            before=_earlier(at_present, now, path),
+            foreign=_count_earlier(at_first, now, path),
+            before=_count_earlier(at_present, now, path),
             is_new=path not in at_present,
         )
         for path in now
     ]
 
 
-def _matching(patterns: Sequence[str]) -> dict[str, int]:
+def _find_matching(patterns: Sequence[str]) -> dict[str, int]:
     """Path -> the first of the patterns that it matches, in their order."""
     found: dict[str, int] = {}
     for index, pattern in enumerate(patterns):
@@ -75,14 +75,14 @@ def _matching(patterns: Sequence[str]) -> dict[str, int]:
     return dict(islice(found.items(), MOST_FILES))
 
 
-def _lengths(paths: Iterable[str]) -> Iterator[tuple[str, _Length]]:
+def _list_lengths(paths: Iterable[str]) -> Iterator[tuple[str, _Length]]:
     for path in paths:
         with suppress(OSError):
             found = os.stat(path)
             yield path, (found.st_ino, found.st_size)
 
 
-def _noted(attempt_dir: str) -> Mapping[str, object]:
+def _read_lengths(attempt_dir: str) -> Mapping[str, object]:
     try:
         found = json.loads(read_own(Path(attempt_dir, _NAME)))
     except (OSError, ValueError):
@@ -90,7 +90,9 @@ def _noted(attempt_dir: str) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-def _earlier(noted: Mapping[str, object], now: Mapping[str, _Length], path: str) -> int:
+def _count_earlier(
+    noted: Mapping[str, object], now: Mapping[str, _Length], path: str
+) -> int:
     """The bytes of a file that were there when its length was noted."""
     match noted.get(path):
         case [int(inode), int(size)]:

@@ -35,7 +35,7 @@ class Mounts:
         self._read_at = float("-inf")
         self._cwd = os.getcwd()
 
-    def of(self, path: str) -> str:
+    def find(self, path: str) -> str:
         """The mount point; `/` for everything where there is no table."""
         self._refresh()
         found = self._known.get(path)
@@ -54,7 +54,7 @@ class Mounts:
             self._known = {}
 
     def _find(self, path: str) -> str:
-        place = posixpath.normpath(posixpath.join(self._cwd, _literal(path)))
+        place = posixpath.normpath(posixpath.join(self._cwd, _drop_pattern(path)))
         while place not in self._points:
             above = posixpath.dirname(place)
             if above == place:
@@ -70,14 +70,14 @@ def mount_points(table: Path = TABLE) -> frozenset[str]:
     except OSError:
         return frozenset()
     columns = (line.split(" ") for line in lines)
-    return frozenset(_unescaped(parts[4]) for parts in columns if len(parts) > 4)
+    return frozenset(_decode_point(parts[4]) for parts in columns if len(parts) > 4)
 
 
-def _unescaped(point: str) -> str:
+def _decode_point(point: str) -> str:
     return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
 
 
-def _literal(path: str) -> str:
+def _drop_pattern(path: str) -> str:
     """The directories before the first one that is a pattern."""
     match = _MAGIC.search(path)
     return path if match is None else posixpath.dirname(path[: match.start()])

@@ -65,7 +65,7 @@ class ThreadPool:
             if key in self._delivering:
                 self._delivering[key] = item
             else:
-                self._enqueue(item)
+                self._push(item)
         return True
 
     def close(self) -> None:
@@ -75,26 +75,26 @@ class ThreadPool:
             self._queue.clear()
             self._work.notify_all()
 
-    def _enqueue(self, item: _Item) -> None:
+    def _push(self, item: _Item) -> None:
         self._queue.append(item)
         if self._idle >= len(self._queue):
             self._work.notify()
         elif self._threads < self._most:
             self._threads += 1
             name = f"{self._name}-{self._threads}"
-            threading.Thread(target=self._serve, name=name, daemon=True).start()
+            threading.Thread(target=self._run_calls, name=name, daemon=True).start()
 
-    def _serve(self) -> None:
+    def _run_calls(self) -> None:
         while True:
-            item = self._next()
+            item = self._take_next()
             if item is None:
                 return
             answer, error = _run(item.call)
             if self._start_delivery(item.key):
-                self._deliver(item, answer, error)
+                self._send_answer(item, answer, error)
                 self._end_delivery(item.key)
 
-    def _next(self) -> _Item | None:
+    def _take_next(self) -> _Item | None:
         with self._lock:
             while not self._queue and not self._closed:
                 self._idle += 1
@@ -108,7 +108,7 @@ class ThreadPool:
             self._delivering[key] = None
             return not self._closed
 
-    def _deliver(
+    def _send_answer(
         self, item: _Item, answer: object, error: BaseException | None
     ) -> None:
         try:
@@ -120,7 +120,7 @@ class ThreadPool:
         with self._lock:
             follower = self._delivering.pop(key)
             if follower is not None and not self._closed:
-                self._enqueue(follower)
+                self._push(follower)
 
 
 def _run(call: Call) -> tuple[object, BaseException | None]:
@@ -162,18 +162,18 @@ class _Round(Generic[T]):
             self._start_thread()
         with self._changed:
             while len(self._answers) < len(self._calls):
-                self._changed.wait(self._give_up_late())
+                self._changed.wait(self._stop_late())
         return [self._answers[index] for index in range(len(self._calls))]
 
     def _start_thread(self) -> None:
-        threading.Thread(target=self._serve, name="ask", daemon=True).start()
+        threading.Thread(target=self._run_calls, name="ask", daemon=True).start()
 
-    def _give_up_late(self) -> float:
+    def _stop_late(self) -> float:
         """Replace the threads that hang; seconds until the next may be late."""
         now = time.monotonic()
         due = [index for index, call in self._running.items() if call.due <= now]
         for index in due:
-            if self._running[index].goes_on(now + self._seconds):
+            if self._running[index].is_working(now + self._seconds):
                 continue
             del self._running[index]
             self._answers[index] = TimeoutError(f"no answer in {self._seconds:g} s")
@@ -181,8 +181,8 @@ class _Round(Generic[T]):
         first = min((call.due for call in self._running.values()), default=now + 0.1)
         return max(0.0, first - now)
 
-    def _serve(self) -> None:
-        while (index := self._next()) is not None:
+    def _run_calls(self) -> None:
+        while (index := self._take_next()) is not None:
             answer: T | Exception
             try:
                 answer = self._calls[index]()
@@ -194,7 +194,7 @@ class _Round(Generic[T]):
                 self._answers[index] = answer
                 self._changed.notify()
 
-    def _next(self) -> int | None:
+    def _take_next(self) -> int | None:
         with self._changed:
             if not self._waiting:
                 return None
@@ -212,7 +212,7 @@ class _Running:
         self._seen = time.clock_gettime(self._clock)
         self._rounds = 1
 
-    def goes_on(self, due: float) -> bool:
+    def is_working(self, due: float) -> bool:
         """Whether it has computed meanwhile, and is given until `due`."""
         now = time.clock_gettime(self._clock)
         worked, self._seen = now - self._seen > _IDLE_SECONDS, now

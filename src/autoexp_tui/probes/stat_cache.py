@@ -46,20 +46,20 @@ class Glance:
             OSError: it could not be looked at.
         """
         if path not in self._stats:
-            self._stats[path] = _stat(path)
+            self._stats[path] = _read_stat(path)
         found = self._stats[path]
         if isinstance(found, OSError):
             raise found
         return found
 
-    def names(self, directory: str) -> list[str]:
+    def list_names(self, directory: str) -> list[str]:
         """What is in a directory, sorted; nothing when there is none.
 
         Raises:
             OSError: it could not be listed.
         """
         if directory not in self._names:
-            self._names[directory] = _names(directory)
+            self._names[directory] = _list_names(directory)
         found = self._names[directory]
         if isinstance(found, OSError):
             raise found
@@ -84,7 +84,7 @@ class Glance:
 
 
 @contextmanager
-def glance() -> Iterator[Glance]:
+def open_glance() -> Iterator[Glance]:
     """A glance that is closed at the end."""
     made = Glance()
     try:
@@ -93,7 +93,7 @@ def glance() -> Iterator[Glance]:
         made.close()
 
 
-def _stat(path: str) -> os.stat_result | OSError | None:
+def _read_stat(path: str) -> os.stat_result | OSError | None:
     try:
         return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -102,7 +102,7 @@ def _stat(path: str) -> os.stat_result | OSError | None:
         return error
 
 
-def _names(directory: str) -> list[str] | OSError:
+def _list_names(directory: str) -> list[str] | OSError:
     try:
         return sorted(os.listdir(directory or os.curdir))
     except (FileNotFoundError, NotADirectoryError):

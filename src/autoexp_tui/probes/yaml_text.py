@@ -37,46 +37,48 @@ class YamlWriter:
         """A whole document."""
         if not tree:
             return "{}\n"
-        return self._block(tree if isinstance(tree, dict) else dict(tree), "")
+        return self._write_block(tree if isinstance(tree, dict) else dict(tree), "")
 
-    def _block(self, value: dict[Any, Any], indent: str) -> str:
-        def fields(some: Mapping[Any, Any]) -> Fields:
+    def _write_block(self, value: dict[Any, Any], indent: str) -> str:
+        def write_fields(some: Mapping[Any, Any]) -> Fields:
             return {
-                key: f"{indent}{scalar(key)}:{self._after(item, indent)}"
+                key: f"{indent}{format_scalar(key)}:{self._after(item, indent)}"
                 for key, item in some.items()
             }
 
-        return self._texts.text(value, indent, fields, _lines)
+        return self._texts.text(value, indent, write_fields, _join_lines)
 
     def _after(self, item: Any, indent: str) -> str:
         """What follows a key and its colon."""
         if isinstance(item, dict) and item:
-            return f"\n{self._block(item, indent + _STEP)}"
+            return f"\n{self._write_block(item, indent + _STEP)}"
         if isinstance(item, list | tuple) and item:
-            return "\n" + "".join(self._item(one, indent) for one in item)
-        return f" {flow(item)}\n"
+            return "\n" + "".join(self._write_item(one, indent) for one in item)
+        return f" {format_flow(item)}\n"
 
-    def _item(self, item: Any, indent: str) -> str:
+    def _write_item(self, item: Any, indent: str) -> str:
         if isinstance(item, dict) and item:
-            return f"{indent}-\n{self._block(item, indent + _STEP)}"
-        return f"{indent}- {flow(item)}\n"
+            return f"{indent}-\n{self._write_block(item, indent + _STEP)}"
+        return f"{indent}- {format_flow(item)}\n"
 
 
-def _lines(fields: Fields) -> str:
+def _join_lines(fields: Fields) -> str:
     return "".join(fields.values())
 
 
-def flow(value: object) -> str:
+def format_flow(value: object) -> str:
     """A value on one line."""
     if isinstance(value, dict):
-        fields = (f"{scalar(key)}: {flow(item)}" for key, item in value.items())
+        fields = (
+            f"{format_scalar(key)}: {format_flow(item)}" for key, item in value.items()
+        )
         return f"{{{', '.join(fields)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(flow, value))}]"
-    return scalar(value)
+        return f"[{', '.join(map(format_flow, value))}]"
+    return format_scalar(value)
 
 
-def scalar(value: object) -> str:
+def format_scalar(value: object) -> str:
     """A value that is neither a dict nor a list."""
     match value:
         case None:
@@ -86,12 +88,12 @@ def scalar(value: object) -> str:
         case int():
             return str(int(value))
         case float():
-            return _real(value)
+            return _format_real(value)
         case _:
-            return _words(str(value))
+            return _format_text(str(value))
 
 
-def _real(value: float) -> str:
+def _format_real(value: float) -> str:
     """YAML 1.1 wants a point before an exponent."""
     if not math.isfinite(value):
         return ".nan" if math.isnan(value) else f"{'-' if value < 0 else ''}.inf"
@@ -99,7 +101,7 @@ def _real(value: float) -> str:
     return text.replace("e", ".0e") if "e" in text and "." not in text else text
 
 
-def _words(text: str) -> str:
+def _format_text(text: str) -> str:
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
