@@ -106,7 +106,7 @@ async def test_need_after_need_is_walked_through_going_round() -> None:
         assert seen[0] == seen[-1]
         job = session.job(seen[0])
         assert job is not None
-        assert job.needs_you
+        assert job.is_needy
 
 
 async def test_a_need_that_a_filter_hides_is_shown_all_the_same() -> None:
@@ -259,7 +259,7 @@ async def test_needs_first_puts_them_on_top() -> None:
     async with cockpit() as seat:
         await seat.press("full_stop", "g")
         first = seat.app.desk.jobs_of(seat.app.desk.rows[0])[0]
-        assert first.needs_you
+        assert first.is_needy
         assert "needs you first" in seat.pane("jobs")
 
 
@@ -349,7 +349,7 @@ async def test_a_range_is_marked_from_v_to_v() -> None:
 async def test_m_marks_all_that_failed_alike() -> None:
     async with cockpit() as seat:
         await seat.press("exclamation_mark", "m")
-        marked = seat.app.desk.session.named(sorted(seat.app.desk.marks))
+        marked = seat.app.desk.session.list_jobs(sorted(seat.app.desk.marks))
         assert len(marked) == 4
         assert {job.record.cause for job in marked} == {Cause.OUT_OF_MEMORY}
         assert "4 alike marked" in seat.footer
@@ -497,7 +497,7 @@ async def test_what_happened_meanwhile_is_told_and_walked_through() -> None:
         await seat.until(lambda: not seat.dialog)
         job = seat.app.desk.session.job(seat.jobs.jobs.key)
         assert job is not None
-        assert job.needs_you
+        assert job.is_needy
 
 
 async def test_help_lists_every_key() -> None:

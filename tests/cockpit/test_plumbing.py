@@ -18,7 +18,8 @@ from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.bridge import Bridge
 from autoexp_tui.cockpit.notify import Ringer
 from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii
-from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.causes import group_causes
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.text import ascii_twin

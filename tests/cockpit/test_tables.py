@@ -20,7 +20,7 @@ from autoexp_tui.cockpit.screens.events import EventsScreen
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.screens.replay_commands import MOVES
 from autoexp_tui.cockpit.spans import Span, line
-from autoexp_tui.cockpit.state.status import FACES
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.text import ascii_twin, strip
 from autoexp_tui.cockpit.themes import ROLES, Skin, load_skin, themes_directory
 from autoexp_tui.model.errors import UsageError
@@ -233,7 +233,7 @@ def test_markup_is_text() -> None:
 
 
 def test_ascii_mode_draws_only_ascii() -> None:
-    glyphs = "".join(face.glyph for face in FACES.values()) + "─│┬█░▁▅…⠓漢é"
+    glyphs = "".join(look.glyph for look in Look) + "─│┬█░▁▅…⠓漢é"
     assert strip(line(glyphs), skin(ascii_only=True), 60).text.isascii()
 
 

@@ -138,7 +138,7 @@ async def test_the_next_that_needs_you_is_a_key_away_everywhere(mode: str) -> No
     async with cockpit() as seat:
         await seat.press(mode, "exclamation_mark")
         assert seat.app.full_screen is seat.jobs
-        assert seat.jobs.jobs.jobs()[0].needs_you
+        assert seat.jobs.jobs.jobs()[0].is_needy
 
 
 async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:

@@ -135,7 +135,7 @@ class Acts:
 
     def _has_changed(self, shown: Sequence[JobView]) -> bool:
         """Whether jobs moved while a question showed them; if so, say that."""
-        now = self._app.desk.session.named([job.name for job in shown])
+        now = self._app.desk.session.list_jobs([job.name for job in shown])
         changed = answers.has_changed(shown, now)
         if changed:
             self._app.say("changed while you read: look again", "warning")
@@ -144,7 +144,7 @@ class Acts:
     def _renewed(self, scope: Scope) -> Scope:
         """The scope of a question that is asked again, its jobs as they are now."""
         names = [job.name for job in scope.jobs]
-        return replace(scope, jobs=self._app.desk.session.named(names))
+        return replace(scope, jobs=self._app.desk.session.list_jobs(names))
 
     # ------------------------------------------------------------------------ kill
     def kill(self, scope: Scope) -> None:
@@ -175,7 +175,7 @@ class Acts:
 
     def _begin_kill(self, scope: Scope, shown: Sequence[JobView]) -> None:
         session = self._app.desk.session
-        now = session.named([job.name for job in shown])
+        now = session.list_jobs([job.name for job in shown])
         still = select_killable(now)
         if answers.count_attempts(still) != answers.count_attempts(shown):
             self._app.say("changed while you read: look again", "warning")
@@ -233,7 +233,7 @@ class Acts:
                 self._app.say("planned again while you read: look again", "warning")
                 self.submit(self._renewed(scope))
             elif answer.choice is not None:
-                jobs = session.named(answer.choice.jobs)
+                jobs = session.list_jobs(answer.choice.jobs)
                 words = f"submitting {plural(len(jobs), 'job')}"
                 self._sent(jobs, answers.build_submit(answer.choice, shown), words)
 
@@ -308,7 +308,7 @@ class Acts:
         """Ask about the next that still asks; all but that is as it is now."""
         if place >= len(names):
             return
-        jobs = select_asking(self._app.desk.session.named(names[place : place + 1]))
+        jobs = select_asking(self._app.desk.session.list_jobs(names[place : place + 1]))
         if not jobs:
             self._ask_next(names, place + 1)
             return

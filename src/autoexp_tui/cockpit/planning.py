@@ -101,7 +101,7 @@ class PlanDesk:
         self.changes = result
         if result is not None and result.differs:
             key = self._app.commands.key("plan.changes")
-            told = result.told(self._app.clock.utc())
+            told = result.describe(self._app.clock.utc())
             self._app.say(f"{told}   ({key} reads it)", keep=True)
 
     def show_changes(self) -> None:
@@ -109,5 +109,5 @@ class PlanDesk:
         if self.changes is None:
             self._app.say("no earlier plan of this config is known")
         else:
-            page = self.changes.page(self._app.clock.utc())
+            page = self.changes.render(self._app.clock.utc())
             self._app.read_out("Since the last plan", page)

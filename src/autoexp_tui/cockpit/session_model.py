@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.causes import (
     CauseGroup,
-    PlanWords,
     build_cause_key,
     group_causes,
 )
@@ -27,6 +26,7 @@ from autoexp_tui.cockpit.state.forecast import (
     find_sure_cuts,
     measure_rates,
 )
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.rows import (
     Arrangement,
     Row,
@@ -99,7 +99,7 @@ class Desk:
         self.session = build_session(snapshot, self.session)
         if snapshot.playback is not None and not self.many:
             self._forecast_at = None  # its time goes faster than the machine's
-        if not self.words.are_of(self.session):
+        if not self.words.is_of(self.session):
             self.words = PlanWords(snapshot.plan, self.session.changed)
             self._rows_for = ()
             self.marks.intersection_update(self.session.index)

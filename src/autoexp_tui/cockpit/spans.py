@@ -8,8 +8,10 @@ in; the widgets clean every span once more before it is drawn.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -106,15 +108,10 @@ def shorten_middle(text: str, cells: int) -> str:
     if cell_len(text) <= cells or cells < 8:
         return shorten(text, cells)
     tail = (cells - 1) // 2
-    head = cells - 1 - tail
-    return set_cell_size(text, head) + ELLIPSIS + _last_cells(text, tail)
-
-
-def _last_cells(text: str, cells: int) -> str:
-    end = text[-cells:]
-    while cell_len(end) > cells:
+    end = text[-tail:]
+    while cell_len(end) > tail:
         end = end[1:]
-    return end
+    return set_cell_size(text, cells - 1 - tail) + ELLIPSIS + end
 
 
 def cut(content: Line, cells: int) -> Line:
@@ -126,15 +123,11 @@ def cut(content: Line, cells: int) -> Line:
     for span in content:
         size = cell_len(span.text)
         if size >= left:
-            kept.append(Span(_cut_here(span.text, left), span.role))
+            kept.append(Span(fit(f"{span.text} ", left), span.role))
             break
         kept.append(span)
         left -= size
     return tuple(kept)
-
-
-def _cut_here(text: str, cells: int) -> str:
-    return fit(text + " ", cells)
 
 
 def pad(content: Line, cells: int, role: Role = "text") -> Line:
@@ -150,12 +143,12 @@ def spread(left: Line, right: Line, cells: int) -> Line:
     return (*pad(left, room), *right) if room > 0 else cut(right, cells)
 
 
-def join(parts: Iterable[Line], gap: str) -> Line:
+def join(parts: Iterable[Line], gap: str, role: Role = "text") -> Line:
     """The non-empty parts in a row, `gap` between them."""
     spans: list[Span] = []
     for part in parts:
         if part:
-            spans.extend((Span(gap), *part) if spans else part)
+            spans.extend((Span(gap, role), *part) if spans else part)
     return tuple(spans)
 
 
@@ -168,7 +161,7 @@ def wrap(content: Line, cells: int, indent: str = "") -> tuple[Line, ...]:
         return (content,)
     lines: list[list[Span]] = [[]]
     room = cells
-    for piece in _words(content, cells - len(indent)):
+    for piece in _split_words(content, cells - len(indent)):
         size = cell_len(piece.text)
         if size > room and lines[-1]:
             lines.append([Span(indent)] if indent else [])
@@ -181,134 +174,87 @@ def wrap(content: Line, cells: int, indent: str = "") -> tuple[Line, ...]:
     return tuple(tuple(spans) for spans in lines)
 
 
-def _words(content: Line, cells: int) -> Iterable[Span]:
+def _split_words(content: Line, cells: int) -> Iterable[Span]:
     """Words with the blanks before them, chopped to at most `cells`."""
     for span in content:
-        word = ""
-        for character in span.text:
-            if character == " " and word.strip(" "):
-                yield from _chopped(word, span.role, cells)
-                word = ""
-            word += character
-        if word:
-            yield from _chopped(word, span.role, cells)
+        for word in _WORD.findall(span.text):
+            pieces = [word] if cell_len(word) <= cells else chop_cells(word, cells)
+            yield from (Span(piece, span.role) for piece in pieces)
 
 
-def _chopped(word: str, role: Role, cells: int) -> Iterable[Span]:
-    if cell_len(word) <= cells:
-        yield Span(word, role)
-        return
-    for piece in chop_cells(word, cells):
-        yield Span(piece, role)
+_WORD: Final = re.compile(r" *[^ ]+| +$")
 
 
 GAP: Final = 8
 """Equal cells between two changes that cost less to send than to jump over."""
 
 
-_Cell = tuple[str, str]
-"""What stands in a cell, and its role; the second half of a wide character is empty."""
-
-
 def compare_lines(before: Line, after: Line) -> list[tuple[int, int]]:
-    """The ranges of cells, ends exclusive and in order, in which two lines differ."""
+    """The ranges of cells, ends exclusive and in order, in which two lines differ.
+
+    A log that scrolls and a table whose numbers move look much like the moment before:
+    only the other cells are sent over a slow line.
+    """
     ranges: list[tuple[int, int]] = []
-    old, new = _split_cells(before), _split_cells(after)
-    for place, (was, now) in enumerate(zip_longest(old, new)):
-        if was == now:
-            continue
-        start, end = _widen_range(old, new, place)
-        if ranges and start - ranges[-1][1] <= GAP:
-            start = ranges.pop()[0]
-        ranges.append((start, end))
+    pairs = zip_longest(_split_cells(before), _split_cells(after))
+    for place, (was, now) in enumerate(pairs):
+        if was != now:
+            near = ranges and place - ranges[-1][1] <= GAP
+            ranges.append((ranges.pop()[0] if near else place, place + 1))
     return ranges
 
 
-def _split_cells(content: Line) -> list[_Cell]:
-    cells: list[_Cell] = []
+def _split_cells(content: Line) -> list[tuple[str, str, int]]:
+    """Of each cell the text that is drawn as one with it, its roles, its place in it.
+
+    Characters that join others are drawn with what stands before and behind them.
+    """
+    units: list[tuple[str, str, int]] = []
+    joined = False
     for span in content:
-        if span.text.isascii():
-            cells += [(character, span.role) for character in span.text]
-        else:
-            _add_wide(cells, span.text, span.role)
-    return cells
+        for character in span.text:
+            size = 1 if character.isascii() else cell_len(character)
+            if units and (joined or not size):
+                text, roles, cells = units.pop()
+                units.append((text + character, f"{roles} {span.role}", cells + size))
+            else:
+                units.append((character, span.role, size))
+            joined = not size
+    return [
+        (text, roles, place) for text, roles, cells in units for place in range(cells)
+    ]
 
 
-def _add_wide(cells: list[_Cell], text: str, role: str) -> None:
-    """Add a text that may have wide characters, or some that join the one before."""
-    for character in text:
-        size = cell_len(character)
-        if size:
-            cells += [(character, role), *(("", role) for _ in range(size - 1))]
-        elif cells:
-            _join_character(cells, character)
-
-
-def _join_character(cells: list[_Cell], character: str) -> None:
-    place = next(n for n in range(len(cells) - 1, -1, -1) if cells[n][0])
-    cells[place] = (cells[place][0] + character, cells[place][1])
-
-
-def _widen_range(
-    old: Sequence[_Cell], new: Sequence[_Cell], place: int
-) -> tuple[int, int]:
-    """The range about `place` that cuts nothing in two that is drawn as one."""
-    start, end = place, place + 1
-    while start and (_is_continued(old, start) or _is_continued(new, start)):
-        start -= 1
-    while _is_continued(old, end) or _is_continued(new, end):
-        end += 1
-    return start, end
-
-
-def _is_continued(cells: Sequence[_Cell], place: int) -> bool:
-    """Whether the cell before must be drawn with the one at `place`."""
-    if not 0 < place < len(cells):
-        return False
-    return not cells[place][0] or len(_find_base(cells, place - 1)) > 1
-
-
-def _find_base(cells: Sequence[_Cell], place: int) -> str:
-    """The character that a cell belongs to, with what joins it."""
-    while place and not cells[place][0]:
-        place -= 1
-    return cells[place][0]
+def join_cells(cells: Iterable[tuple[str, Role]]) -> Line:
+    """Cells as a line, neighbours of one role together."""
+    return tuple(
+        Span("".join(text for text, _ in run), role)
+        for role, run in groupby(cells, key=itemgetter(1))
+    )
 
 
 BARS: Final = "▁▂▃▄▅▆▇█"
 
 
-FULL: Final = "█"
-
-
-EMPTY: Final = "░"
-
-
 def render_sparkline(values: Sequence[float], cells: int) -> str:
     """The values' shape, at most `cells` wide; what is not finite leaves a gap."""
-    shown = _thin(values, cells)
-    finite = [value for value in shown if math.isfinite(value)]
+    if len(values) > cells:
+        last = len(values) - 1
+        places = (round(place * last / (cells - 1)) for place in range(cells))
+        values = [values[place] for place in places]
+    finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return ""
     low, high = min(finite), max(finite)
     reach = (high - low) or 1.0
     return "".join(
         BARS[round((value - low) / reach * 7)] if math.isfinite(value) else " "
-        for value in shown
+        for value in values
     )
 
 
-def _thin(values: Sequence[float], cells: int) -> Sequence[float]:
-    if len(values) <= cells:
-        return values
-    last = len(values) - 1
-    return [values[round(place * last / (cells - 1))] for place in range(cells)]
-
-
-def render_bar(done: float, cells: int) -> tuple[str, str]:
-    """The filled and the empty part of a bar; anything begun shows at least one."""
+def render_bar(done: float, cells: int) -> Line:
+    """A bar, filled and empty; anything begun shows at least one filled cell."""
     fraction = min(max(done, 0.0), 1.0)
-    filled = int(fraction * cells)
-    if fraction > 0 and filled == 0:
-        filled = 1
-    return FULL * filled, EMPTY * (cells - filled)
+    filled = max(int(fraction * cells), 1 if fraction > 0 else 0)
+    return (Span("█" * filled, "bar"), Span("░" * (cells - filled), "track"))

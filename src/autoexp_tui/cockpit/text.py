@@ -13,7 +13,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from autoexp_tui.cockpit.state.status import FACES
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _TWINS: Final = str.maketrans(
     {
-        **{face.glyph: face.twin for face in FACES.values()},
+        **{look.glyph: look.twin for look in Look},
         "…": "~",
         "─": "-",
         "━": "=",

@@ -145,7 +145,7 @@ def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
     desk = Desk(without_file())
     group = next(one for one in desk.groups if one.look is Look.SKIPPED)
     assert group.title == "iter_8/done.txt never came"
-    assert desk.session.jobs[1].needs_you
+    assert desk.session.jobs[1].is_needy
 
 
 def test_a_skip_that_a_failure_explains_is_not_told_twice() -> None:

@@ -9,8 +9,7 @@ import pytest
 
 from autoexp_tui.cockpit.render import columns
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords
-from autoexp_tui.cockpit.state.parameters import Parameter
+from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords
 from autoexp_tui.cockpit.state.rows import Column
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import Look

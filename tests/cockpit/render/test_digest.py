@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.causes import group_causes
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured

@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.cockpit.render.why import explain_job, format_gpus, format_idle
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.causes import PlanWords
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.snapshot import GpuLoad, GpuView

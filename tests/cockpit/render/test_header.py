@@ -13,8 +13,9 @@ from autoexp_tui.cockpit.render.bars import (
     render_header,
 )
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.forecast import estimate_ends
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.states import why

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.state.status import FACES, Look, look_of
+from autoexp_tui.cockpit.state.status import Look, find_look
 from autoexp_tui.conditions.kinds import Approval, FileExists
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.specs import JobSpec
@@ -31,30 +31,32 @@ def status(result: Result, waived: str = "") -> ConditionStatus:
 
 @pytest.mark.parametrize("state", list(JobState))
 def test_every_state_has_a_look(state: JobState) -> None:
-    assert look_of(record(state), stalled=False) in FACES
+    assert find_look(record(state), stalled=False) in Look
 
 
 def test_every_look_has_its_own_glyph() -> None:
-    assert len({face.glyph for face in FACES.values()}) == len(Look)
+    assert len({look.glyph for look in Look}) == len(Look)
 
 
 def test_every_look_has_its_own_ascii_twin() -> None:
-    twins = [face.twin for face in FACES.values()]
+    twins = [look.twin for look in Look]
     assert len(set(twins)) == len(Look)
     assert all(twin.isascii() and len(twin) == 1 for twin in twins)
 
 
 def test_a_running_job_that_stands_still_is_stalled() -> None:
-    assert look_of(record(JobState.RUNNING), stalled=True) is Look.STALLED
+    assert find_look(record(JobState.RUNNING), stalled=True) is Look.STALLED
 
 
 def test_a_running_job_whose_run_is_over_is_ending() -> None:
     job = record(JobState.RUNNING)
-    assert look_of(job, stalled=True, leaving=True) is Look.ENDING
+    assert find_look(job, stalled=True, leaving=True) is Look.ENDING
 
 
 def test_a_waiting_job_that_can_never_start_is_doomed() -> None:
-    assert look_of(record(JobState.WAITING, Result.FAIL), stalled=False) is Look.DOOMED
+    assert (
+        find_look(record(JobState.WAITING, Result.FAIL), stalled=False) is Look.DOOMED
+    )
 
 
 def test_a_waived_condition_dooms_nobody() -> None:
@@ -62,17 +64,17 @@ def test_a_waived_condition_dooms_nobody() -> None:
     waived = JobRecord(
         spec=job.spec, state=job.state, start=(status(Result.FAIL, "known"),)
     )
-    assert look_of(waived, stalled=False) is Look.WAITING
+    assert find_look(waived, stalled=False) is Look.WAITING
 
 
 def test_an_unanswered_question_asks() -> None:
     ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
-    assert look_of(record(JobState.WAITING, ask=ask), stalled=False) is Look.ASKS
+    assert find_look(record(JobState.WAITING, ask=ask), stalled=False) is Look.ASKS
 
 
 def test_an_answered_question_asks_no_more() -> None:
     ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0, approved=True)
-    assert look_of(record(JobState.WAITING, ask=ask), stalled=False) is Look.WAITING
+    assert find_look(record(JobState.WAITING, ask=ask), stalled=False) is Look.WAITING
 
 
 def test_a_failed_condition_is_named_before_one_that_waits() -> None:

@@ -84,4 +84,4 @@ def test_any_values_can_be_drawn(values: list[float], log: bool) -> None:
 
 
 def test_the_legend_has_the_newest_value() -> None:
-    assert "2.000" in plain(render_legend([Plotted("a", FALLING)], 60)[0])
+    assert "2.000" in plain(next(render_legend([Plotted("a", FALLING)], 60)))

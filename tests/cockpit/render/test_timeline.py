@@ -21,9 +21,8 @@ from autoexp_tui.cockpit.render.timeline import (
     list_segments,
     list_ticks,
     render_axis,
-    render_strip,
 )
-from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.spans import join_cells, plain, width
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.text import ascii_twin
 from autoexp_tui.model.event import fold
@@ -47,7 +46,7 @@ def record(*attempts: Attempt, **changes: object) -> JobRecord:
 
 
 def drawn(one: JobRecord, now: float = T0 + 12 * HOUR, window: Window = DAY) -> str:
-    return plain(render_strip(build_job_strip(one, T0, now, window)))
+    return plain(join_cells(build_job_strip(one, T0, now, window)))
 
 
 def test_a_job_waits_queues_runs_and_ends() -> None:
@@ -131,7 +130,7 @@ def test_a_stage_is_as_high_as_many_ran() -> None:
     )
     window = build_window(state.started_at, state.t, 60)
     cells = build_stage_strip(session.jobs, state.started_at, state.t, window)
-    assert {cell.glyph for cell in cells} & set("▁▂▃▄▅▆▇█")
+    assert {cell.text for cell in cells} & set("▁▂▃▄▅▆▇█")
 
 
 def test_only_what_failed_for_good_is_marked_in_its_stage() -> None:
@@ -143,8 +142,8 @@ def test_only_what_failed_for_good_is_marked_in_its_stage() -> None:
     failed = replace(job, record=record(ended, state=JobState.FAILED))
     again = replace(job, record=record(ended, state=JobState.RETRYING))
     now = T0 + 12 * HOUR
-    assert build_stage_strip([failed], T0, now, DAY)[6].glyph == "✗"
-    assert all(cell.glyph != "✗" for cell in build_stage_strip([again], T0, now, DAY))
+    assert build_stage_strip([failed], T0, now, DAY)[6].text == "✗"
+    assert all(cell.text != "✗" for cell in build_stage_strip([again], T0, now, DAY))
 
 
 def test_a_stage_costs_its_attempts_not_its_cells(
@@ -177,7 +176,7 @@ def test_zooming_keeps_the_moment_where_it_stood(
     window = Window(T0, max(LEAST_SECONDS, seconds), 100)
     around = window.begin + share * window.seconds
     for factor in factors:
-        window = window.zoomed(factor, around)
+        window = window.zoom(factor, around)
         assert LEAST_SECONDS <= window.seconds <= MOST_SECONDS
         assert (around - window.begin) / window.seconds == pytest.approx(
             share, abs=1e-3
@@ -185,8 +184,8 @@ def test_zooming_keeps_the_moment_where_it_stood(
 
 
 def test_panning_moves_by_a_share() -> None:
-    assert DAY.panned(0.5).begin == T0 + 12 * HOUR
-    assert DAY.panned(0.5).panned(-0.5) == DAY
+    assert DAY.move(0.5).begin == T0 + 12 * HOUR
+    assert DAY.move(0.5).move(-0.5) == DAY
 
 
 @given(st.floats(0, 1e8))
@@ -221,10 +220,12 @@ def test_a_window_of_seconds_has_ticks() -> None:
 
 
 def test_labels_are_times_and_days() -> None:
-    found = [format_tick(t, False) for t in list_ticks(Window(T0, 48 * HOUR, 80))]
+    found = [
+        format_tick(t, by_days=False) for t in list_ticks(Window(T0, 48 * HOUR, 80))
+    ]
     assert "Sun 15" in found
     assert "12:00" in found
-    assert format_tick(T0 - T0 % 60 + 30, False).endswith(":30")
+    assert format_tick(T0 - T0 % 60 + 30, by_days=False).endswith(":30")
 
 
 def test_times_without_an_engine_are_seen() -> None:
@@ -235,6 +236,6 @@ def test_times_without_an_engine_are_seen() -> None:
 
 
 def test_every_glyph_has_a_twin() -> None:
-    glyphs = "".join(cell.glyph for cell in timeline._WEIGHT) + "┬▾│"
+    glyphs = "".join(cell.text for cell in timeline._WEIGHT) + "┬▾│"
     assert "?" not in ascii_twin(glyphs)
     assert len(set(ascii_twin("·░█▒"))) == 4

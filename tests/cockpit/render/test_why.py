@@ -13,7 +13,7 @@ from autoexp_tui.cockpit.render.why import (
     explain_plan,
 )
 from autoexp_tui.cockpit.spans import Span, plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import JobStateIs
@@ -76,7 +76,7 @@ def test_texts_of_facts_stand_in_one_column_however_long_their_names() -> None:
 
 def test_a_sentence_goes_on_at_the_edge_and_a_fact_further_in() -> None:
     told = WhyText("", ((Span(" Nothing runs here."),), (Span("   output   a b c d"),)))
-    assert [plain(line) for line in told.wrapped(14)] == [
+    assert [plain(line) for line in told.wrap(14)] == [
         " Nothing runs", " here.", "   output   a", "     b c d"
     ]  # fmt: skip
 
@@ -244,7 +244,7 @@ def test_no_line_is_wider_than_the_pane(cells: int) -> None:
     session = build_session(campaign(31, names=HOSTILE))
     words = PlanWords(session.snapshot.plan)
     for job in session.jobs:
-        for line in explain_job(job, session, words).wrapped(cells):
+        for line in explain_job(job, session, words).wrap(cells):
             assert width(line) <= cells
 
 

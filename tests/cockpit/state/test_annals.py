@@ -51,14 +51,14 @@ def read_all_back(annals: EventHistory, page: int = 25) -> None:
 def fresh(wanted: EventFilter, records: Sequence[Recorded]) -> list[str]:
     """What a filter keeps of all records, read at once."""
     annals = EventHistory()
-    annals.want(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
+    annals.filter_by(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
     return [entry.key for entry in annals.entries]
 
 
 @pytest.mark.parametrize("wanted", [ALL, EventFilter(), EventFilter(kind="submit")])
 def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
     annals = EventHistory()
-    annals.want(wanted, snapshot(100))
+    annals.filter_by(wanted, snapshot(100))
     for stop in range(110, len(RECORDS), 30):
         annals.take(snapshot(stop))
     annals.take(snapshot(len(RECORDS)))
@@ -69,7 +69,7 @@ def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
 def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
     for page in (1, 2, 3, 7):
         annals = EventHistory()
-        annals.want(EventFilter(kind="submit"), snapshot(len(RECORDS)))
+        annals.filter_by(EventFilter(kind="submit"), snapshot(len(RECORDS)))
         read_all_back(annals, page)
         orders = [
             entry
@@ -82,7 +82,7 @@ def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
 
 def test_a_snapshot_that_missed_some_begins_anew() -> None:
     annals = EventHistory()
-    annals.want(ALL, snapshot(100))
+    annals.filter_by(ALL, snapshot(100))
     annals.take(snapshot(300))
     assert annals.first == RECORDS[260].seq
     assert len(annals) <= 40
@@ -90,21 +90,21 @@ def test_a_snapshot_that_missed_some_begins_anew() -> None:
 
 def test_a_replay_that_went_back_shows_what_had_happened_then() -> None:
     annals = EventHistory()
-    annals.want(ALL, snapshot(300))
+    annals.filter_by(ALL, snapshot(300))
     annals.take(snapshot(100))
     assert max(entry.record.seq for entry in annals.entries) == RECORDS[99].seq
 
 
 def test_nothing_new_is_nothing_taken() -> None:
     annals = EventHistory()
-    annals.want(ALL, snapshot(100))
+    annals.filter_by(ALL, snapshot(100))
     assert not annals.take(snapshot(100))
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 60)
     annals = EventHistory()
-    annals.want(ALL, snapshot(len(RECORDS)))
+    annals.filter_by(ALL, snapshot(len(RECORDS)))
     read_all_back(annals)
     assert len(annals) <= 60 + 25
 
@@ -122,7 +122,7 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
         order, seq=2, event=events.EffectSettled(effect_id="e1", outcome="failed")
     )
     annals = EventHistory()
-    annals.want(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
+    annals.filter_by(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
     assert not annals.entries
     annals.take(replace(BASE, seq=2, events=(order, end)))
     assert [entry.settled for entry in annals.entries] == [end.event]
@@ -213,7 +213,7 @@ def test_an_acceptance_is_among_its_job_s_events_though_the_order_lies_far_back(
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
     annals = EventHistory()
-    annals.want(EventFilter(job=ordered(record.event.token)), with_jobs(record))
+    annals.filter_by(EventFilter(job=ordered(record.event.token)), with_jobs(record))
     assert [entry.event for entry in annals.entries] == [record.event]
     assert ordered(record.event.token) in annals.entries[0].jobs
 
@@ -230,7 +230,7 @@ def test_the_line_of_an_acceptance_begins_with_its_job() -> None:
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
     annals = EventHistory()
-    annals.want(ALL, with_jobs(record))
+    annals.filter_by(ALL, with_jobs(record))
     text = plain(render_entry(annals.entries[0], record.t, 160))
     name = ordered(record.event.token)
     assert name[:8] in text.partition("accepted")[0]

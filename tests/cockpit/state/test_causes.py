@@ -8,12 +8,12 @@ from autoexp_tui.cockpit.render.lists import render_cause, render_evidence
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.causes import (
     CauseGroup,
-    PlanWords,
     build_cause_key,
     count_needs,
     describe_needs,
     group_causes,
 )
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.cockpit.state.status import NEEDS, Look
 from autoexp_tui.model.state import Warned
@@ -129,9 +129,9 @@ def test_equal_evidence_is_shown_once_with_its_number() -> None:
 
 def test_the_evidence_of_one_job_names_it() -> None:
     error = next(group for group in GROUPS if "KeyError" in group.title)
-    assert error.jobs[0].name in plain(render_evidence(error)[0])
+    assert error.jobs[0].name in plain(next(render_evidence(error)))
 
 
 def test_a_warning_without_a_job_shows_its_evidence() -> None:
     session = build_session(with_warnings(SESSION.snapshot, warned(code="storm")))
-    assert "loss 2.6" in plain(render_evidence(groups_of(session)[-1])[0])
+    assert "loss 2.6" in plain(next(render_evidence(groups_of(session)[-1])))

@@ -7,8 +7,9 @@ from dataclasses import replace
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.cockpit.render.lists import render_evidence
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.forecast import Cuts, find_sure_cuts
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.model.commands import Acknowledge
 from autoexp_tui.model.rules import StateEvent

@@ -7,13 +7,13 @@ from dataclasses import replace
 from autoexp_tui.cockpit.render.questions import describe_cuts
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.causes import PlanWords
 from autoexp_tui.cockpit.state.forecast import (
     StageRate,
     find_cut,
     format_cut,
     measure_rates,
 )
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import Resources

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 import pytest
 
 from autoexp_tui.cockpit.state.parameters import (
+    Parameter,
+    PlanWords,
     describe_job,
     find_common,
-    find_paths,
-    find_telling,
-    find_varying,
     format_value,
 )
 from autoexp_tui.model.specs import JobSpec, Plan
@@ -31,6 +30,10 @@ def plan(*parameters: Mapping[str, object], stages: tuple[str, ...] = ()) -> Pla
         for n, values in enumerate(parameters)
     )
     return Plan(plan_id="p", name="p", state_dir="/s", jobs=jobs)
+
+
+def find_varying(of: Plan) -> tuple[Parameter, ...]:
+    return PlanWords(of).of_families
 
 
 def test_what_is_the_same_everywhere_is_left_out() -> None:
@@ -56,10 +59,10 @@ def test_what_only_one_stage_has_tells_no_families_apart() -> None:
 def test_what_only_one_stage_has_tells_its_jobs_apart_after_the_rest() -> None:
     points = plan({}, {"decay": 2, "x": 1}, {"decay": 3, "x": 1}, {"x": 2},
                   stages=("a", "b", "b", "c"))  # fmt: skip
-    assert [one.key for one in find_telling(points)] == ["decay"]
+    assert [one.key for one in PlanWords(points).parameters] == ["decay"]
     wider = plan({"x": 1}, {"decay": 2, "x": 1}, {"x": 2}, {"decay": 3, "x": 2},
                  stages=("a", "b", "a", "b"))  # fmt: skip
-    assert [one.key for one in find_telling(wider)] == ["x", "decay"]
+    assert [one.key for one in PlanWords(wider).parameters] == ["x", "decay"]
 
 
 def test_one_and_true_are_different_values() -> None:
@@ -105,10 +108,10 @@ def test_what_only_names_a_path_of_a_job_is_no_swept_value() -> None:
     points = plan({"lr": 1, "save": save}, {"lr": 1, "save": save, "load": load},
                   {"lr": 2, "save": save}, {"lr": 2, "save": save, "load": load},
                   stages=("a", "b", "a", "b"))  # fmt: skip
-    assert find_paths(points) == {"save", "load"}
+    assert PlanWords(points).paths == {"save", "load"}
 
 
 def test_a_path_that_is_swept_within_a_stage_stays_a_value() -> None:
     points = plan({"load": "{sibling.a.output_dir}/iter_8"},
                   {"load": "{sibling.a.output_dir}/iter_9"})  # fmt: skip
-    assert find_paths(points) == frozenset()
+    assert PlanWords(points).paths == frozenset()

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cockpit.render import columns
-from autoexp_tui.cockpit.state.causes import PlanWords
 from autoexp_tui.cockpit.state.filtering import compile_filter
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.rows import (
     Arrangement,
     Column,
@@ -92,7 +92,7 @@ def test_every_column_can_be_sorted_by(column: Column) -> None:
 def test_losses_sort_lowest_first_and_missing_last() -> None:
     loss = next(column for column in COLUMNS if column.kind == "loss")
     rows = build_rows(SESSION, sort_by(SESSION, loss, Arrangement()))
-    values = [SESSION.jobs[row.jobs[0]].metric("loss") for row in rows]
+    values = [SESSION.jobs[row.jobs[0]].list_metrics().get("loss") for row in rows]
     known = [value for value in values if value is not None]
     assert values[: len(known)] == sorted(known)
 
@@ -120,7 +120,7 @@ LOSS = next(column for column in COLUMNS if column.kind == "loss")
 
 def losses(wanted: Arrangement) -> list[float | None]:
     rows = build_rows(SESSION, wanted)
-    return [SESSION.jobs[row.jobs[0]].metric("loss") for row in rows]
+    return [SESSION.jobs[row.jobs[0]].list_metrics().get("loss") for row in rows]
 
 
 def test_the_same_column_again_is_the_other_way_round_missing_still_last() -> None:

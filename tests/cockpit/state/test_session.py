@@ -77,7 +77,7 @@ def test_a_job_s_own_rules_say_its_loss_and_how_long_it_may_stand_still() -> Non
     )
     job = session.jobs[running.index]
     assert job.look is Look.RUNNING
-    assert session.result_of(job) == 0.5
+    assert session.find_result(job) == 0.5
 
 
 def test_the_engine_s_result_wins_over_the_newest_value() -> None:
@@ -86,7 +86,7 @@ def test_the_engine_s_result_wins_over_the_newest_value() -> None:
     live = list(base.live)
     live[running.index] = Live(step=1, metrics={"loss": 2.0}, result=1.5)
     session = build_session(replace(base, live=tuple(live)))
-    assert session.result_of(session.jobs[running.index]) == 1.5
+    assert session.find_result(session.jobs[running.index]) == 1.5
 
 
 def test_the_engine_s_word_makes_a_job_stalled() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cockpit.render.lists import (
-    is_waiting,
     measure_labels,
     render_compact,
     render_counts,
@@ -16,8 +15,8 @@ from autoexp_tui.cockpit.render.lists import (
     render_stage,
 )
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.state.causes import PlanWords
 from autoexp_tui.cockpit.state.forecast import Ends, count_gpu_hours, estimate_ends
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.stages import build_families, build_stages
@@ -66,8 +65,8 @@ def test_a_stage_says_nothing_of_what_its_job_has_got() -> None:
 
 
 def test_a_stage_whose_jobs_all_began_waits_no_more() -> None:
-    assert not is_waiting(STAGES[0])
-    assert is_waiting(STAGES[1])
+    assert not STAGES[0].is_waiting
+    assert STAGES[1].is_waiting
 
 
 @pytest.mark.parametrize("cells", [20, 33, 60])

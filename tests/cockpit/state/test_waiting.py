@@ -8,13 +8,12 @@ import pytest
 
 from autoexp_tui.cockpit.render.lists import (
     describe_wait_group,
-    describe_waits,
     render_wait_group,
     render_waiting_job,
 )
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state import waiting as module
-from autoexp_tui.cockpit.state.causes import PlanWords
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.state.waiting import WAITING, WaitGroup, Waits, find_wait_begin
@@ -55,8 +54,8 @@ def test_the_longest_wait_comes_first() -> None:
 
 def test_doomed_ones_are_counted_and_marked() -> None:
     waits = waits_of()
-    assert waits.doomed == SESSION.count(Look.DOOMED) > 0
-    assert f"{waits.doomed} can never start" in describe_waits(waits)
+    number = SESSION.count(Look.DOOMED)
+    assert f"{number} can never start" in waits.describe()
     doomed = next(group for group in waits.groups if group.look is Look.DOOMED)
     told = render_wait_group(doomed, SESSION, 120, unfolded=False, apart=False)
     assert f"⊘{len(doomed.jobs)}" in plain(told)
@@ -101,7 +100,7 @@ def test_a_job_that_a_pause_keeps_waits_since_the_pause(code: str) -> None:
 
 
 def test_nothing_waits_when_all_is_done() -> None:
-    assert describe_waits(waits_of(build_session(all_done(10)))) == "nothing waits"
+    assert waits_of(build_session(all_done(10))).describe() == "nothing waits"
 
 
 def test_a_job_that_changes_changes_its_group() -> None:
@@ -125,13 +124,13 @@ def test_what_does_not_change_is_not_looked_at_again(
     session = build_session(campaign(1000))
     waits = waits_of(session)
     looked: list[JobView] = []
-    original = module._group_key
+    original = module._build_key
 
     def counted(job: JobView) -> str:
         looked.append(job)
         return original(job)
 
-    monkeypatch.setattr(module, "_group_key", counted)
+    monkeypatch.setattr(module, "_build_key", counted)
     assert not waits.take(build_session(replace(session.snapshot, seq=9), session))
     waits.take(build_session(moved(session.snapshot, 1), session))
     assert not looked

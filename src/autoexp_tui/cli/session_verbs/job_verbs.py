@@ -85,7 +85,7 @@ def _say_lost(session: SessionDir, jobs: Sequence[str]) -> None:
     """What is lost when the jobs end."""
     sight = look_at(session)
     view = _build_view(sight.state, sight.live, sight.now)
-    chosen = view.named(jobs)
+    chosen = view.list_jobs(jobs)
     looks = look_for_checkpoints(list_checkpoint_places(chosen, view))
     _say_lines(describe_kill(chosen, view, looks))
 
@@ -113,7 +113,7 @@ def retry(request: Request) -> int:
 def _say_resubmitted(state: SessionState, command: commands.Resubmit) -> None:
     """Where other values write, who comes back, and what their followers will read."""
     view = _build_view(state)
-    jobs = view.named(command.jobs)
+    jobs = view.list_jobs(command.jobs)
     brought, followers = describe_resubmit(jobs, view)
     place = (render_place(jobs),) if command.overrides else ()
     _say_lines((*place, *brought, *followers))

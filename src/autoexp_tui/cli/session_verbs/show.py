@@ -19,7 +19,8 @@ from autoexp_tui.cli.session_verbs.show_job import (
 )
 from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.causes import PlanWords, group_causes
+from autoexp_tui.cockpit.state.causes import group_causes
+from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.errors import UsageError

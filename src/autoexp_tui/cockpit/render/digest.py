@@ -7,22 +7,29 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.lists import render_cause
 from autoexp_tui.cockpit.spans import Line, Span, outside
+from autoexp_tui.cockpit.state.session import count_looks
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.events.events import EvidenceCaptured
 from autoexp_tui.model.states import Result
-from autoexp_tui.model.wording import clock_time, duration, plural, sentence
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.text.spelling import clock_time, duration, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.state import Warned
 
-
 _CELLS: Final = 72
 """Of a line about a cause."""
-
-
 _MOST_CAUSES: Final = 12
+_NEWS: Final = (
+    ((Look.DONE,), "done"),
+    ((Look.FAILED, Look.LOST), "failed"),
+    ((Look.STALLED,), "stalled"),
+    ((Look.DOOMED,), "can never start"),
+    ((Look.SKIPPED,), "skipped"),
+    ((Look.CANCELLED,), "cancelled"),
+)
 
 
 def write_digest(
@@ -44,119 +51,82 @@ def write_digest(
             of the key that leads on.
     """
     fresh = [job for job in session.jobs if _is_fresh(job, since)]
-    parts = [
-        *_count_looks(fresh),
-        *_count_warnings(groups, since),
-        *_count_events(session, since),
-    ]
+    parts = [*_count_looks(fresh), *_count_events(session, groups, since)]
     gaps = tuple(_describe_gaps(session, since, now))
     if not parts and not gaps:
         return ()
     at, news = clock_time(since, now), ", ".join(parts) or "nothing else"
     if lead:
-        told = f"{lead} {at}: {news}."
+        text = f"{lead} {at}: {news}."
     else:
         went_on = "" if gaps else "; the engine went on"
         walk = " ! walks through them." if groups and parts else ""
-        told = f"You left at {at}{went_on}. Since then: {news}.{walk}"
-    details = (*gaps, *_describe_pause(session, now))
-    return ((Span(told),), *details, *_describe_causes(fresh, groups, since))
+        text = f"You left at {at}{went_on}. Since then: {news}.{walk}"
+    paused = session.snapshot.paused
+    pause = outside(sentence(paused, now), 2000) if paused is not None else ""
+    details = (*gaps, *([(Span(pause, "warning"),)] if pause else ()))
+    return ((Span(text),), *details, *_describe_causes(fresh, groups, since))
 
 
 # ------------------------------------------------------------------------- what is new
 def _is_fresh(job: JobView, since: float) -> bool:
     """Whether a job came to look as it does after `since`."""
     match job.look:
-        case Look.STALLED:
-            return _stalled_since(job) > since
+        case Look.STALLED:  # found to stand, or made its last step
+            warned = [entry.raised_at for entry in job.warned]
+            moved = job.live.last_step_at if job.live is not None else None
+            return max([*warned, moved or 0.0]) > since
         case Look.DOOMED:
-            return any(
-                status is not None
-                and status.result is Result.FAIL
-                and status.since > since
+            failed = [
+                status.since
                 for status in job.record.start
-            )
+                if status is not None and status.result is Result.FAIL
+            ]
+            return max(failed, default=0.0) > since
         case Look.ASKS:
             return job.record.ask is not None and job.record.ask.asked_at > since
     return job.record.since > since
 
 
-def _stalled_since(job: JobView) -> float:
-    """When a stalled job was found to stand, or made its last step."""
-    warned = [entry.raised_at for entry in job.warned]
-    moved = job.live.last_step_at if job.live is not None else None
-    return max([*warned, moved or 0.0])
-
-
-_NEWS: Final = (
-    (frozenset({Look.DONE}), "done"),
-    (frozenset({Look.FAILED, Look.LOST}), "failed"),
-    (frozenset({Look.STALLED}), "stalled"),
-    (frozenset({Look.DOOMED}), "can never start"),
-    (frozenset({Look.SKIPPED}), "skipped"),
-    (frozenset({Look.CANCELLED}), "cancelled"),
-)
-
-
 def _count_looks(fresh: Sequence[JobView]) -> Iterator[str]:
+    counts = count_looks(fresh)
     for looks, word in _NEWS:
-        if number := sum(job.look in looks for job in fresh):
+        if number := sum(counts.get(look, 0) for look in looks):
             yield f"{number} {word}"
-    if asks := sum(job.look is Look.ASKS for job in fresh):
+    if asks := counts.get(Look.ASKS, 0):
         yield f"{asks} ask{'s' if asks == 1 else ''} you"
 
 
-def _count_warnings(groups: Sequence[CauseGroup], since: float) -> Iterator[str]:
-    """Warnings of what looks well otherwise."""
-    number = sum(
-        1 for group in groups if group.look is None for _ in _new_warnings(group, since)
-    )
-    if number:
-        yield plural(number, "warning")
-
-
-def _new_warnings(group: CauseGroup, since: float) -> Sequence[Warned]:
-    return [entry for entry in group.warnings if entry.raised_at > since]
-
-
-def _count_events(session: SessionView, since: float) -> Iterator[str]:
-    """Restarts, and runs of which evidence was kept."""
-    restarts = sum(
-        1
-        for job in session.jobs
-        for attempt in job.record.attempts
-        if attempt.number > 1 and attempt.ordered_at > since
-    )
-    if restarts:
+def _count_events(
+    session: SessionView, groups: Sequence[CauseGroup], since: float
+) -> Iterator[str]:
+    """Warnings of what looks well otherwise, restarts, runs whose evidence was kept."""
+    well = (group for group in groups if group.look is None)
+    if warnings := sum(len(_list_warnings(group, since)) for group in well):
+        yield plural(warnings, "warning")
+    attempts = (one for job in session.jobs for one in job.record.attempts)
+    if restarts := sum(one.number > 1 and one.ordered_at > since for one in attempts):
         yield plural(restarts, "restart")
-    kept = sum(
-        1
-        for record in session.snapshot.events
-        if record.t > since and isinstance(record.event, EvidenceCaptured)
-    )
-    if kept:
+    fresh = (record.event for record in session.snapshot.events if record.t > since)
+    if kept := sum(isinstance(event, EvidenceCaptured) for event in fresh):
         yield f"evidence kept of {plural(kept, 'run')}"
+
+
+def _list_warnings(group: CauseGroup, since: float) -> Sequence[Warned]:
+    return [entry for entry in group.warnings if entry.raised_at > since]
 
 
 # ------------------------------------------------------------------ what stands behind
 def _describe_gaps(session: SessionView, since: float, now: float) -> Iterator[Line]:
-    """Times without an engine, of those in which one was needed."""
+    """Times without an engine in which not every job had ended for good."""
     for begin, until in session.snapshot.gaps[-3:]:
-        if until > since and _had_work(session, begin):
+        work = (
+            not one.record.ended or one.record.since > begin for one in session.jobs
+        )
+        if until > since and any(work):
             away = f"{clock_time(begin, now)} to {clock_time(until, now)}"
             text = f"No engine lived from {away} ({duration(until - begin)})."
             yield (Span(text, "warning"),)
-
-
-def _had_work(session: SessionView, at: float) -> bool:
-    """Whether at `at` not every job had ended for good."""
-    return any(not job.record.ended or job.record.since > at for job in session.jobs)
-
-
-def _describe_pause(session: SessionView, now: float) -> Iterator[Line]:
-    paused = session.snapshot.paused
-    if paused is not None:
-        yield (Span(outside(sentence(paused, now), 2000), "warning"),)
 
 
 def _describe_causes(
@@ -167,7 +137,7 @@ def _describe_causes(
     new = [
         one
         for one in groups
-        if any(job.name in names for job in one.jobs) or _new_warnings(one, since)
+        if any(job.name in names for job in one.jobs) or _list_warnings(one, since)
     ]
     lines: list[Line] = [render_cause(one, _CELLS) for one in new[:_MOST_CAUSES]]
     if len(new) > _MOST_CAUSES:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.logs import Source
 from autoexp_tui.cockpit.spans import (
@@ -18,48 +18,49 @@ from autoexp_tui.cockpit.spans import (
     shorten_middle,
     wrap,
 )
-from autoexp_tui.cockpit.state.event_history import Entry, _detail, _headline_of
+from autoexp_tui.cockpit.state.event_history import (
+    Entry,
+    describe_entry,
+    find_headline,
+)
 from autoexp_tui.events import events
-from autoexp_tui.model.wording import clock_time, plural
+from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.event_history import Entry
     from autoexp_tui.cockpit.state.session import SessionView
+
+_MARKS: Final[Mapping[str, tuple[str, Role]]] = {
+    "ok": ("✓", "done"),
+    "failed": ("✗", "failed"),
+    "uncertain": ("≈", "asks"),
+    "pending": ("⧗", "queued"),
+}
 
 
 def render_entry(entry: Entry, now: float, cells: int) -> Line:
     """`04:12:04  a_job  job ended  out of memory`, at most `cells` wide."""
-    mark, role = _outcome(entry)
+    mark, role = _find_mark(entry)
+    names, t = entry.jobs, entry.record.t
     job_cells = max(12, min(36, cells // 3))
-    job = shorten_middle(outside(_of_several(entry.jobs)) or "-", job_cells)
-    what, about = _headline_of(entry, now)
-    verb, about = fit(outside(what), 18), outside(about)
+    several = plural(len(names), "job") if names else ""
+    job = outside(names[0] if len(names) == 1 else several) or "-"
+    clock = clock_time(t, now)
+    when = clock[5:] if " " in clock else f"   {clock}:{int(t) % 60:02}"
+    what, about = find_headline(entry, now)
     content = line(
         Span(f"{mark} ", role),
-        Span(f"{_when(entry.record.t, now)}  ", "muted"),
-        Span(f"{fit(job, job_cells)}  ", "text"),
-        Span(f"{verb} ", "text" if role == "muted" else role),
-        Span(fit(about, max(1, cells - job_cells - 36)), "muted"),
+        Span(f"{when}  ", "muted"),
+        Span(f"{fit(shorten_middle(job, job_cells), job_cells)}  "),
+        Span(f"{fit(outside(what), 18)} ", "text" if role == "muted" else role),
+        Span(fit(outside(about), max(1, cells - job_cells - 36)), "muted"),
     )
     return cut(content, cells)
 
 
-def _of_several(names: Sequence[str]) -> str:
-    """The name of the only one, or how many there are."""
-    return names[0] if len(names) == 1 else plural(len(names), "job") if names else ""
-
-
-def _when(t: float, now: float) -> str:
-    """To the second today, with its date before: 11 cells."""
-    told = clock_time(t, now)
-    return told[5:] if " " in told else f"   {told}:{int(t) % 60:02}"
-
-
-def _outcome(entry: Entry) -> tuple[str, Role]:
+def _find_mark(entry: Entry) -> tuple[str, Role]:
     match entry.event:
         case events.EffectOrdered():
-            outcome = entry.settled.outcome if entry.settled else "pending"
-            return _MARKS[outcome]
+            return _MARKS[entry.settled.outcome if entry.settled else "pending"]
         case events.EffectSettled(outcome=outcome):
             return _MARKS[outcome]
         case events.EngineFaulted() | events.CommandRefused():
@@ -69,24 +70,17 @@ def _outcome(entry: Entry) -> tuple[str, Role]:
     return " ", "muted"
 
 
-_MARKS: Mapping[str, tuple[str, Role]] = {
-    "ok": ("✓", "done"),
-    "failed": ("✗", "failed"),
-    "uncertain": ("≈", "asks"),
-    "pending": ("⧗", "queued"),
-}
-
-
 def render_detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ...]:
     """All of an entry: as it was ordered, why, and its exact words."""
     if entry is None:
         return ((Span(" Nothing has happened yet.", "muted"),),)
     found: list[Line] = []
-    for content in _detail(entry, now):
-        found += wrap(content, cells, "             ")
+    for label, text in describe_entry(entry, now):
+        found += wrap((Span(f" {label:<11} ", "muted"), Span(text)), cells, " " * 13)
     return tuple(found)
 
 
+# -------------------------------------------------------------------------- evidence
 @dataclass(frozen=True, slots=True)
 class LogSpot:
     """A place in the log of an attempt."""
@@ -111,21 +105,21 @@ def find_evidence(entry: Entry, session: SessionView) -> LogSpot | Folder | None
     """Where to look; None where the entry's own words are all there is."""
     match entry.event:
         case events.LogMatched(job=job, attempt=number, offset=offset):
-            return _spot(session, job, number, offset)
+            return _find_spot(session, job, number, offset)
         case events.AttemptEnded(job=job, attempt=number, evidence=words):
-            return _spot(session, job, number, None, words)
+            return _find_spot(session, job, number, None, words)
         case events.EvidenceCaptured(job=job, directory=path) if path:
             return Folder(job, path)
         case events.RunBegan(job=job, attempt=number):
-            return _spot(session, job, number, 0)
+            return _find_spot(session, job, number, 0)
         case events.JobEnded(job=job) | events.RetryOrdered(job=job):
-            return _spot(session, job, 0, None)
+            return _find_spot(session, job, 0, None)
         case events.WarningRaised(job=job, evidence=words) if job:
-            return _spot(session, job, 0, None, words)
+            return _find_spot(session, job, 0, None, words)
     return None
 
 
-def _spot(
+def _find_spot(
     session: SessionView, name: str, number: int, offset: int | None, words: str = ""
 ) -> LogSpot | None:
     """A place in the log of attempt `number`, 0 for the newest; None without one."""

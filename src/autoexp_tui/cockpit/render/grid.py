@@ -7,8 +7,7 @@ alone would not say which.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -26,29 +25,21 @@ from autoexp_tui.cockpit.spans import (
     shorten,
 )
 from autoexp_tui.cockpit.state.parameters import CHANGED
-from autoexp_tui.cockpit.state.stages import UNSTAGED
-from autoexp_tui.cockpit.state.status import FACES, glyph
-from autoexp_tui.model.wording import plural
+from autoexp_tui.cockpit.state.session import count_looks
+from autoexp_tui.cockpit.state.stages import name_stage
+from autoexp_tui.cockpit.state.status import render_tallies
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.planning.grid import Grid, Row
 
-
 _WIDEST_VALUE: Final = 12
-
-
 _WIDEST_STAGE: Final = 14
-
-
 _NARROWEST_STAGE: Final = 6
 """With a bracket at each side."""
-
-
 _WORD_FROM: Final = 12
 """Cells of a column from which a look's word stands beside its glyph."""
-
-
 _MOST_FILTERS: Final = 40
 
 
@@ -72,16 +63,14 @@ class Columns:
 
 def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     """What has room in `cells`, the stage at place `at` among it."""
-    wanted = [
-        min(_WIDEST_VALUE, max(map(cell_len, (one.label, *one.values)), default=1))
-        for one in grid.axes
-    ]
     axes: list[int] = []
-    for width in wanted:
+    for one in grid.axes:
+        widest = max(map(cell_len, (one.label, *one.values)), default=1)
+        width = min(_WIDEST_VALUE, widest)
         if sum(axes) + 2 * len(axes) + width + 2 > cells * 45 // 100:
             break
         axes.append(width)
-    hidden = len(wanted) - len(axes)
+    hidden = len(grid.axes) - len(axes)
     left = cells - sum(axes) - 2 * len(axes) - (4 if hidden else 0)
     names = [cell_len(name_stage(one)) + 2 for one in grid.stages]
     number = len(grid.stages)
@@ -100,25 +89,18 @@ def choose_columns(grid: Grid, cells: int, at: int) -> Columns:
     )
 
 
-def name_stage(stage: str) -> str:
-    """A stage's name for people."""
-    return outside(stage) or UNSTAGED
-
-
 def render_heads(grid: Grid, shown: Columns, at: int) -> Line:
     """Labels of axes and stages; `at` is the stage under the cursor."""
     parts = [
         Span(f"{fit(grid.axes[place].label, width)}  ", "muted")
         for place, width in enumerate(shown.axes)
     ]
-    if shown.hidden:
-        parts.append(Span(f"+{shown.hidden}".ljust(4), "muted"))
-    parts.append(Span("<" if shown.before else " ", "muted"))
+    hidden = f"+{shown.hidden}".ljust(4) if shown.hidden else ""
+    parts += [Span(hidden, "muted"), Span("<" if shown.before else " ", "muted")]
     for place in shown.stages:
         name = fit(f" {name_stage(grid.stages[place])}", shown.width)
         parts.append(Span(name, "strong" if place == at else "muted"))
-    parts.append(Span(">" if shown.after else "", "muted"))
-    return line(*parts)
+    return line(*parts, Span(">" if shown.after else "", "muted"))
 
 
 def render_row(
@@ -129,34 +111,28 @@ def render_row(
         Span(f"{fit(grid.value(row, place), width)}  ")
         for place, width in enumerate(shown.axes)
     ]
-    if shown.hidden:
-        parts.append(Span("    "))
-    parts.append(Span(" "))
+    parts += [Span("    " if shown.hidden else ""), Span(" ")]
     for place in shown.stages:
-        content = _cell(grid, row, grid.stages[place], session, shown.width - 2)
-        marks = "[]" if place == at else "  "
-        parts += [Span(marks[0], "key"), *pad(content, shown.width - 2)]
-        parts.append(Span(marks[1], "key"))
+        content = _render_cell(grid, row, grid.stages[place], session, shown.width - 2)
+        left, right = "[]" if place == at else "  "
+        parts += [Span(left, "key"), *pad(content, shown.width - 2), Span(right, "key")]
     return line(*parts)
 
 
-def _cell(grid: Grid, row: Row, stage: str, session: SessionView, cells: int) -> Line:
+def _render_cell(
+    grid: Grid, row: Row, stage: str, session: SessionView, cells: int
+) -> Line:
     jobs = find_jobs(grid, row, stage, session)
     if len(jobs) == 1:
         look = jobs[0].look
         word = f" {look}" if cells >= _WORD_FROM - 2 else ""
         changed = Span(CHANGED if jobs[0].record.spec.own_values else "", "strong")
-        return cut(line(glyph(look), changed, Span(word, FACES[look].role)), cells)
+        mark = Span(look.glyph, look.role)
+        return cut(line(mark, changed, Span(word, look.role)), cells)
     if jobs:
-        counts = Counter(job.look for job in jobs)
-        tallies = [
-            Span(f"{FACES[look].glyph}{counts[look]}", FACES[look].role)
-            for look in FACES
-            if look in counts
-        ]
-        return cut(tuple(tallies), cells)
+        return cut(tuple(render_tallies(count_looks(jobs))), cells)
     hole = grid.holes.get((row, stage))
-    return () if hole is None else (Span(format_filter(hole), "skipped"),)
+    return () if hole is None else (Span(_format_filter(hole), "skipped"),)
 
 
 def find_jobs(
@@ -167,7 +143,7 @@ def find_jobs(
     return tuple(session.jobs[at] for at in places if at < len(session.jobs))
 
 
-def format_filter(place: int) -> str:
+def _format_filter(place: int) -> str:
     """`f1`: what the holes of the first filter are called."""
     return f"f{place + 1}"
 
@@ -175,11 +151,9 @@ def format_filter(place: int) -> str:
 def describe_grid(grid: Grid) -> str:
     """`12 rows x 3 stages, 4 holes by 1 filter`."""
     holes = sum(grid.counts.values())
+    by = f"{plural(holes, 'hole')} by {plural(len(grid.counts), 'filter')}"
     size = f"{plural(len(grid.rows), 'row')} x {plural(len(grid.stages), 'stage')}"
-    if not holes:
-        return f"{size}, no holes"
-    by = plural(len(grid.counts), "filter")
-    return f"{size}, {plural(holes, 'hole')} by {by}"
+    return f"{size}, {by if holes else 'no holes'}"
 
 
 # -------------------------------------------------------------------------- the rest
@@ -187,39 +161,33 @@ def explain_cell(grid: Grid, row: Row, stage: str) -> WhyText:
     """About a cell that has no job: what emptied it, and what else was emptied."""
     where = f"{grid.describe_row(row)}, {name_stage(stage)}".lstrip(", ")
     hole = grid.holes.get((row, stage))
-    lines: list[Line] = []
-    if hole is not None:
-        name = format_filter(hole)
-        lines.append(
-            line(
-                Span(" No job", "strong"),
-                Span(f": the filter {name} took it, and "),
-                Span(f"{plural(grid.counts[hole], 'cell')} in all."),
-            )
-        )
-        lines.append(_filter_line(grid, hole))
+    return WhyText(where, tuple(_explain_hole(grid, hole)))
+
+
+def _explain_hole(grid: Grid, hole: int | None) -> Iterator[Line]:
+    if hole is None:
+        yield (Span(" No job: the sweep does not make this combination."),)
     else:
-        lines.append((Span(" No job: the sweep does not make this combination."),))
+        yield line(
+            Span(" No job", "strong"),
+            Span(f": the filter {_format_filter(hole)} took it, and "),
+            Span(f"{plural(grid.counts[hole], 'cell')} in all."),
+        )
+        yield _render_filter(grid, hole)
     if grid.more:
         more = plural(grid.more, "more combination")
         verb = "has" if grid.more == 1 else "have"
-        text = f"   {more} that filters took {verb} no row here."
-        lines.append((Span(text, "muted"),))
-    return WhyText(where, (*lines, *_others(grid, hole)))
+        yield (Span(f"   {more} that filters took {verb} no row here.", "muted"),)
+    if others := [at for at in sorted(grid.counts) if at != hole]:
+        yield ()
+        yield (Span(" Other filters that made holes", "title"),)
+        yield from (_render_filter(grid, at) for at in others[:_MOST_FILTERS])
 
 
-def _others(grid: Grid, told: int | None) -> Sequence[Line]:
-    others = [at for at in sorted(grid.counts) if at != told]
-    if not others:
-        return ()
-    lines = [_filter_line(grid, at) for at in others[:_MOST_FILTERS]]
-    return ((), (Span(" Other filters that made holes", "title"),), *lines)
-
-
-def _filter_line(grid: Grid, at: int) -> Line:
+def _render_filter(grid: Grid, at: int) -> Line:
     text, where = grid.filters[at]
     return line(
-        Span(f"   {format_filter(at)}  ", "accent"),
+        Span(f"   {_format_filter(at)}  ", "accent"),
         Span(shorten(outside(text, 2000), 1500)),
         Span(f"   at {outside(where)}", "muted"),
     )
@@ -228,7 +196,7 @@ def _filter_line(grid: Grid, at: int) -> Line:
 def render_lead(grid: Grid, row: Row, stage: str, jobs: Sequence[JobView]) -> Line:
     """Which cell is told about, and that its first job stands for several."""
     where = f" {grid.describe_row(row)}".rstrip()
-    if len(jobs) == 1:
-        return (Span(where, "muted"),) if where else ()
-    alike = f"{plural(len(jobs), 'job')} of {name_stage(stage)} are here, the first:"
-    return (Span(f"{where}  {alike}", "muted"),)
+    if len(jobs) != 1:
+        number = plural(len(jobs), "job")
+        where += f"  {number} of {name_stage(stage)} are here, the first:"
+    return line(Span(where, "muted"))

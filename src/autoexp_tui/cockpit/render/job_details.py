@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,14 +13,13 @@ from rich.cells import cell_len
 from autoexp_tui.cockpit.spans import Line, Role, Span, fit, line, outside
 from autoexp_tui.cockpit.state.parameters import find_planned, format_value
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_override, mask_value
-from autoexp_tui.model.wording import duration, plural
 from autoexp_tui.planning.job_details import JobDetails
 from autoexp_tui.sweep.points import STAGE_KEYS
+from autoexp_tui.text.spelling import duration, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.planning.job_details import Entry, Origin
-
+    from autoexp_tui.planning.job_details import Origin
 
 _ORIGINS: Final[dict[Origin, Role]] = {
     "changed": "warning",
@@ -29,22 +29,12 @@ _ORIGINS: Final[dict[Origin, Role]] = {
     "computed": "muted",
     "file": "muted",
 }
-
-
 _ROLES: Final[dict[str, Role]] = {"+": "done", "-": "failed", "@": "accent"}
 """By the first character of a line of a unified diff."""
-
-
 _SET: Final = frozenset({"changed", "swept", "override"})
 """Origins of values that somebody chose for this run."""
-
-
 _WIDEST_KEY: Final = 48
-
-
 _WIDEST_ORIGIN: Final = max(map(len, _ORIGINS))
-
-
 _LONG: Final = 4000
 """Characters of one value, or line of a script."""
 
@@ -65,71 +55,62 @@ def build_known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
         if len(jobs) == 2
         else build_pages(plan, jobs[0], nothing)
     )
-    told = ((Span("It is being read.", "muted"),),)
-    return (pages[0], Page("Config", told), Page("Script", told))
+    reading = ((Span("It is being read.", "muted"),),)
+    return (pages[0], Page("Config", reading), Page("Script", reading))
 
 
 # --------------------------------------------------------------------------- one job
 def build_pages(plan: Plan, job: JobSpec, papers: JobDetails) -> tuple[Page, ...]:
     """What a person may want to read of how one job is made."""
     return (
-        Page("Overrides", tuple(_overrides(plan, job))),
-        Page("Config", tuple(_config(papers))),
-        Page("Script", _texts(papers.script)),
+        Page("Overrides", tuple(_render_overrides(plan, job))),
+        Page("Config", tuple(_render_config(papers))),
+        Page("Script", tuple(_render_texts(papers.script))),
     )
 
 
-def _overrides(plan: Plan, job: JobSpec) -> Iterable[Line]:
-    yield (Span(outside(job.name, 2000), "strong"),)
+def _render_overrides(plan: Plan, job: JobSpec) -> Iterator[Line]:
+    mask = plan.mask
+    swept = job.parameters
+    if job.planned is not None:  # what the sweep says, whatever it runs with by now
+        planned = (one.parameters for one in plan.jobs if one.name == job.name)
+        swept = next(planned, {})
     about = [f"stage {outside(job.stage)}"] if job.stage else []
     about += [f"family {outside(job.family)}"] if job.family else []
+    yield (Span(outside(job.name, 2000), "strong"),)
     yield (Span(", ".join([*about, f"index {job.index}"]), "muted"),)
-    yield ()
-    yield (Span("Swept", "title"), Span("  as written in the sweep", "muted"))
-    yield from _pairs(
-        (key, format_value(mask_value(key, value, plan.mask)))
-        for key, value in _swept(plan, job).items()
+    yield from _render_title("Swept", "as written in the sweep")
+    yield from _render_pairs(
+        (key, format_value(mask_value(key, value, mask)))
+        for key, value in swept.items()
     )
-    yield ()
-    yield from _changed(job, plan.mask)
-    yield (Span("Overrides", "title"), Span("  as Hydra gets them", "muted"))
-    yield from _texts(_mask_overrides(job.overrides, plan))
-    yield ()
-    yield (Span("Of the command line", "title"), Span("  for every job", "muted"))
-    yield from _texts(_mask_overrides(plan.overrides, plan))
-    yield ()
-    yield (Span("Asks for", "title"),)
-    yield from _pairs(_resources(job))
-
-
-def _mask_overrides(overrides: Sequence[str], plan: Plan) -> Sequence[str]:
-    return [f"  {mask_override(one, plan.mask)}" for one in overrides] or ["  none"]
-
-
-def _swept(plan: Plan, job: JobSpec) -> Mapping[str, object]:
-    """What the sweep says of a job, whatever it runs with by now."""
-    if job.planned is None:
-        return job.parameters
-    return next((one.parameters for one in plan.jobs if one.name == job.name), {})
-
-
-def _changed(job: JobSpec, rules: MaskRules) -> Iterable[Line]:
-    """What the job runs with instead of the plan's values."""
-    if job.planned is None:
-        return
-    yield (Span("Changed", "title"), Span("  it runs with these values", "muted"))
-    yield from _pairs(
-        (
-            key,
-            f"{format_value(mask_value(key, value, rules))}  "
-            f"(planned: {mask_value(key, find_planned(job, key), rules)})",
+    if job.planned is not None:
+        yield from _render_title("Changed", "it runs with these values")
+        yield from _render_pairs(
+            (
+                key,
+                f"{format_value(mask_value(key, value, mask))}  "
+                f"(planned: {mask_value(key, find_planned(job, key), mask)})",
+            )
+            for key, value in job.own_values.items()
         )
-        for key, value in job.own_values.items()
-    )
+    for title, note, overrides in (
+        ("Overrides", "as Hydra gets them", job.overrides),
+        ("Of the command line", "for every job", plan.overrides),
+    ):
+        yield from _render_title(title, note)
+        masked = [f"  {mask_override(one, mask)}" for one in overrides]
+        yield from _render_texts(masked or ["  none"])
+    yield from _render_title("Asks for")
+    yield from _render_pairs(_list_resources(job))
+
+
+def _render_title(title: str, note: str = "") -> Iterator[Line]:
     yield ()
+    yield line(Span(title, "title"), Span(f"  {note}" if note else "", "muted"))
 
 
-def _resources(job: JobSpec) -> Iterable[tuple[str, str]]:
+def _list_resources(job: JobSpec) -> Iterator[tuple[str, str]]:
     needs = job.resources
     limit = needs.time_limit_seconds
     yield "time limit", "none" if limit is None else duration(limit)
@@ -139,53 +120,42 @@ def _resources(job: JobSpec) -> Iterable[tuple[str, str]]:
     yield "output", job.output_dir
 
 
-def _pairs(pairs: Iterable[tuple[str, str]]) -> Iterable[Line]:
+def _render_pairs(pairs: Iterable[tuple[str, str]]) -> Iterator[Line]:
     shown = [(outside(key), outside(value, _LONG)) for key, value in pairs]
-    cells = min(_WIDEST_KEY, max((cell_len(key) for key, _ in shown), default=0))
-    for key, value in shown:
-        yield line(Span(f"  {fit(key, max(cells, cell_len(key)))}  ", "muted"), value)
+    for key, (_, value) in zip(_pad_keys(one for one, _ in shown), shown, strict=True):
+        yield line(Span(f"  {key}  ", "muted"), value)
     if not shown:
         yield (Span("  nothing", "muted"),)
 
 
-def _config(papers: JobDetails) -> Iterable[Line]:
+def _pad_keys(keys: Iterable[str]) -> Sequence[str]:
+    """Keys in one column; a longer one than most stands out of line."""
+    known = list(keys)
+    cells = min(_WIDEST_KEY, max(map(cell_len, known), default=0))
+    return [key if cell_len(key) > cells else fit(key, cells) for key in known]
+
+
+def _render_config(papers: JobDetails) -> Iterator[Line]:
     if papers.missing:
         yield (Span(papers.missing, "warning"),)
         return
-    yield (Span(_origins(papers.entries), "muted"),)
+    counts = Counter(one.origin for one in papers.entries)
+    origins = ", ".join(f"{counts[one]} {one}" for one in _ORIGINS if counts[one])
+    yield (Span(f"{plural(len(papers.entries), 'key')}: {origins}", "muted"),)
     yield ()
-    keys = [outside(one.key) for one in papers.entries]
-    column = min(_WIDEST_KEY, max(map(cell_len, keys), default=0))
+    keys = _pad_keys(outside(one.key) for one in papers.entries)
     for one, key in zip(papers.entries, keys, strict=True):
-        yield _entry(one, _at_least(key, column))
+        written = f"  {outside(one.written, _LONG)}" if one.written else ""
+        yield line(
+            Span(f"{key}  ", "muted"),
+            Span(f"{one.origin:<{_WIDEST_ORIGIN}}  ", _ORIGINS[one.origin]),
+            Span(outside(one.value, _LONG), "strong" if one.origin in _SET else "text"),
+            Span(written, "muted"),
+        )
 
 
-def _entry(one: Entry, key: str) -> Line:
-    told: Role = "strong" if one.origin in _SET else "text"
-    written = f"  {outside(one.written, _LONG)}" if one.written else ""
-    return line(
-        Span(f"{key}  ", "muted"),
-        Span(f"{one.origin:<{_WIDEST_ORIGIN}}  ", _ORIGINS[one.origin]),
-        Span(outside(one.value, _LONG), told),
-        Span(written, "muted"),
-    )
-
-
-def _origins(entries: Sequence[Entry]) -> str:
-    """`212 keys: 3 swept, 1 override, 208 file`."""
-    counts = dict.fromkeys(_ORIGINS, 0)
-    for one in entries:
-        counts[one.origin] += 1
-    told = ", ".join(f"{number} {name}" for name, number in counts.items() if number)
-    return f"{plural(len(entries), 'key')}: {told}"
-
-
-def _at_least(text: str, cells: int) -> str:
-    return text if cell_len(text) > cells else fit(text, cells)
-
-
-def _texts(lines: Sequence[str]) -> tuple[Line, ...]:
-    return tuple((Span(outside(text, _LONG)),) for text in lines)
+def _render_texts(lines: Iterable[str]) -> Iterator[Line]:
+    return ((Span(outside(text, _LONG)),) for text in lines)
 
 
 # --------------------------------------------------------------------------- two jobs
@@ -197,54 +167,41 @@ def build_diff_pages(
 ) -> tuple[Page, ...]:
     """What differs between two jobs, page by page; each says so when nothing does."""
     (one, mine), (other, yours) = first, second
-    names = (one.name, other.name)
-    return (
-        _differs("Overrides", names, (_sweep(one, rules), _sweep(other, rules))),
-        _config_differs(names, mine, yours),
-        _differs("Script", names, (mine.script, yours.script)),
-    )
+    names = (outside(one.name), outside(other.name))
+    missing = mine.missing or yours.missing
+    config = Page("Config", ((Span(missing, "warning"),),))
+    if not missing:
+        sides = [
+            [f"{entry.key}: {entry.value}" for entry in papers.entries]
+            for papers in (mine, yours)
+        ]
+        # Keys are whole paths: lines around a change would say nothing more.
+        config = _build_diff("Config", names, *sides, around=0)
+    swept = (_describe_sweep(job, rules) for job in (one, other))
+    script = _build_diff("Script", names, mine.script, yours.script)
+    return (_build_diff("Overrides", names, *swept), config, script)
 
 
-def _sweep(job: JobSpec, rules: MaskRules) -> Sequence[str]:
+def _describe_sweep(job: JobSpec, rules: MaskRules) -> Sequence[str]:
     """What the sweep says of a job, and what it asks for, by lines."""
     parameters = [
         f"{key}: {format_value(mask_value(key, value, rules))}"
         for key, value in job.parameters.items()
         if key not in STAGE_KEYS
     ]
-    asked = [f"{key}: {value}" for key, value in _resources(job)]
     return [
         f"stage: {job.stage}",
         *parameters,
         *(f"override {mask_override(text, rules)}" for text in job.overrides),
-        *asked,
+        *(f"{key}: {value}" for key, value in _list_resources(job)),
     ]
 
 
-def _config_differs(
-    names: tuple[str, str], mine: JobDetails, yours: JobDetails
-) -> Page:
-    missing = mine.missing or yours.missing
-    if missing:
-        return Page("Config", ((Span(missing, "warning"),),))
-    sides = tuple(
-        [f"{one.key}: {one.value}" for one in papers.entries]
-        for papers in (mine, yours)
-    )
-    # Keys are whole paths: lines around a change would say nothing more.
-    return _differs("Config", names, (sides[0], sides[1]), around=0)
-
-
-def _differs(
-    title: str,
-    names: tuple[str, str],
-    sides: tuple[Sequence[str], Sequence[str]],
-    *,
-    around: int = 2,
+def _build_diff(
+    title: str, names: tuple[str, str], *sides: Sequence[str], around: int = 2
 ) -> Page:
     before, after = ([outside(text, _LONG) for text in side] for side in sides)
-    first, second = (outside(name) for name in names)
-    lines = difflib.unified_diff(before, after, first, second, lineterm="", n=around)
+    lines = difflib.unified_diff(before, after, *names, lineterm="", n=around)
     shown = [text for text in lines if around or not text.startswith("@@")]
     if not shown:
         return Page(f"{title} (alike)", ((Span("Nothing differs here.", "muted"),),))

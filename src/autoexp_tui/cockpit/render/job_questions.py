@@ -1,13 +1,16 @@
-"""What K, R and X ask: exact jobs, what is lost, what comes back."""
+"""What K, R and X ask: exact jobs, exact counts, what is lost, what comes back."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.questions import COUNTDOWN, TYPE_FROM, Choice, Question
+from autoexp_tui.cockpit.render.why import render_job
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
+from autoexp_tui.cockpit.state.answers import can_resubmit, can_skip
 from autoexp_tui.cockpit.state.kill_cost import (
     NO_LOOKS,
     Looks,
@@ -15,6 +18,7 @@ from autoexp_tui.cockpit.state.kill_cost import (
     estimate_loss,
     find_checkpoint,
     find_waiting,
+    format_gpu_hours,
     has_nan,
     is_outside,
     select_killable,
@@ -25,31 +29,35 @@ from autoexp_tui.cockpit.state.reasons import (
     explain_why,
     find_reason,
 )
-from autoexp_tui.cockpit.state.status import FACES
 from autoexp_tui.conditions.files import awaited_by
-from autoexp_tui.model import resubmission as revival
-from autoexp_tui.model.states import BEGUN, NOT_STARTED
-from autoexp_tui.model.wording import duration, plural
+from autoexp_tui.model import resubmission
+from autoexp_tui.model.states import BEGUN
 from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
+from autoexp_tui.text.spelling import duration, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
     from autoexp_tui.model.specs import JobSpec
 
+MOST_BEHIND: Final = 20
+"""Waiting jobs that are named before the rest is counted."""
 
-def _names(jobs: Sequence[JobView], session: SessionView) -> Iterable[Line]:
-    """Every job by name, with glyph and reason: nothing is summed up away."""
+
+def _render_jobs(
+    jobs: Sequence[JobView],
+    session: SessionView,
+    losses: Mapping[str, Loss] | None = None,
+) -> Iterator[Line]:
+    """Every job by name, nothing is summed up away: with what is lost of it, with its
+    reason where nothing is."""
     for job in jobs:
-        face = FACES[job.look]
-        yield line(
-            Span(f"  {face.glyph} ", face.role),
-            Span(outside(job.name)),
-            Span(f"  {find_reason(job, session)}", "muted"),
-        )
+        loss = losses.get(job.name) if losses else None
+        lost = _describe_loss(loss) if loss and loss.seconds else ""
+        yield render_job(job, lost or find_reason(job, session), "  ")
 
 
-def _chosen_by(scope: Scope) -> Iterable[Line]:
+def _render_scope(scope: Scope) -> Iterator[Line]:
     if scope.by_marks:
         yield (Span(f"{scope.words}:", "accent" if scope.hidden else "muted"),)
 
@@ -64,114 +72,174 @@ def ask_kill(
         return None
     live = [job for job in jobs if is_outside(job)]
     losses = {job.name: estimate_loss(job, session.now, looks) for job in live}
-    behind = find_waiting(jobs, session)
+    number, running = len(jobs), sum(job.record.state in BEGUN for job in jobs)
+    which = f"{plural(number, 'job')}, {running} of them running"
+    if running == number:
+        which = plural(number, "running job")
+    elif not running:
+        have = "has" if number == 1 else "have"
+        which = f"{plural(number, 'job')} that {have} not begun"
     lines: list[Line] = [
-        *_stakes(jobs, losses.values(), behind, session),
-        *_chosen_by(scope),
-        *(render_killed(job, losses.get(job.name), session) for job in jobs),
-        *render_behind(behind),
+        *describe_kill(jobs, session, looks),
+        *_render_scope(scope),
+        *_render_jobs(jobs, session, losses),
+        *_render_behind(find_waiting(jobs, session)),
     ]
     return Question(
-        title=f"Kill {_described(jobs)}?",
+        title=f"Kill {which}?",
         lines=tuple(lines),
         stay="Keep running" if live else "Keep them",
         confirm=f"kill in {COUNTDOWN} s (U stops it)",
-        typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
+        typed=number if number >= TYPE_FROM else None,
         danger=True,
     )
 
 
 def describe_kill(
     jobs: Sequence[JobView], session: SessionView, looks: Looks = NO_LOOKS
-) -> Iterable[Line]:
-    """What is lost of `jobs` together, and what waits for them."""
-    losses = [estimate_loss(job, session.now, looks) for job in jobs if is_outside(job)]
-    return _stakes(jobs, losses, find_waiting(jobs, session), session)
-
-
-def _stakes(
-    jobs: Sequence[JobView],
-    losses: Iterable[Loss],
-    behind: Sequence[JobView],
-    session: SessionView,
 ) -> Iterator[Line]:
-    yield from render_lost([loss for loss in losses if loss.seconds or loss.steps])
-    yield from render_skipped(jobs, behind, session)
+    """What is lost of `jobs` together, and what waits for them."""
+    live = (job for job in jobs if is_outside(job))
+    losses = [estimate_loss(job, session.now, looks) for job in live]
+    yield from _render_losses([one for one in losses if one.seconds or one.steps])
+    yield from _render_skipped(jobs, find_waiting(jobs, session), session)
 
 
-def _described(jobs: Sequence[JobView]) -> str:
-    running = sum(1 for job in jobs if job.record.state in BEGUN)
-    if running == len(jobs):
-        return plural(len(jobs), "running job")
-    rest = len(jobs) - running
-    if not running:
-        return f"{plural(len(jobs), 'job')} that {_have(rest)} not begun"
-    return f"{plural(len(jobs), 'job')}, {running} of them running"
+def _describe_loss(loss: Loss) -> str:
+    """`812 steps since 48000, 12 min, 0.9 GPU h`."""
+    steps = plural(loss.steps, "step") if loss.steps is not None else ""
+    last = "its checkpoint" if loss.checkpoint is None else loss.checkpoint
+    since = "" if loss.unknown else f"since {last}"
+    parts = [
+        " ".join(part for part in (steps, since) if part),
+        "no checkpoint known" if loss.unknown else "",
+        duration(loss.seconds),
+        loss.format_hours(),
+    ]
+    return ", ".join(part for part in parts if part)
 
 
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
+def _render_losses(losses: Sequence[Loss]) -> Iterator[Line]:
+    """All that is lost: steps, running time, GPU hours; and what is known of none."""
+    if not losses:
+        return
+    steps = [loss.steps for loss in losses if loss.steps is not None]
+    parts = [
+        _list_steps(steps) if steps else "",
+        f"{duration(sum(loss.seconds for loss in losses))} of running",
+        format_gpu_hours(sum(loss.gpu_hours for loss in losses)),
+    ]
+    what = "its checkpoint" if len(losses) == 1 else "their checkpoints"
+    known = steps or any(not loss.unknown for loss in losses)
+    since = f" since {what}" if known else ""
+    lost = ", ".join(part for part in parts if part)
+    yield (Span(f"Lost{since}: {lost}.", "failed"),)
+    for way, number in Counter(loss.unknown for loss in losses if loss.unknown).items():
+        text = f"{plural(number, 'job')} with no checkpoint known ({outside(way)})."
+        yield (Span(text, "failed"),)
+
+
+def _list_steps(steps: Sequence[int]) -> str:
+    """`812 and 90 steps`; of many their sum and the most."""
+    if len(steps) == 1:
+        return plural(steps[0], "step")
+    if len(steps) <= 4:
+        return f"{', '.join(map(str, steps[:-1]))} and {steps[-1]} steps"
+    return f"{sum(steps)} steps in all, {max(steps)} at most"
+
+
+def _render_skipped(
+    jobs: Sequence[JobView], behind: Sequence[JobView], session: SessionView
+) -> Iterator[Line]:
+    """How many wait for the jobs, and what the plan does with those."""
+    gone = {job.name for job in jobs}
+    for job in behind:  # in plan order: what is waited for comes first
+        waits_for = session.upstream.get(job.name, ())
+        if gone.intersection(waits_for) and not _is_held_when_doomed(job, session):
+            gone.add(job.name)
+    skipped = len(gone) - len(jobs)
+    held = len(behind) - skipped
+    for number, what in (
+        (skipped, "will be skipped"),
+        (held, f"can never start, and {'is' if held == 1 else 'are'} held"),
+    ):
+        wait = "waits" if number == 1 else "wait"
+        pronoun = "it" if len(jobs) == 1 else "them"
+        text = f"{plural(number, 'job')} that {wait} for {pronoun} {what}."
+        if number:
+            yield (Span(text, "warning"),)
+
+
+def _is_held_when_doomed(job: JobView, session: SessionView) -> bool:
+    """Whether a wait of the job that can never end is left to a person."""
+    spec, plan = job.record.spec, session.snapshot.plan
+    if plan is None or plan.rules_of(spec).doomed != "hold":
+        return False
+    return not any(one.kind == "job_state" for one in spec.start_conditions)
+
+
+def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
+    if not behind:
+        return
+    yield (Span("Waiting for it:" if len(behind) == 1 else "Waiting for them:"),)
+    for job in behind[:MOST_BEHIND]:
+        mark = Span(f"  {job.look.glyph} ", job.look.role)
+        yield (mark, Span(outside(job.name), "muted"))
+    if len(behind) > MOST_BEHIND:
+        yield (Span(f"    and {len(behind) - MOST_BEHIND} more", "muted"),)
 
 
 # --------------------------------------------------------------------- resubmit
 def ask_resubmit(scope: Scope, session: SessionView) -> Question | None:
     """What R asks; None when nothing in the scope ended in a way that R mends."""
-    jobs = [job for job in scope.jobs if revival.may_come_back(job.record)]
+    jobs = [job for job in scope.jobs if can_resubmit(job)]
     if not jobs:
         return None
     brought, followers = describe_resubmit(jobs, session)
-    lines = [*_chosen_by(scope), *_names(jobs, session), *brought, *followers]
+    named = _render_jobs(jobs, session)
     return Question(
         title=f"Resubmit {plural(len(jobs), 'job')}?",
-        lines=tuple(lines),
+        lines=(*_render_scope(scope), *named, *brought, *followers),
         stay="Leave as it is" if len(jobs) == 1 else "Leave as they are",
         confirm="resubmit",
-        choices=tuple(_resubmit_choices(jobs, followed=bool(followers))),
+        choices=tuple(_list_resubmit_choices(jobs, followed=bool(followers))),
     )
 
 
 def describe_resubmit(
     jobs: Sequence[JobView], session: SessionView
 ) -> tuple[Sequence[Line], Sequence[Line]]:
-    """What comes back with `jobs`; who waits for what they write, and will read it."""
-    revived = _revived_with(jobs, session)
-    return list(_brought_back(revived, session)), list(
-        _followers(jobs, revived, session)
-    )
-
-
-def _brought_back(revived: Sequence[JobView], session: SessionView) -> Iterator[Line]:
-    if revived:
-        number = plural(len(revived), "job")
-        yield (Span(f"Brings back {number} {_because(revived)}:", "accent"),)
-        yield from _names(revived, session)
-
-
-def _because(revived: Sequence[JobView]) -> str:
-    """Why jobs come back with others."""
-    was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
-    if any(job.record.done_before for job in revived):
-        return f"that {was} skipped because of this, or {builds} on its results"
-    return f"that {was} skipped because of this"
-
-
-def _revived_with(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
-    """What the engine brings back with `jobs`, by the engine's own rule."""
+    """What comes back with `jobs`, by the engine's own rule; who waits for what they
+    write, and will read it."""
     records = {job.name: job.record for job in session.jobs}
-    below = revival.dependants(records.values())
+    below = resubmission.dependants(records.values())
     names = [job.name for job in jobs]
-    return session.named(tuple(revival.ended_because_of(names, records, below)))
+    revived = session.list_jobs(resubmission.ended_because_of(names, records, below))
+    brought = list(_render_revived(revived, session))
+    return brought, list(_render_followers(jobs, revived, session))
 
 
-def _followers(
+def _render_revived(revived: Sequence[JobView], session: SessionView) -> Iterator[Line]:
+    if not revived:
+        return
+    was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
+    done = any(job.record.done_before for job in revived)
+    more = f", or {builds} on its results" if done else ""
+    number = plural(len(revived), "job")
+    text = f"Brings back {number} that {was} skipped because of this{more}:"
+    yield (Span(text, "accent"),)
+    yield from _render_jobs(revived, session)
+
+
+def _render_followers(
     jobs: Sequence[JobView], revived: Sequence[JobView], session: SessionView
 ) -> Iterator[Line]:
     """Who waits for what these jobs write, and what they will read."""
     names = {job.name for job in jobs}
-    behind = session.named(
-        [one for job in jobs for one in session.behind.get(job.name, ())]
+    behind = session.list_jobs(
+        one for job in jobs for one in session.behind.get(job.name, ())
     )
-    waiting = (job for job in behind if job.record.state in NOT_STARTED)
+    waiting = (job for job in behind if not job.record.started)
     found = [
         (follower, part)
         for follower in dict.fromkeys((*waiting, *revived))
@@ -181,71 +249,60 @@ def _followers(
     if found:
         yield (Span("Wait for what it writes, and will read:", "accent"),)
     for follower, part in found:
-        yield line(
-            Span(f"  {outside(follower.name)}"),
-            Span(
-                f"  {describe_condition(part, session)}  {outside(part.watched_path)}",
-                "muted",
-            ),
-        )
+        reads = f"  {describe_condition(part, session)}  {outside(part.watched_path)}"
+        yield line(Span(f"  {outside(follower.name)}"), Span(reads, "muted"))
 
 
-def _resubmit_choices(jobs: Sequence[JobView], *, followed: bool) -> Iterable[Choice]:
+def _list_resubmit_choices(
+    jobs: Sequence[JobView], *, followed: bool
+) -> Iterator[Choice]:
     """The ways back; each says from where, the first one is the advised one."""
     ill = [job for job in jobs if has_nan(job)]
     anew = bool(ill) or any(job.record.done_before for job in jobs)
     waits = "; followers wait for its new files" if followed else ""
-    saved, fresh = _from_saved(jobs), _from_the_beginning(ill, waits)
+    place = _describe_saved(jobs)
+    start = "from the beginning" if anew else place.split(" (")[0]
+    label = f"as planned, from the beginning{waits}"
+    if ill:
+        step = find_checkpoint(ill[0])
+        whose = (
+            f"checkpoint {step} was"
+            if len(ill) == 1
+            else f"{len(ill)} checkpoints were"
+        )
+        label += f": {whose} saved when the loss was nan already"
+    saved = Choice("checkpoint", place)
+    fresh = Choice("planned", label, from_checkpoint=False)
     yield from (fresh, saved) if anew else (saved, fresh)
-    start = "from the beginning" if anew else _place_saved(jobs).split(" (")[0]
-    keeps = not anew
-    nodes = dict.fromkeys(
-        outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
-    )
-    yield Choice(
+    other = Choice(
         "overrides",
         f"with other values, {start}{waits}",
         asks="overrides, as key=value",
-        from_checkpoint=keeps,
+        from_checkpoint=not anew,
     )
+    yield other
     if followed:
-        yield Choice(
-            "overrides",
-            f"with other values, {start}; followers use the files that are there",
-            asks="overrides, as key=value",
-            from_checkpoint=keeps,
-            use_files=True,
-        )
+        kept = f"with other values, {start}; followers use the files that are there"
+        yield replace(other, label=kept, use_files=True)
+    nodes = dict.fromkeys(
+        outside(job.attempt.node) for job in jobs if job.attempt and job.attempt.node
+    )
     yield Choice(
         "nodes",
         f"without these nodes, {start}",
         asks="nodes",
         given=" ".join(nodes),
-        from_checkpoint=keeps,
+        from_checkpoint=not anew,
     )
     yield Choice(
         "limit",
         f"with another time limit, {start}",
         asks="limit, as 90m, 12h or 2d",
-        from_checkpoint=keeps,
+        from_checkpoint=not anew,
     )
 
 
-def _from_saved(jobs: Sequence[JobView]) -> Choice:
-    return Choice("checkpoint", _place_saved(jobs))
-
-
-def _from_the_beginning(ill: Sequence[JobView], waits: str) -> Choice:
-    label = f"as planned, from the beginning{waits}"
-    if ill:
-        step = find_checkpoint(ill[0])
-        whose = f"checkpoint {step}" if len(ill) == 1 else f"{len(ill)} checkpoints"
-        verb = "was" if len(ill) == 1 else "were"
-        label += f": {whose} {verb} saved when the loss was nan already"
-    return Choice("planned", label, from_checkpoint=False)
-
-
-def _place_saved(jobs: Sequence[JobView]) -> str:
+def _describe_saved(jobs: Sequence[JobView]) -> str:
     saved = [step for job in jobs if (step := find_checkpoint(job)) is not None]
     if not saved:
         return "from a checkpoint, where the program finds one"
@@ -255,27 +312,25 @@ def _place_saved(jobs: Sequence[JobView]) -> str:
 
 
 def render_overrides(
-    jobs: Sequence[JobView], overrides: Sequence[str]
-) -> tuple[Line, ...]:
+    jobs: Sequence[JobView], overrides: Iterable[str]
+) -> Iterator[Line]:
     """What typed overrides change, a line each: the old value and the new."""
-    return tuple(_override_line(jobs, entry) for entry in overrides)
+    for entry in overrides:
+        key, sign, value = entry.partition("=")
+        if not sign or not key:
+            text = f"  {outside(entry)}: not of the form key=value"
+            yield (Span(text, "failed"),)
+            continue
+        old = {_find_present(job.record.spec, key) for job in jobs} - {""}
+        yield line(
+            Span(f"  {outside(key)}: ", "muted"),
+            Span(" | ".join(sorted(old)) or "as configured", "failed"),
+            Span(" -> ", "muted"),
+            Span(outside(value), "done"),
+        )
 
 
-def _override_line(jobs: Sequence[JobView], entry: str) -> Line:
-    key, sign, value = entry.partition("=")
-    if not sign or not key:
-        return (Span(f"  {outside(entry)}: not of the form key=value", "failed"),)
-    old = {_present(job.record.spec, key) for job in jobs} - {""}
-    before = " | ".join(sorted(old)) or "as configured"
-    return line(
-        Span(f"  {outside(key)}: ", "muted"),
-        Span(before, "failed"),
-        Span(" -> ", "muted"),
-        Span(outside(value), "done"),
-    )
-
-
-def _present(spec: JobSpec, key: str) -> str:
+def _find_present(spec: JobSpec, key: str) -> str:
     """The value that a job has now; empty where only its config tells."""
     plain = read_override_key(key)
     for name, value in spec.parameters.items():
@@ -296,157 +351,36 @@ def render_place(jobs: Sequence[JobView]) -> Line:
 # ------------------------------------------------------------------- skip, waive
 def ask_skip(scope: Scope, session: SessionView) -> Question | None:
     """What X asks; None when nothing in the scope waits."""
-    jobs = [job for job in scope.jobs if job.record.state in NOT_STARTED]
+    jobs = [job for job in scope.jobs if can_skip(job)]
     if not jobs:
         return None
-    behind = find_waiting(jobs, session)
+    number, behind = len(jobs), find_waiting(jobs, session)
     lines = (
-        *render_skipped(jobs, behind, session),
-        *_chosen_by(scope),
-        *_names(jobs, session),
-        *render_behind(behind),
+        *_render_skipped(jobs, behind, session),
+        *_render_scope(scope),
+        *_render_jobs(jobs, session),
+        *_render_behind(behind),
     )
     return Question(
-        title=f"Skip {plural(len(jobs), 'job')}?",
+        title=f"Skip {plural(number, 'job')}?",
         lines=lines,
-        stay="Let it wait" if len(jobs) == 1 else "Let them wait",
+        stay="Let it wait" if number == 1 else "Let them wait",
         confirm="do it",
-        choices=tuple(_skip_choices(jobs, session)),
-        typed=len(jobs) if len(jobs) >= TYPE_FROM else None,
+        choices=tuple(_list_skip_choices(jobs, session)),
+        typed=number if number >= TYPE_FROM else None,
     )
 
 
-def _skip_choices(jobs: Sequence[JobView], session: SessionView) -> Iterable[Choice]:
-    what = "it" if len(jobs) == 1 else f"all {len(jobs)}"
+def _list_skip_choices(
+    jobs: Sequence[JobView], session: SessionView
+) -> Iterator[Choice]:
+    job, one = jobs[0], len(jobs) == 1
+    what = "it" if one else f"all {len(jobs)}"
     yield Choice("skip", f"skip {what}", asks="reason", optional=True)
-    if len(jobs) > 1:
-        return
-    job = jobs[0]
-    for index, spec in enumerate(job.record.spec.start_conditions):
+    for index, spec in enumerate(job.record.spec.start_conditions if one else ()):
         status = job.status(index)
-        if status is not None and status.waived:
-            continue
-        subject = describe_condition(spec, session)
-        state = f" ({explain_why(status.why, job, session)})" if status else ""
-        label = f"let it start without: {subject}{state}"
-        yield Choice(f"waive:{index}", label, asks="reason")
-
-
-MOST_BEHIND = 20
-"""Waiting jobs that are named before the rest is counted."""
-
-
-def render_killed(job: JobView, loss: Loss | None, session: SessionView) -> Line:
-    """A job by name, with what is lost of it; with its reason where nothing is."""
-    face = FACES[job.look]
-    told = _loss_words(loss) if loss and loss.seconds else find_reason(job, session)
-    return line(
-        Span(f"  {face.glyph} ", face.role),
-        Span(outside(job.name)),
-        Span(f"  {told}", "muted"),
-    )
-
-
-def _loss_words(loss: Loss) -> str:
-    """`812 steps since 48000, 12 min, 0.9 GPU h`."""
-    steps = plural(loss.steps, "step") if loss.steps is not None else ""
-    last = "its checkpoint" if loss.checkpoint is None else loss.checkpoint
-    since = "" if loss.unknown else f"since {last}"
-    parts = [
-        " ".join(part for part in (steps, since) if part),
-        "no checkpoint known" if loss.unknown else "",
-        duration(loss.seconds),
-        _gpu_hours(loss.gpu_hours),
-    ]
-    return ", ".join(part for part in parts if part)
-
-
-def _gpu_hours(hours: float) -> str:
-    return f"{hours:.1f} GPU h" if hours >= 0.05 else ""
-
-
-def render_lost(losses: Sequence[Loss]) -> Iterable[Line]:
-    """All that is lost: steps, running time, GPU hours; and what is known of none."""
-    if not losses:
-        return
-    steps = [loss.steps for loss in losses if loss.steps is not None]
-    parts = [
-        _listed(steps) if steps else "",
-        f"{duration(sum(loss.seconds for loss in losses))} of running",
-        _gpu_hours(sum(loss.gpu_hours for loss in losses)),
-    ]
-    what = "its checkpoint" if len(losses) == 1 else "their checkpoints"
-    known = steps or any(not loss.unknown for loss in losses)
-    since = f" since {what}" if known else ""
-    told_parts = ", ".join(part for part in parts if part)
-    yield (Span(f"Lost{since}: {told_parts}.", "failed"),)
-    unsaved = Counter(loss.unknown for loss in losses if loss.unknown)
-    for way, number in unsaved.items():
-        text = f"{plural(number, 'job')} with no checkpoint known ({outside(way)})."
-        yield (Span(text, "failed"),)
-
-
-def _listed(steps: Sequence[int]) -> str:
-    """`812 and 90 steps`; of many their sum and the most."""
-    if len(steps) == 1:
-        return plural(steps[0], "step")
-    if len(steps) <= 4:
-        parts = [str(number) for number in steps]
-        return f"{', '.join(parts[:-1])} and {parts[-1]} steps"
-    return f"{sum(steps)} steps in all, {max(steps)} at most"
-
-
-def render_skipped(
-    jobs: Sequence[JobView], behind: Sequence[JobView], session: SessionView
-) -> Iterable[Line]:
-    """How many wait for the jobs, and what the plan does with those."""
-    skipped = _skipped(jobs, behind, session)
-    held = len(behind) - skipped
-    pronoun = "it" if len(jobs) == 1 else "them"
-    if skipped:
-        text = f"{_that_wait(skipped)} for {pronoun} will be skipped."
-        yield (Span(text, "warning"),)
-    if held:
-        text = (
-            f"{_that_wait(held)} for {pronoun} can never start, and {_is(held)} held."
-        )
-        yield (Span(text, "warning"),)
-
-
-def _that_wait(number: int) -> str:
-    return f"{plural(number, 'job')} that {'waits' if number == 1 else 'wait'}"
-
-
-def _is(number: int) -> str:
-    return "is" if number == 1 else "are"
-
-
-def _skipped(
-    jobs: Sequence[JobView], behind: Sequence[JobView], session: SessionView
-) -> int:
-    """How many are skipped: not what the plan holds, nor what waits for that."""
-    gone = {job.name for job in jobs}
-    for job in behind:  # in plan order: what is waited for comes first
-        waits_for = session.upstream.get(job.name, ())
-        if gone.intersection(waits_for) and not _is_held_when_doomed(job, session):
-            gone.add(job.name)
-    return len(gone) - len(jobs)
-
-
-def _is_held_when_doomed(job: JobView, session: SessionView) -> bool:
-    """Whether a wait of the job that can never end is left to a person."""
-    spec, plan = job.record.spec, session.snapshot.plan
-    if plan is None or plan.rules_of(spec).doomed != "hold":
-        return False
-    return not any(one.kind == "job_state" for one in spec.start_conditions)
-
-
-def render_behind(behind: Sequence[JobView]) -> Iterable[Line]:
-    if not behind:
-        return
-    yield (Span("Waiting for it:" if len(behind) == 1 else "Waiting for them:"),)
-    for job in behind[:MOST_BEHIND]:
-        face = FACES[job.look]
-        yield (Span(f"  {face.glyph} ", face.role), Span(outside(job.name), "muted"))
-    if len(behind) > MOST_BEHIND:
-        yield (Span(f"    and {len(behind) - MOST_BEHIND} more", "muted"),)
+        if status is None or not status.waived:
+            subject = describe_condition(spec, session)
+            state = f" ({explain_why(status.why, job, session)})" if status else ""
+            label = f"let it start without: {subject}{state}"
+            yield Choice(f"waive:{index}", label, asks="reason")

@@ -1,4 +1,4 @@
-"""Where each pane stands at a size: one pure function, so that it can be read.
+"""Where each pane stands at a size: pure functions, so that they can be read.
 
 Three designs: 80x24 (stages in a strip above, jobs, why, log), 120x40 (stages and
 needs-you beside the jobs) and 200x60 (metrics and warnings at the right as well). What
@@ -15,29 +15,22 @@ from autoexp_tui.cockpit.commands import Pane
 
 Place: TypeAlias = Pane | Literal["header", "footer", "problem", "timebar"]
 
-
 SMALLEST: Final = (60, 16)
-
-
 SIDE_FROM: Final = 110
 """Columns from which stages stand beside the jobs."""
-
-
 WIDE_FROM: Final = 170
 """Columns from which metrics and warnings have a place of their own."""
-
-
 TALL_FROM: Final = 30
-
-
 _SIDE: Final = 31
 """Columns of the stages, and of needs-you below them, at least."""
-
-
 _SIDE_MOST: Final = 42
-
-
 _RIGHT: Final = 57
+_LEAST: Final = 5
+"""Lines of the lowest list."""
+_AROUND: Final = 2
+"""Lines of a list that are no rows: its title and its head."""
+_CURVES: Final = 12
+"""Lines that curves need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +44,6 @@ class Box:
     right_rule: bool = False
     """Whether the pane draws a line at its right edge, inside the box."""
     joint: str = ""
-
-
-_LEAST: Final = 5
-"""Lines of the lowest list."""
-
-
-_AROUND: Final = 2
-"""Lines of a list that are no rows: its title and its head."""
-
-
-_CURVES: Final = 12
-"""Lines that curves need."""
 
 
 Boxes: TypeAlias = Mapping[Place, Box]
@@ -99,28 +80,51 @@ def build_boxes(
         enlarged: the pane that has the whole middle, None for the usual places.
         rows: how many the job table has; None: more than fit.
     """
-    if is_too_small(width, height):
-        return {"header": Box(0, 0, width, height)}
-    top = 1 if height < TALL_FROM else 2
-    frame: dict[Place, Box] = {
-        "header": Box(0, 0, width, top),
-        "footer": Box(0, height - 1, width, 1),
-    }
-    middle = Box(0, top, width, height - top - 1)
+    middle = _find_middle(width, height)
     if enlarged is not None:
-        return {**frame, enlarged: middle}
+        return _add_frame(middle, {enlarged: middle})
     if has_side(width, height):
         wide = width >= WIDE_FROM
-        return {**frame, **_beside(middle, stages, rows, wide=wide)}
-    return {**frame, **_stacked(middle, stages, rows)}
+        return _add_frame(middle, _place_beside(middle, stages, rows, wide=wide))
+    return _add_frame(middle, _place_stacked(middle, stages, rows))
 
 
-def _spare(height: int, needed: int, rows: int | None) -> int:
+def build_two_boxes(
+    width: int, height: int, upper: Pane, lower: Pane, enlarged: Pane | None = None
+) -> Boxes:
+    """A list, and about what is under its cursor below it; or one of them alone."""
+    middle = _find_middle(width, height)
+    if enlarged is not None:
+        return _add_frame(middle, {enlarged: middle})
+    below = max(6, middle.height // 3)
+    above = middle.height - below
+    places: dict[Place, Box] = {
+        upper: Box(0, middle.y, width, above),
+        lower: Box(0, middle.y + above, width, below),
+    }
+    return _add_frame(middle, places)
+
+
+def _find_middle(width: int, height: int) -> Box:
+    top = 1 if is_low(height) else 2
+    return Box(0, top, width, height - top - 1)
+
+
+def _add_frame(middle: Box, places: dict[Place, Box]) -> Boxes:
+    """Panes with header and footer; on a screen that is too small a header alone."""
+    width, height = middle.width, middle.y + middle.height + 1
+    if is_too_small(width, height):
+        return {"header": Box(0, 0, width, height)}
+    header, footer = Box(0, 0, width, middle.y), Box(0, height - 1, width, 1)
+    return {"header": header, "footer": footer, **places}
+
+
+def _count_spare(height: int, needed: int, rows: int | None) -> int:
     """Lines that a box of `height` can give away when it needs no more."""
     return 0 if rows is None else max(0, height - needed)
 
 
-def _stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
+def _place_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
     """Stages in a strip, jobs, why, log; the lowest screens do without the log."""
     low = middle.height < 18
     strip = min(max(1, stages), 2 if low else 4 if middle.height < 26 else 6)
@@ -128,71 +132,46 @@ def _stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
     log = 0 if low else 3 if left < 20 else left // 4
     why = 4 if left < 20 else min(9, left // 4)
     jobs = left - log - why
-    spare = _spare(jobs, max(_LEAST, why, (rows or 0) + _AROUND), rows)
+    spare = _count_spare(jobs, max(_LEAST, why, (rows or 0) + _AROUND), rows)
     for_log = spare - spare // 2 if log else 0
     jobs, log, why = jobs - spare, log + for_log, why + spare - for_log
-    places: dict[Place, Box] = {
-        "stages": Box(0, middle.y, middle.width, strip),
-        "jobs": Box(0, middle.y + strip, middle.width, jobs),
-        "why": Box(0, middle.y + strip + jobs, middle.width, why),
-    }
-    if log:
-        places["log"] = Box(0, middle.y + strip + jobs + why, middle.width, log)
+    places: dict[Place, Box] = {}
+    y = middle.y
+    heights: tuple[tuple[Pane, int], ...]
+    heights = (("stages", strip), ("jobs", jobs), ("why", why), ("log", log))
+    for pane, height in heights:
+        if height:
+            places[pane] = Box(0, y, middle.width, height)
+        y += height
     return places
 
 
-def _side(width: int, *, wide: bool) -> int:
-    """Columns for the stages: a quarter of what the table can do without."""
-    spare = max(0, width - (200 if wide else 124))
-    return min(_SIDE_MOST, _SIDE + spare // 4)
-
-
-def _beside(
+def _place_beside(
     middle: Box, stages: int, rows: int | None, *, wide: bool
 ) -> dict[Place, Box]:
     log = max(4, middle.height // 7)
     why = max(6, middle.height // 6)
     upper = middle.height - log - why
     beside = _AROUND + 3 * stages + (_CURVES if wide else _LEAST + 2)
-    spare = _spare(upper, max((rows or 0) + _AROUND, beside), rows)
+    spare = _count_spare(upper, max((rows or 0) + _AROUND, beside), rows)
     upper, log, why = upper - spare, log + spare - spare // 2, why + spare // 2
     needs = max(5, upper * 2 // 5)
     right = _RIGHT if wide else 0
-    side = _side(middle.width, wide=wide)
+    # A quarter of what the table can do without goes to the stages.
+    free = max(0, middle.width - (200 if wide else 124))
+    side = min(_SIDE_MOST, _SIDE + free // 4)
     jobs = middle.width - side - right
+    y, below = middle.y, middle.y + upper - needs
+    lists = upper if wide else upper - needs
     places: dict[Place, Box] = {
-        "stages": Box(0, middle.y, side, upper, right_rule=True, joint="┬"),
-        "needs": Box(side + jobs, middle.y + upper - needs, right, needs),
-        "jobs": Box(side, middle.y, jobs, upper, right_rule=wide, joint="┬"),
-        "why": Box(0, middle.y + upper, middle.width, why),
-        "log": Box(0, middle.y + upper + why, middle.width, log),
+        "stages": Box(0, y, side, lists, right_rule=True, joint="┬"),
+        "needs": Box(side + jobs, below, right, needs)
+        if wide
+        else Box(0, below, side, needs, right_rule=True, joint="┤"),
+        "jobs": Box(side, y, jobs, upper, right_rule=wide, joint="┬"),
+        "why": Box(0, y + upper, middle.width, why),
+        "log": Box(0, y + upper + why, middle.width, log),
     }
     if wide:
-        places["metrics"] = Box(side + jobs, middle.y, right, upper - needs)
-        return places
-    below = middle.y + upper - needs
-    places["stages"] = Box(0, middle.y, side, upper - needs, right_rule=True, joint="┬")
-    places["needs"] = Box(0, below, side, needs, right_rule=True, joint="┤")
+        places["metrics"] = Box(side + jobs, y, right, upper - needs)
     return places
-
-
-def build_two_boxes(
-    width: int, height: int, upper: Pane, lower: Pane, enlarged: Pane | None = None
-) -> Boxes:
-    """A list, and about what is under its cursor below it; or one of them alone."""
-    if is_too_small(width, height):
-        return {"header": Box(0, 0, width, height)}
-    top = 1 if height < TALL_FROM else 2
-    frame: dict[Place, Box] = {
-        "header": Box(0, 0, width, top),
-        "footer": Box(0, height - 1, width, 1),
-    }
-    middle = height - top - 1
-    if enlarged is not None:
-        return {**frame, enlarged: Box(0, top, width, middle)}
-    below = max(6, middle // 3)
-    return {
-        **frame,
-        upper: Box(0, top, width, middle - below),
-        lower: Box(0, top + middle - below, width, below),
-    }

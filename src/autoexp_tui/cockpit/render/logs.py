@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autoexp_tui.model.wording import clock_time
+from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.model.state import Attempt
+
+NEVER_RAN: Final = "nothing was started"
+NO_JOB: Final = "no job is shown"
+NONE_BEGAN: Final = "none of these jobs has begun"
 
 
 class Source(NamedTuple):
@@ -21,45 +25,30 @@ class Source(NamedTuple):
     """Said below its last line: that the attempt has ended, and how."""
 
 
-NEVER_RAN = "nothing was started"
-
-
-NO_JOB = "no job is shown"
-
-
-NONE_BEGAN = "none of these jobs has begun"
-
-
 def find_logs(
     jobs: Sequence[JobView], now: float
 ) -> tuple[tuple[Source, ...], str, str]:
     """The log of each attempt of the first job that has begun, the newest last; words
     for where there is none; the job's name.
+
+    Words are left out where it is that the one job has not begun.
     """
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:
-        return (), _why_none(len(jobs)), ""
+        return (), NO_JOB if not jobs else NONE_BEGAN if len(jobs) > 1 else "", ""
     if attempt.began_at is None and attempt.ended_at is not None:
         return (), NEVER_RAN, job.name
-    earlier = [one for one in job.record.attempts[:-1] if one.log_path]
     newest = attempt.log_path or job.record.spec.log_path_current
-    sources = [_source(one, one.log_path, now) for one in earlier]
-    return (*sources, _source(attempt, newest, now)), "", job.name
+    logs = [(one, one.log_path) for one in job.record.attempts[:-1] if one.log_path]
+    sources = (
+        Source(f"attempt {one.number}", path, _build_trailer(one, now))
+        for one, path in (*logs, (attempt, newest))
+    )
+    return tuple(sources), "", job.name
 
 
-def _source(attempt: Attempt, path: str, now: float) -> Source:
-    return Source(f"attempt {attempt.number}", path, _trailer(attempt, now))
-
-
-def _why_none(number: int) -> str:
-    """Why there is no log, where it is not that the one job has not begun."""
-    if not number:
-        return NO_JOB
-    return NONE_BEGAN if number > 1 else ""
-
-
-def _trailer(attempt: Attempt, now: float) -> str:
+def _build_trailer(attempt: Attempt, now: float) -> str:
     if attempt.ended_at is None:
         return ""
     code = f", exit {attempt.exit_code}" if attempt.exit_code is not None else ""

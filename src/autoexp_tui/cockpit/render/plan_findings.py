@@ -4,29 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Line, Role, Span, line, outside, wrap
-from autoexp_tui.model.wording import clock_time
+from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from autoexp_tui.model.specs import PlanFinding
 
-
-AROUND: Final = 4
+_AROUND: Final = 4
 """Lines of a file above and below the one that is shown."""
-
-
 _INDENT: Final = "     "
-
-
-_GUTTER = f"{_INDENT}{'':9}"
+_GUTTER: Final = f"{_INDENT}{'':9}"
 """Below the text of a file's line, beside its number."""
+_ROLES: Final[Mapping[str, Role]] = {
+    "+": "done",
+    "-": "failed",
+    "~": "warning",
+    ">": "accent",
+    "!": "warning",
+}
+"""Of a change, by its mark."""
 
 
+def format_warning(finding: PlanFinding) -> str:
+    """What planning warns of, after the job and key that it is about."""
+    about = " ".join(part for part in (finding.job, finding.where) if part)
+    return outside(f"{about}: {finding.message}" if about else finding.message)
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChanges:
+    """How a plan differs from the one before."""
+
+    created_at: float
+    """When that one was made; UTC."""
+    head: str
+    """In a few words, counted."""
+    lines: tuple[tuple[str, str], ...]
+    """Mark and sentence of each change."""
+    differs: bool = True
+
+    def describe(self, now: float) -> str:
+        """`since the plan of 14:02: 12 jobs added, 100 the same`."""
+        when = clock_time(self.created_at, now)
+        return f"since the plan of {when}: {outside(self.head)}"
+
+    def render(self, now: float) -> tuple[Line, ...]:
+        """All of it."""
+        rows = (
+            line(Span(f"{mark} ", _ROLES.get(mark, "accent")), outside(text, 4000))
+            for mark, text in self.lines
+        )
+        return ((Span(self.describe(now), "strong"),), (), *rows)
+
+
+# ---------------------------------------------------------------------------- faults
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One finding, and where in which file it belongs."""
@@ -53,12 +86,8 @@ Excerpt = Sequence[tuple[int, str]]
 
 def find_excerpt(text: str, at: int) -> Excerpt:
     """The lines around line `at`, which is counted from 1."""
-    lines = text.splitlines()
-    first = max(1, at - AROUND)
-    return [
-        (number, lines[number - 1])
-        for number in range(first, min(len(lines), at + AROUND) + 1)
-    ]
+    lines = list(enumerate(text.splitlines(), 1))
+    return lines[max(0, at - _AROUND - 1) : at + _AROUND]
 
 
 class FaultRows:
@@ -77,9 +106,9 @@ class FaultRows:
         self._lines: list[Line] = []
         for at, fault in enumerate(faults):
             self.starts.append(len(self._lines))
-            self._lines += _fault(fault, cells, here=False)
+            self._lines += _render_fault(fault, cells, here=False)
             if at in excerpts:
-                self._lines += _excerpt(excerpts[at], fault.line, cells)
+                self._lines += _render_excerpt(excerpts[at], fault.line, cells)
             self._lines.append(())
 
     @property
@@ -92,12 +121,12 @@ class FaultRows:
         lines = list(self._lines)
         if at < len(self._faults):
             start = self.starts[at]
-            here = _fault(self._faults[at], self.cells, here=True)
+            here = _render_fault(self._faults[at], self.cells, here=True)
             lines[start : start + len(here)] = here
         return lines
 
 
-def _fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
+def _render_fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
     place = outside(fault.place, 1000)
     where = outside(fault.where, 1000)
     head = line(
@@ -105,16 +134,16 @@ def _fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
         Span(f"{place} " if place else "", "key"),
         Span(where if where != place else "", "strong"),
     )
-    parts = [
-        head,
-        (Span(f"{_INDENT}{outside(fault.message, 4000)}", "failed"),),
-        (Span(f"{_INDENT}{outside(fault.hint, 4000)}"),) if fault.hint else (),
-        (Span(f"{_INDENT}{outside(fault.job, 1000)}", "muted"),) if fault.job else (),
-    ]
-    return [row for part in parts if part for row in wrap(part, cells, _INDENT)]
+    rest: tuple[tuple[str, Role], ...] = (
+        (outside(fault.message, 4000), "failed"),
+        (outside(fault.hint, 4000), "text"),
+        (outside(fault.job, 1000), "muted"),
+    )
+    parts = [(Span(f"{_INDENT}{text}", role),) for text, role in rest if text]
+    return [row for part in (head, *parts) for row in wrap(part, cells, _INDENT)]
 
 
-def _excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
+def _render_excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
     """The lines of a file; the one in question is pointed at, and there in full."""
     found: list[Line] = []
     for number, text in excerpt:
@@ -125,40 +154,3 @@ def _excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:
         )
         found += wrap(content, cells, _GUTTER) if number == at else (content,)
     return found
-
-
-_ROLES: Final[Mapping[str, Role]] = MappingProxyType(
-    {"+": "done", "-": "failed", "~": "warning", ">": "accent", "!": "warning"}
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PlanChanges:
-    """How a plan differs from the one before."""
-
-    created_at: float
-    """When that one was made; UTC."""
-    head: str
-    """In a few words, counted."""
-    lines: tuple[tuple[str, str], ...]
-    """Mark and sentence of each change."""
-    differs: bool = True
-
-    def told(self, now: float) -> str:
-        """`since the plan of 14:02: 12 jobs added, 100 the same`."""
-        when = clock_time(self.created_at, now)
-        return f"since the plan of {when}: {outside(self.head)}"
-
-    def page(self, now: float) -> tuple[Line, ...]:
-        """All of it."""
-        rows = [
-            line(Span(f"{mark} ", _ROLES.get(mark, "accent")), outside(text, 4000))
-            for mark, text in self.lines
-        ]
-        return ((Span(self.told(now), "strong"),), (), *rows)
-
-
-def format_warning(finding: PlanFinding) -> str:
-    """What planning warns of, after the job and key that it is about."""
-    about = " ".join(part for part in (finding.job, finding.where) if part)
-    return outside(f"{about}: {finding.message}" if about else finding.message)

@@ -8,71 +8,56 @@ Everything comes from the attempts that a snapshot has. Pure: the window is an a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autoexp_tui.cockpit.spans import BARS, Line, Role, Span
-from autoexp_tui.cockpit.state.status import FACES, Look
+from autoexp_tui.cockpit.spans import BARS, Line, Span, join_cells
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.states import JobState, Outcome
-from autoexp_tui.model.wording import duration
-from autoexp_tui.text.spelling import wall_time
+from autoexp_tui.text.spelling import DAY, duration, wall_time
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.model.state import Attempt, JobRecord
-
+    from autoexp_tui.model.state import JobRecord
 
 LEAST_SECONDS: Final = 10.0
 """The shortest window."""
-
-
-MOST_SECONDS: Final = 400 * 86400.0
-
-
+MOST_SECONDS: Final = 400.0 * DAY
 _FINEST: Final = 60 / 64
 """Seconds, doubled until 24 of them hold all: minutes among the coarser ones."""
 
-
-class Cell(NamedTuple):
-    """A glyph in its role."""
-
-    glyph: str
-    role: Role
-
-
-_EMPTY: Final = Cell(" ", "text")
-
-
-_NOW: Final = Cell("│", "accent")
-
-
-_WAITS: Final = Cell("·", "waiting")
-
-
-_AGAIN: Final = Cell("╌", "queued")
-
-
-_QUEUED: Final = Cell("░", "queued")
-
-
-_RUNS: Final = Cell("█", "running")
-
-
-_RAN: Final = Cell("█", "done")
-
-
-_RAN_BADLY: Final = Cell("▒", "failed")
-
-
-_RAN_CUT: Final = Cell("▒", "skipped")
-
-
+_EMPTY: Final = Span(" ", "text")
+_NOW: Final = Span("│", "accent")
+_WAITS: Final = Span("·", "waiting")
+_AGAIN: Final = Span("╌", "queued")
+_QUEUED: Final = Span("░", "queued")
+_RUNS: Final = Span("█", "running")
+_RAN: Final = Span("█", "done")
+_RAN_BADLY: Final = Span("▒", "failed")
+_RAN_CUT: Final = Span("▒", "skipped")
 _WEIGHT: Final = (_WAITS, _AGAIN, _QUEUED, _RAN, _RAN_CUT, _RAN_BADLY, _RUNS)
 """From the least telling to the most: what of several things a cell shows."""
-
-
 _RANK: Final = {cell: place for place, cell in enumerate(_WEIGHT)}
+_RUN_CELLS: Final = {
+    None: _RUNS,
+    Outcome.COMPLETED: _RAN,
+    Outcome.CANCELLED: _RAN_CUT,
+}
+"""Of a run by its outcome; any other one is bad."""
+_ENDS: Final = {
+    Outcome.COMPLETED: Look.DONE,
+    Outcome.FAILED: Look.FAILED,
+    Outcome.CANCELLED: Look.CANCELLED,
+    Outcome.LOST: Look.LOST,
+}
+_PUT_ASIDE: Final = {
+    JobState.SKIPPED: Look.SKIPPED,
+    JobState.FAILED: Look.FAILED,
+    JobState.LOST: Look.LOST,
+    JobState.COMPLETED: Look.DONE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +77,17 @@ class Window:
         """The cell of a moment; below 0 or beyond the last where it is not shown."""
         return int((t - self.begin) // (self.seconds / max(1, self.cells)))
 
-    def zoomed(self, factor: float, around: float) -> Window:
+    def list_cells(self, begin: float, end: float) -> range:
+        """The cells of a stretch, as far as they are shown."""
+        return range(max(0, self.cell(begin)), min(self.cells, self.cell(end) + 1))
+
+    def zoom(self, factor: float, around: float) -> Window:
         """`factor` times as long, `around` where it stood."""
-        wanted = self.seconds * factor
-        seconds = min(max(wanted, LEAST_SECONDS), MOST_SECONDS)
+        seconds = min(max(self.seconds * factor, LEAST_SECONDS), MOST_SECONDS)
         share = (around - self.begin) / self.seconds
         return replace(self, begin=around - share * seconds, seconds=seconds)
 
-    def panned(self, share: float) -> Window:
+    def move(self, share: float) -> Window:
         """Moved by a share of its length."""
         return replace(self, begin=self.begin + share * self.seconds)
 
@@ -119,7 +107,7 @@ class Segment(NamedTuple):
 
     begin: float
     end: float
-    cell: Cell
+    cell: Span
 
 
 def list_segments(record: JobRecord, joined: float, now: float) -> Iterator[Segment]:
@@ -131,92 +119,44 @@ def list_segments(record: JobRecord, joined: float, now: float) -> Iterator[Segm
         began = attempt.began_at
         yield Segment(attempt.ordered_at, end if began is None else began, _QUEUED)
         if began is not None:
-            yield Segment(began, end, _of_run(attempt))
+            cell = _RUN_CELLS.get(attempt.outcome, _RAN_BADLY)
+            yield Segment(began, end, cell)
         free = end
-    if record.ended:
-        if not record.attempts:
-            yield Segment(joined, record.since, _WAITS)
-    elif not record.attempts or record.attempts[-1].outcome is not None:
-        yield Segment(free, now, _AGAIN if record.attempts else _WAITS)
+    if not record.attempts:
+        yield Segment(joined, record.since if record.ended else now, _WAITS)
+    elif not record.ended and record.attempts[-1].outcome is not None:
+        yield Segment(free, now, _AGAIN)
 
 
-def _of_run(attempt: Attempt) -> Cell:
-    match attempt.outcome:
-        case None:
-            return _RUNS
-        case Outcome.COMPLETED:
-            return _RAN
-        case Outcome.CANCELLED:
-            return _RAN_CUT
-    return _RAN_BADLY
-
-
-def list_marks(record: JobRecord) -> Iterator[tuple[float, Cell]]:
+def list_marks(record: JobRecord) -> Iterator[tuple[float, Look]]:
     """When each attempt ended and how; of a job without one, when it was put aside."""
     for attempt in record.attempts:
         if attempt.outcome is not None and attempt.ended_at is not None:
             yield attempt.ended_at, _ENDS[attempt.outcome]
     if record.ended and not record.attempts and record.since:
-        yield record.since, _face(_PUT_ASIDE.get(record.state, Look.CANCELLED))
-
-
-def _face(look: Look) -> Cell:
-    return Cell(FACES[look].glyph, FACES[look].role)
-
-
-_ENDS: Final = {
-    Outcome.COMPLETED: _face(Look.DONE),
-    Outcome.FAILED: _face(Look.FAILED),
-    Outcome.CANCELLED: _face(Look.CANCELLED),
-    Outcome.LOST: _face(Look.LOST),
-}
-
-
-_PUT_ASIDE: Final = {
-    JobState.SKIPPED: Look.SKIPPED,
-    JobState.FAILED: Look.FAILED,
-    JobState.LOST: Look.LOST,
-    JobState.COMPLETED: Look.DONE,
-}
-
-
-_BAD: Final = frozenset({_ENDS[Outcome.FAILED], _ENDS[Outcome.LOST]})
+        yield record.since, _PUT_ASIDE.get(record.state, Look.CANCELLED)
 
 
 def build_job_strip(
     record: JobRecord, joined: float, now: float, window: Window
-) -> list[Cell]:
-    """The cells of one job."""
+) -> list[Span]:
+    """The cells of one job; ends stand over all else, a bad one is not hidden."""
     cells = [_EMPTY] * window.cells
-    for segment in list_segments(record, joined, now):
-        _lay(cells, segment, window)
-    _lay_marks(cells, list_marks(record), window)
-    return _with_now(cells, now, window)
-
-
-def _lay(cells: list[Cell], segment: Segment, window: Window) -> None:
-    """Put a segment where nothing more telling stands."""
-    if segment.end <= segment.begin or segment.end < window.begin:
-        return
-    first = max(0, window.cell(segment.begin))
-    last = min(window.cells - 1, window.cell(segment.end))
-    rank = _RANK[segment.cell]
-    for place in range(first, last + 1):
-        if _RANK.get(cells[place], -1) < rank:
-            cells[place] = segment.cell
-
-
-def _lay_marks(
-    cells: list[Cell], found: Iterable[tuple[float, Cell]], window: Window
-) -> None:
-    """Ends stand over all else; a bad one is not hidden by a good one."""
-    for t, cell in found:
+    for begin, end, cell in list_segments(record, joined, now):
+        for place in window.list_cells(begin, end) if end > begin else ():
+            if _RANK.get(cells[place], -1) < _RANK[cell]:
+                cells[place] = cell
+    bad: set[int] = set()
+    for t, look in list_marks(record):
         place = window.cell(t)
-        if 0 <= place < window.cells and cells[place] not in _BAD:
-            cells[place] = cell
+        if 0 <= place < window.cells and place not in bad:
+            cells[place] = Span(look.glyph, look.role)
+            if look in (Look.FAILED, Look.LOST):
+                bad.add(place)
+    return _add_now(cells, now, window)
 
 
-def _with_now(cells: list[Cell], now: float, window: Window) -> list[Cell]:
+def _add_now(cells: list[Span], now: float, window: Window) -> list[Span]:
     """The line of the present, where nothing else stands."""
     place = window.cell(now)
     if 0 <= place < window.cells and cells[place] == _EMPTY:
@@ -225,97 +165,56 @@ def _with_now(cells: list[Cell], now: float, window: Window) -> list[Cell]:
 
 
 # -------------------------------------------------------------------------- a stage
+_COUNTED: Final = {
+    _RAN: _RUNS,
+    _RAN_BADLY: _RUNS,
+    _RAN_CUT: _RUNS,
+    _AGAIN: _WAITS,
+}
+"""What of a job counts as what in the strip of its stage."""
+
+
 def build_stage_strip(
     jobs: Sequence[JobView], joined: float, now: float, window: Window
-) -> list[Cell]:
+) -> list[Span]:
     """The cells of a stage: how many ran at a time, against the most that did.
 
-    Where a job failed for good, a mark says so.
+    Where a job failed for good, a mark says so. Differences at both ends of each
+    stretch, summed up once: the cost is that of the attempts and of the cells, not of
+    both together.
     """
-    running, queued, waiting, bad = _tallies(jobs, joined, now, window)
-    most = max(running, default=0)
-    cells = [
-        _of_stage(running[place], queued[place], waiting[place], most)
-        for place in range(window.cells)
-    ]
-    for place in bad:
-        cells[place] = _face(Look.FAILED)
-    return _with_now(cells, now, window)
-
-
-def _of_stage(running: int, queued: int, waiting: int, most: int) -> Cell:
-    if running:
-        return Cell(BARS[max(0, round(running / most * 8) - 1)], "running")
-    if queued:
-        return _QUEUED
-    return _WAITS if waiting else _EMPTY
-
-
-def _tallies(
-    jobs: Sequence[JobView], joined: float, now: float, window: Window
-) -> tuple[list[int], list[int], list[int], set[int]]:
-    """Of each cell how many ran, queued and waited; and the cells of bad ends.
-
-    Differences at both ends of each stretch, summed up once: the cost is that of the
-    attempts and of the cells, not of both together.
-    """
-    last = window.cells - 1
     changes = {cell: [0] * (window.cells + 1) for cell in (_RUNS, _QUEUED, _WAITS)}
     bad: set[int] = set()
     for job in jobs:
         for begin, end, cell in list_segments(job.record, joined, now):
-            first = max(0, window.cell(begin))
-            stop = min(last, window.cell(end))
-            if end <= begin or first > stop:
-                continue
-            own = changes.get(_STAGES.get(cell, cell))
-            if own is not None:
-                own[first] += 1
-                own[stop + 1] -= 1
-        if job.record.state in _FAILED:
-            ends = [window.cell(t) for t, _ in list_marks(job.record)]
-            bad.update(place for place in ends[-1:] if 0 <= place <= last)
-    sums = [_summed(changes[cell]) for cell in (_RUNS, _QUEUED, _WAITS)]
-    return sums[0], sums[1], sums[2], bad
+            places = window.list_cells(begin, end)
+            if end > begin and places:
+                own = changes[_COUNTED.get(cell, cell)]
+                own[places.start] += 1
+                own[places.stop] -= 1
+        if job.record.state in (JobState.FAILED, JobState.LOST):
+            bad.update([window.cell(t) for t, _ in list_marks(job.record)][-1:])
+    running, queued, waiting = (list(accumulate(one)) for one in changes.values())
+    most = max(running[: window.cells], default=0)
+    cells = []
+    for place in range(window.cells):
+        rest = _WAITS if waiting[place] else _EMPTY
+        cell = _QUEUED if queued[place] else rest
+        if running[place]:
+            height = max(0, round(running[place] / most * 8) - 1)
+            cell = Span(BARS[height], "running")
+        failed = Span(Look.FAILED.glyph, Look.FAILED.role)
+        cells.append(failed if place in bad else cell)
+    return _add_now(cells, now, window)
 
 
-_FAILED: Final = frozenset({JobState.FAILED, JobState.LOST})
-
-
-_STAGES: Final = {_RAN: _RUNS, _RAN_BADLY: _RUNS, _RAN_CUT: _RUNS, _AGAIN: _WAITS}
-
-
-def _summed(changes: Sequence[int]) -> list[int]:
-    found, level = [], 0
-    for change in changes[:-1]:
-        level += change
-        found.append(level)
-    return found
-
-
-def render_strip(cells: Sequence[Cell]) -> Line:
-    """Cells as a line, neighbours of one role together."""
-    spans: list[Span] = []
-    for glyph, role in cells:
-        if spans and spans[-1].role == role:
-            spans[-1] = Span(spans[-1].text + glyph, role)
-        else:
-            spans.append(Span(glyph, role))
-    return tuple(spans)
-
-
+# ------------------------------------------------------------------------- the axis
 _STEPS: Final = (
     1, 2, 5, 10, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200,
-    86_400, 2 * 86_400, 7 * 86_400, 28 * 86_400,
-    91 * 86_400, 182 * 86_400, 364 * 86_400,
+    DAY, 2 * DAY, 7 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 364 * DAY,
 )  # fmt: skip
-
-
 _LABEL: Final = 9
 """Cells from one label to the next, at least."""
-
-
-_DAY: Final = 86_400
 
 
 def list_ticks(window: Window, now: float = 0.0) -> list[float]:
@@ -333,38 +232,33 @@ def list_ticks(window: Window, now: float = 0.0) -> list[float]:
     return found
 
 
-def format_tick(t: float, step_of_days: bool) -> str:  # noqa: FBT001
+def format_tick(t: float, *, by_days: bool) -> str:
     """`14:00`; at midnights, and where days are the step, `Mon 09`."""
     local = time.localtime(t)
     midnight = (local.tm_hour, local.tm_min, local.tm_sec) == (0, 0, 0)
-    if step_of_days or midnight:
+    if by_days or midnight:
         return time.strftime("%a %d", local)
     return time.strftime("%H:%M:%S" if local.tm_sec else "%H:%M", local)
 
 
 def render_axis(
-    window: Window,
-    now: float,
-    gaps: Sequence[tuple[float, float]],
-    indent: int,
+    window: Window, now: float, gaps: Sequence[tuple[float, float]], indent: int
 ) -> tuple[Line, Line]:
     """The labels, and below them the ticks with gaps (`░`) and the present (`▾`)."""
     found = list_ticks(window, now)
-    by_days = len(found) > 1 and found[1] - found[0] >= _DAY
+    by_days = len(found) > 1 and found[1] - found[0] >= DAY
     names = ""
-    cells = [Cell("─", "rule")] * window.cells
+    cells = [Span("─", "rule")] * window.cells
     for t in found:
         place = window.cell(t)
-        name = format_tick(wall_time(t, now), by_days)
+        name = format_tick(wall_time(t, now), by_days=by_days)
         if place + len(name) <= window.cells:
             names = names.ljust(place) + name
-        cells[place] = Cell("┬", "rule")
+        cells[place] = Span("┬", "rule")
     for begin, end in gaps:
-        first, last = max(0, window.cell(begin)), window.cell(end)
-        for place in range(first, min(last, window.cells - 1) + 1):
-            cells[place] = Cell("░", "warning")
+        for place in window.list_cells(begin, end):
+            cells[place] = Span("░", "warning")
     if 0 <= window.cell(now) < window.cells:
-        cells[window.cell(now)] = Cell("▾", "accent")
-    span = f" {duration(window.seconds)}"
-    head = Span(f"{span:<{indent}}", "muted")
-    return (head, Span(names, "muted")), (Span(" " * indent), *render_strip(cells))
+        cells[window.cell(now)] = Span("▾", "accent")
+    head = Span(f"{f' {duration(window.seconds)}':<{indent}}", "muted")
+    return (head, Span(names, "muted")), (Span(" " * indent), *join_cells(cells))

@@ -179,7 +179,7 @@ class EventsScreen(LogScreen):
     def do_events_job(self) -> None:
         """To the job of the event, in the table."""
         entry = self.events_pane.entry()
-        jobs = self.desk.session.named(entry.jobs) if entry else ()
+        jobs = self.desk.session.list_jobs(entry.jobs) if entry else ()
         if not jobs:
             self.say("this event is about no job")
             return

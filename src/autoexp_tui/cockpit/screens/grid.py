@@ -18,6 +18,7 @@ from autoexp_tui.cockpit.screens.job_commands import inspect
 from autoexp_tui.cockpit.screens.job_list_screen import RUN_COMMANDS
 from autoexp_tui.cockpit.session_model import MANY
 from autoexp_tui.cockpit.spans import outside
+from autoexp_tui.cockpit.state.stages import name_stage
 from autoexp_tui.cockpit.widgets.grid_pane import CellPane, GridPane
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class GridScreen(AnsweringScreen):
         if grid is None or cell is None or len(self.cells.jobs()) < 2:
             return ""
         row, stage = cell
-        return f"{view.name_stage(stage)} {grid.describe_row(row)}"
+        return f"{name_stage(stage)} {grid.describe_row(row)}"
 
     # --------------------------------------------------------------------- looking
     def do_move(self, how: str) -> None:

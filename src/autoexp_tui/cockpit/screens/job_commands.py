@@ -138,7 +138,9 @@ def diff(screen: JobsScreen) -> None:
         marked = f"{len(names)} are marked: " if len(names) > 2 else ""
         screen.say(f"{marked}mark two jobs with space, then d", "warning")
         return
-    jobs = sorted(screen.desk.session.named(tuple(names)), key=lambda job: job.index)
+    jobs = sorted(
+        screen.desk.session.list_jobs(tuple(names)), key=lambda job: job.index
+    )
     screen.cockpit.show_papers(jobs)
 
 

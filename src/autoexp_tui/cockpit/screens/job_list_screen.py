@@ -45,7 +45,7 @@ class ActingScreen(BoxScreen):
         if self.cockpit.read_only:
             return ()
         session = self.desk.session
-        jobs = session.named(tuple(self.desk.marks)) or self.under_cursor()
+        jobs = session.list_jobs(tuple(self.desk.marks)) or self.under_cursor()
         states = {job.record.state for job in jobs}
         counts = session.counts
         found = {"run.pause"} if session.snapshot.paused else set()

@@ -9,19 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.commands import Command, Resubmit, Skip, Submit, Waive
 from autoexp_tui.model.resubmission import may_come_back
-from autoexp_tui.model.states import NOT_STARTED, JobState
+from autoexp_tui.model.states import NOT_STARTED
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.questions import Choice
     from autoexp_tui.cockpit.state.session import JobView
 
-
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
 _PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")
-
-
 _CLOCK: Final = re.compile(r"^(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?$")
 
 
@@ -33,13 +28,11 @@ def parse_time_limit(text: str) -> float:
     """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`.
 
     Raises:
-        NotThat: it is none of these, or nothing.
+        AnswerError: it is none of these, or nothing.
     """
-    plain = _PLAIN.match(text.strip())
-    clock = _CLOCK.match(text.strip())
-    if plain is not None:
+    if plain := _PLAIN.match(text.strip()):
         seconds = float(plain[1]) * _UNITS[plain[2]]
-    elif clock is not None:
+    elif clock := _CLOCK.match(text.strip()):
         days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
         seconds = float(days * 86400 + hours * 3600 + minutes * 60 + rest)
     else:
@@ -53,7 +46,7 @@ def parse_overrides(text: str) -> tuple[str, ...]:
     """The overrides in a line, quoted as in a shell.
 
     Raises:
-        NotThat: a quote is open, there is none, or one is not `key=value`.
+        AnswerError: a quote is open, there is none, or one is not `key=value`.
     """
     try:
         found = tuple(shlex.split(text))
@@ -71,38 +64,26 @@ def build_resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
     """The command for an answered R.
 
     Raises:
-        NotThat: what was typed does not fit the choice.
+        AnswerError: what was typed does not fit the choice.
     """
-    names, keeps = tuple(jobs), choice.from_checkpoint
-    match choice.id:
-        case "planned":
-            return Resubmit(jobs=names, from_checkpoint=False)
-        case "overrides":
-            typed = parse_overrides(text)
-            return Resubmit(
-                jobs=names,
-                from_checkpoint=keeps,
-                overrides=typed,
-                use_files=choice.use_files,
-            )
-        case "nodes":
-            nodes = tuple(text.replace(",", " ").split())
-            if not nodes:
-                raise AnswerError("no node was typed")
-            return Resubmit(jobs=names, from_checkpoint=keeps, exclude_nodes=nodes)
-        case "limit":
-            seconds = parse_time_limit(text)
-            return Resubmit(
-                jobs=names, from_checkpoint=keeps, time_limit_seconds=seconds
-            )
-    return Resubmit(jobs=names, from_checkpoint=keeps)
+    nodes: tuple[str, ...] = ()
+    if choice.id == "nodes" and not (nodes := tuple(text.replace(",", " ").split())):
+        raise AnswerError("no node was typed")
+    return Resubmit(
+        jobs=tuple(jobs),
+        from_checkpoint=choice.from_checkpoint and choice.id != "planned",
+        overrides=parse_overrides(text) if choice.id == "overrides" else (),
+        use_files=choice.use_files,
+        exclude_nodes=nodes,
+        time_limit_seconds=parse_time_limit(text) if choice.id == "limit" else None,
+    )
 
 
 def build_skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
     """The command for an answered X.
 
     Raises:
-        NotThat: a condition is waived without a reason.
+        AnswerError: a condition is waived without a reason.
     """
     reason = text.strip()
     if not choice.id.startswith("waive:"):
@@ -124,11 +105,8 @@ def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
 
 def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
     """Whether jobs moved, or went, since a question showed them."""
-    return _moves(shown) != _moves(now)
-
-
-def _moves(jobs: Sequence[JobView]) -> list[tuple[str, JobState, int]]:
-    return [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
+    states = [[(job.name, job.record.state) for job in jobs] for jobs in (shown, now)]
+    return states[0] != states[1] or count_attempts(shown) != count_attempts(now)
 
 
 def can_resubmit(job: JobView) -> bool:

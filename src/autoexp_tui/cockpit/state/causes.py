@@ -8,23 +8,14 @@ cause have in common besides (a parameter, a node, a stage) is named beside it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import is_
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from autoexp_tui.cockpit.spans import Span, outside
 from autoexp_tui.cockpit.state.forecast import NO_CUTS, Cuts, format_cut
-from autoexp_tui.cockpit.state.parameters import (
-    Parameter,
-    collect_values,
-    find_common,
-    find_paths,
-    find_telling,
-    find_varying,
-)
 from autoexp_tui.cockpit.state.reasons import (
-    describe_cause,
+    describe_end,
     find_last_words,
     find_reason,
 )
@@ -32,27 +23,24 @@ from autoexp_tui.cockpit.state.status import (
     ENDED_BADLY,
     NEEDS,
     Look,
-    never_came,
-    tally,
+    find_missing_file,
+    render_tally,
 )
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.states import Cause
-from autoexp_tui.model.wording import plural, short
+from autoexp_tui.model.wording import short
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.state.parameters import PlanWords
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.model.effect import TaskId
-    from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.model.state import Warned
 
-
 _NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|\d+(\.\d+)?")
-
-
-_BY_NODE: Final = frozenset({Cause.NODE_FAIL})
-
-
-_URGENCY: Final = {look: place for place, look in enumerate(NEEDS)}
+URGENCY: Final = {look: place for place, look in enumerate(NEEDS)}
+"""Place of a look that needs a person, the most urgent first."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,73 +70,45 @@ class CauseGroup:
         """How many warnings of it go when a person says to have seen them."""
         return len(self.warnings) or len(self.limits)
 
-    def mark(self, *, apart: bool = False) -> Span:
+    def render_mark(self, *, apart: bool = False) -> Span:
         """Glyph and count."""
         if self.look is None:
             return Span(f"!{' ' if apart else ''}{self.size}", "warning")
-        return tally(self.look, self.size, apart=apart)
+        return render_tally(self.look, self.size, apart=apart)
 
-
-class PlanWords:
-    """What a plan says about its parameters, worked out once.
-
-    `changed`: the jobs that run with other values than the plan's.
-    """
-
-    def __init__(self, plan: Plan | None, changed: Sequence[JobSpec] = ()) -> None:
-        self.plan = plan
-        self.changed = changed
-        seen = collect_values(plan, changed)
-        self.parameters: tuple[Parameter, ...] = find_telling(plan, seen)
-        """Those that tell jobs apart."""
-        self.of_families: tuple[Parameter, ...] = find_varying(plan, seen)
-        """Those that tell families apart."""
-        self.paths = find_paths(plan, seen)
-        """Parameters that are no swept values."""
-
-    def common(self, jobs: Sequence[JobView]) -> str:
-        """The parameter that all of `jobs` share, `bsz=1024`; empty without one."""
-        specs = [job.record.spec for job in jobs]
-        return find_common(specs, self.parameters)
-
-    def are_of(self, session: SessionView) -> bool:
-        """Whether they say what holds for the jobs of `session`."""
-        if session.snapshot.plan is not self.plan:
-            return False
-        same = len(session.changed) == len(self.changed)
-        return same and all(map(is_, session.changed, self.changed))
+    def list_evidence(self) -> Mapping[str, Sequence[str]]:
+        """What was seen, each different last word once -> the jobs that it is of."""
+        seen: dict[str, list[str]] = {}
+        for job in self.jobs:
+            words = self.seen.get(job.name, "")
+            words = words or (job.attempt.evidence if job.attempt else "")
+            words = words or next((entry.evidence for entry in job.warned), "")
+            if words:
+                seen.setdefault(outside(words), []).append(job.name)
+        for entry in self.warnings:
+            if entry.evidence and not self.jobs:
+                seen.setdefault(outside(entry.evidence), []).append(entry.job)
+        return seen
 
 
 def build_cause_key(job: JobView) -> str:
     """Equal for jobs that look alike for the same reason."""
+    attempt, record = job.attempt, job.record
+    node = attempt.node if attempt else ""
     if job.look in ENDED_BADLY:
-        cause = job.record.cause or Cause.LOST
-        node = _node(job) if cause in _BY_NODE else ""
-        return f"{job.look}|{cause}|{node}|{_exit(job)}|{_last_words(job)}"
+        cause = record.cause or Cause.LOST
+        node = node if cause is Cause.NODE_FAIL else ""
+        code = f"{attempt.exit_code},{attempt.signal}" if attempt else ""
+        last = _NUMBER.sub("#", find_last_words(job))[:120]
+        return f"{job.look}|{cause}|{node}|{code}|{last}"
     if job.look is Look.DOOMED:
-        missing = unmet(job.record)
+        missing = unmet(record)
         code = missing[2].why.code if missing and missing[2] else ""
         return f"{job.look}|{code}|{job.stage}"
-    if job.look is Look.ASKS:
-        return f"{job.look}|{job.stage}"
-    if job.look is Look.STALLED:
-        return f"{job.look}|{_node(job)}"
-    why = job.record.why
-    return f"{job.look}|{why.code if why else ''}|{never_came(why)}"
-
-
-def _exit(job: JobView) -> str:
-    attempt = job.attempt
-    return f"{attempt.exit_code},{attempt.signal}" if attempt else ""
-
-
-def _last_words(job: JobView) -> str:
-    """The last error line without its numbers, where it tells causes apart."""
-    return _NUMBER.sub("#", find_last_words(job))[:120]
-
-
-def _node(job: JobView) -> str:
-    return job.attempt.node if job.attempt else ""
+    if job.look in (Look.ASKS, Look.STALLED):
+        return f"{job.look}|{job.stage if job.look is Look.ASKS else node}"
+    code = record.why.code if record.why else ""
+    return f"{job.look}|{code}|{find_missing_file(record.why)}"
 
 
 def group_causes(
@@ -158,89 +118,82 @@ def group_causes(
 
     `cuts`: the running jobs that their time limit will cut.
     """
-    grouped: dict[str, list[JobView]] = {}
-    for job in session.jobs:
-        if job.explains_itself:
-            grouped.setdefault(build_cause_key(job), []).append(job)
-    groups = [_of_jobs(key, jobs, session, words) for key, jobs in grouped.items()]
-    groups.sort(key=lambda group: (_urgency(group.jobs[0]), -group.size))
-    return (*groups, *_of_warnings(session), *_of_cuts(session, words, cuts))
-
-
-def _urgency(job: JobView) -> int:
-    return _URGENCY.get(job.look, len(_URGENCY))
-
-
-def _of_jobs(
-    key: str, jobs: Sequence[JobView], session: SessionView, words: PlanWords
-) -> CauseGroup:
-    first = jobs[0]
-    return CauseGroup(
-        key=key,
-        look=first.look,
-        title=_title(first, session),
-        common=_common(jobs, words),
-        jobs=tuple(jobs),
+    ill = (job for job in session.jobs if job.explains_itself)
+    groups = [
+        CauseGroup(
+            key=key,
+            look=jobs[0].look,
+            title=_build_title(jobs[0], session),
+            common=_find_common(jobs, words),
+            jobs=tuple(jobs),
+        )
+        for key, jobs in _group(ill, build_cause_key)
+    ]
+    groups.sort(
+        key=lambda one: (URGENCY.get(one.jobs[0].look, len(URGENCY)), -one.size)
     )
+    return (*groups, *_group_warnings(session), *_group_cuts(session, words, cuts))
 
 
-def _title(job: JobView, session: SessionView) -> str:
+def _group(
+    things: Iterable[_T], key: Callable[[_T], str]
+) -> Iterable[tuple[str, list[_T]]]:
+    found: dict[str, list[_T]] = {}
+    for one in things:
+        found.setdefault(key(one), []).append(one)
+    return found.items()
+
+
+def _build_title(job: JobView, session: SessionView) -> str:
     if job.look is Look.STALLED:
         return "no step for long"
     if job.look is Look.ASKS:
         return "asks approval"
-    if job.look in (Look.DOOMED, Look.SKIPPED):
-        return find_reason(job, session)
-    words = describe_cause(job)
-    telling = find_last_words(job)
-    return f"{words}, {outside(telling)}" if telling else words
+    ends = job.look not in (Look.DOOMED, Look.SKIPPED)
+    return describe_end(job) if ends else find_reason(job, session)
 
 
-def _common(jobs: Sequence[JobView], words: PlanWords) -> str:
-    nodes = {_node(job) for job in jobs}
-    blame = jobs[0].record.cause in _BY_NODE or jobs[0].look is Look.STALLED
-    if blame and len(nodes) == 1 and nodes != {""}:
-        return outside(nodes.pop())
-    shared = words.common(jobs)
-    if shared:
-        return shared
+def _find_common(jobs: Sequence[JobView], words: PlanWords) -> str:
+    first = jobs[0]
+    if first.record.cause is Cause.NODE_FAIL or first.look is Look.STALLED:
+        nodes = {job.attempt.node if job.attempt else "" for job in jobs}
+        if len(nodes) == 1 and nodes != {""}:
+            return outside(nodes.pop())
     stages = {job.stage for job in jobs}
-    return outside(stages.pop()) if len(stages) == 1 else ""
+    stage = outside(first.stage) if len(stages) == 1 else ""
+    return words.find_common(jobs) or stage
 
 
-def _of_warnings(session: SessionView) -> Iterable[CauseGroup]:
+def _group_warnings(session: SessionView) -> Iterator[CauseGroup]:
     """Warnings of jobs that look well, and those of no job, by code."""
-    grouped: dict[str, list[Warned]] = {}
-    for entry in session.snapshot.warnings:
-        job = session.job(entry.job) if entry.job else None
-        if entry.severity != "info" and (job is None or not job.explains_itself):
-            grouped.setdefault(entry.why.code, []).append(entry)
-    for code, entries in grouped.items():
-        names = list(dict.fromkeys(entry.job for entry in entries if entry.job))
+    well = [
+        entry
+        for entry in session.snapshot.warnings
+        if entry.severity != "info"
+        and not ((job := session.job(entry.job)) and job.explains_itself)
+    ]
+    for code, entries in _group(well, lambda entry: entry.why.code):
         yield CauseGroup(
             key=f"warning|{code}",
             look=None,
             title=outside(short(entries[0].why)),
             common="" if len(entries) > 1 else outside(entries[0].job),
-            jobs=session.named(names),
+            jobs=session.list_jobs(dict.fromkeys(entry.job for entry in entries)),
             warnings=tuple(entries),
         )
 
 
-def _of_cuts(
+def _group_cuts(
     session: SessionView, words: PlanWords, cuts: Cuts
-) -> Iterable[CauseGroup]:
+) -> Iterator[CauseGroup]:
     """Of jobs that look well, and will be cut: by stage, for limits are a stage's."""
-    grouped: dict[str, list[JobView]] = {}
-    for job in session.named(tuple(cuts)):
-        if not job.explains_itself:
-            grouped.setdefault(job.stage, []).append(job)
-    for stage, jobs in grouped.items():
+    well = (job for job in session.list_jobs(cuts) if not job.explains_itself)
+    for stage, jobs in _group(well, lambda job: job.stage):
         yield CauseGroup(
             key=f"cut|{stage}",
             look=None,
             title="limit too short",
-            common=_common(jobs, words),
+            common=_find_common(jobs, words),
             jobs=tuple(jobs),
             seen={job.name: format_cut(cuts[job.name]) for job in jobs},
             limits=tuple((job.name, job.attempt.number) for job in jobs if job.attempt),
@@ -253,7 +206,7 @@ def count_needs(groups: Sequence[CauseGroup]) -> int:
 
 
 def describe_needs(groups: Sequence[CauseGroup]) -> str:
-    """`16 need you, 7 causes`; empty when nobody is needed."""
+    """`16 need you, 7 causes`; empty when nothing needs you."""
     number = count_needs(groups)
     if not number:
         return ""

@@ -14,13 +14,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from autoexp_tui.cockpit.state.parameters import format_value
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
-
 
 Values: TypeAlias = Mapping[str, object]
 
@@ -31,38 +30,23 @@ class Test(Protocol):
     @property
     def names(self) -> Sequence[str]:
         """What it asks of a job."""
-        ...
 
     def __call__(self, values: Values) -> bool:
         """Whether it holds; ValueError where it does not apply."""
-        ...
 
 
 Expression: TypeAlias = Callable[[str], Test]
 """Compiles an expression of the sweep's language; ValueError when it is none."""
 
-
 _TERM: Final = re.compile(r"^([\w.+~@/-]+?)(==|!=|<=|>=|=|<|>|:)(.+)$")
-
-
 _KEYWORD: Final = re.compile(r"\b(and|or|not|in)\b")
-
-
 _SIGN: Final = re.compile(r"[<>]|[!=]=")
-
-
 _SIGN_APART: Final = re.compile(r"(^|\s)([<>=!]=|[<>=])|([<>=!]=|[<>=])(\s|$)|[()]")
 """What no list of words and comparisons has: brackets, a sign that stands apart."""
-
-
 _UNFINISHED: Final = re.compile(r"([<>=!(,:]|\b(and|or|not|in))\s*$")
-
-
 _NAMED: Final = 8
 """Names that are listed where none is near."""
-
-
-_COMPARE: Final[Mapping[str, Callable[[float, float], bool]]] = MappingProxyType(
+_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
     {
         "<": operator.lt,
         "<=": operator.le,
@@ -96,46 +80,44 @@ def compile_filter(text: str, expression: Expression | None = None) -> Filter | 
     Raises:
         FilterError: it reads as an expression of the sweep's language and is none.
     """
-    stripped = text.strip()
-    if not stripped:
+    text = text.strip()
+    if not text:
         return None
-    words = _of_words(stripped)
-    if expression is None or not (_meant(stripped) or _KEYWORD.search(stripped)):
+    words = _compile_words(text)
+    keyword = bool(_KEYWORD.search(text))
+    meant = bool(_SIGN_APART.search(text)) or (keyword and bool(_SIGN.search(text)))
+    """Whether an expression is meant, and not words that happen to be in one."""
+    if expression is None or not (meant or keyword):
         return words
     try:
-        test = expression(stripped)
+        test = expression(text)
     except ValueError as error:
-        if _meant(stripped):
+        if meant:
             raise FilterError(str(error)) from None
         return words
-    if not _meant(stripped):
-        return Filter(stripped, lambda job: _safely(test, job, words.keeps))
-    return Filter(
-        stripped, lambda job: _safely(test, job, lambda _: False), tuple(test.names)
-    )
+
+    def keeps(job: JobView) -> bool:
+        try:
+            return bool(test(list_values(job)))
+        except (ValueError, TypeError, KeyError):
+            return not meant and words.keeps(job)
+
+    return Filter(text, keeps, tuple(test.names) if meant else ())
 
 
-def _meant(text: str) -> bool:
-    """Whether an expression is meant, and not words that happen to be in one."""
-    if _SIGN_APART.search(text):
-        return True
-    return bool(_KEYWORD.search(text) and _SIGN.search(text))
+def _compile_words(text: str) -> Filter:
+    matches = [(word, _TERM.match(word)) for word in text.split()]
+    keys = tuple(match[1] for _, match in matches if match)
 
+    def keeps(job: JobView) -> bool:
+        return all(
+            _compares(list_values(job).get(match[1]), match[2], match[3].strip("\"'"))
+            if match
+            else word.lower() in build_haystack(job)
+            for word, match in matches
+        )
 
-def _of_words(text: str) -> Filter:
-    terms = [_term(word) for word in text.split()]
-    keys = (match[1] for word in text.split() if (match := _TERM.match(word)))
-    return Filter(text, lambda job: all(term(job) for term in terms), tuple(keys))
-
-
-def _safely(
-    test: Callable[[Values], bool], job: JobView, otherwise: Callable[[JobView], bool]
-) -> bool:
-    """What an expression says of a job; where it does not apply, what words say."""
-    try:
-        return bool(test(list_values(job)))
-    except (ValueError, TypeError, KeyError):
-        return otherwise(job)
+    return Filter(text, keeps, keys)
 
 
 def check_names(wanted: Filter | None, jobs: Iterable[JobView]) -> None:
@@ -144,29 +126,24 @@ def check_names(wanted: Filter | None, jobs: Iterable[JobView]) -> None:
     Raises:
         FilterError: says which, and what was probably meant.
     """
-    if wanted is None:
-        return
-    missing = set(wanted.names)
+    from difflib import get_close_matches
+
+    missing = set(wanted.names) if wanted is not None else set()
     known: dict[str, None] = {}
     for job in jobs:
         if not missing:
             return
-        had = list_values(job)
-        missing.difference_update(had)
-        known.update(dict.fromkeys(had))
-    if missing and known:
-        name = next(name for name in wanted.names if name in missing)
-        raise FilterError(f"no job has `{name}`{_meant_instead(name, known)}")
-
-
-def _meant_instead(name: str, known: Iterable[str]) -> str:
-    from difflib import get_close_matches
-
-    tails = list(dict.fromkeys(key.lstrip("+~").rsplit(".", 1)[-1] for key in known))
+        own = list_values(job)
+        missing.difference_update(own)
+        known.update(dict.fromkeys(own))
+    if wanted is None or not missing or not known:
+        return
+    name = next(name for name in wanted.names if name in missing)
+    tails = list(dict.fromkeys(map(_find_tail, known)))
     near = get_close_matches(name, [*tails, *known], n=1, cutoff=0.7)
-    if near:
-        return f"; did you mean `{near[0]}`?"
-    return f"; there are {', '.join(tails[:_NAMED])} ..."
+    listed = f"; there are {', '.join(tails[:_NAMED])} ..."
+    hint = f"; did you mean `{near[0]}`?" if near else listed
+    raise FilterError(f"no job has `{name}`{hint}")
 
 
 def is_unfinished(text: str) -> bool:
@@ -174,51 +151,34 @@ def is_unfinished(text: str) -> bool:
     return bool(_UNFINISHED.search(text)) or text.count("(") > text.count(")")
 
 
+def _find_tail(key: str) -> str:
+    return key.lstrip("+~").rsplit(".", 1)[-1]
+
+
 def list_values(job: JobView) -> dict[str, object]:
-    """What a filter may ask of a job: parameters, metrics, and a few of its own."""
-    noted = job.record.noted
-    told = {
-        name: float(value) for name, value in (noted.values if noted else {}).items()
-    }
-    live = dict(job.live.metrics) if job.live else {}
-    parameters = job.record.spec.parameters
+    """What a filter may ask of a job: parameters, metrics, and a few of its own.
+
+    A parameter `optim.lr` is `lr` too, where only one key ends so.
+    """
+    parameters, attempt = job.record.spec.parameters, job.attempt
+    tails = [_find_tail(key) for key in parameters]
     return {
-        **told,
-        **live,
-        **_bare_tails(parameters),
+        **job.list_metrics(),
+        **{
+            tail: value
+            for tail, value in zip(tails, parameters.values(), strict=True)
+            if tails.count(tail) == 1
+        },
         **parameters,
         "name": job.name,
         "stage": job.stage,
         "state": job.look.value,
         "family": job.record.spec.family,
         "cause": job.record.cause.value if job.record.cause else "",
-        "node": job.attempt.node if job.attempt else "",
-        "id": job.attempt.executor_id if job.attempt else "",
+        "node": attempt.node if attempt else "",
+        "id": attempt.executor_id if attempt else "",
         "step": job.step,
     }
-
-
-def _bare_tails(parameters: Values) -> Values:
-    """`lr` for `optim.lr`, where only one key ends so."""
-    tails: dict[str, list[str]] = {}
-    for key in parameters:
-        tails.setdefault(key.lstrip("+~").rsplit(".", 1)[-1], []).append(key)
-    return {tail: parameters[keys[0]] for tail, keys in tails.items() if len(keys) == 1}
-
-
-def _term(word: str) -> Callable[[JobView], bool]:
-    match = _TERM.match(word)
-    if match is None:
-        wanted = word.lower()
-        return lambda job: wanted in build_haystack(job)
-    key, sign, value = match.groups()
-    value = value.strip("\"'")
-    return lambda job: _compares(_lookup(job, key), sign, value)
-
-
-def _lookup(job: JobView, key: str) -> object:
-    """The value under a key, or under the one key that ends in `.key`."""
-    return list_values(job).get(key)
 
 
 def _compares(value: object, sign: str, wanted: str) -> bool:
@@ -227,16 +187,15 @@ def _compares(value: object, sign: str, wanted: str) -> bool:
     try:
         return _COMPARE[sign](float(str(value)), float(wanted))
     except ValueError:
-        same = format_value(value).lower() == wanted.lower()
-        return same if sign in ("=", "==", ":") else not same if sign == "!=" else False
+        pair = format_value(value).lower(), wanted.lower()
+        return "<" not in sign and ">" not in sign and _COMPARE[sign](*pair)
 
 
 def build_haystack(job: JobView) -> str:
     """All that a bare word is looked for in, in lower case."""
     spec = job.record.spec
-    parameters = " ".join(
-        f"{key}={format_value(value)}" for key, value in spec.parameters.items()
-    )
+    values = (f"{key}={format_value(one)}" for key, one in spec.parameters.items())
     why = job.record.cause.value.replace("_", " ") if job.record.cause else ""
     node = job.attempt.node if job.attempt else ""
-    return f"{spec.name} {spec.stage} {job.look} {why} {node} {parameters}".lower()
+    words = f"{spec.name} {spec.stage} {job.look} {why} {node} {' '.join(values)}"
+    return words.lower()

@@ -1,7 +1,8 @@
-"""Which columns the job table has at a width, and what stands in them.
+"""Which rows the job table has, in which order, and what is folded into one.
 
-WHY never goes. As the screen narrows the others leave in a fixed order: executor id,
-TREND, TIME, the third parameter; last the progress becomes a percentage.
+A row stands for one job or for several of one cause. Plan order is the order of the
+plan; a sort is taken once, when it is asked for, so that rows do not wander while a
+person reads them.
 """
 
 from __future__ import annotations
@@ -9,20 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
-from autoexp_tui.cockpit.state.causes import build_cause_key
-from autoexp_tui.cockpit.state.session import measure_run
-from autoexp_tui.cockpit.state.status import NEEDS, Look
+from autoexp_tui.cockpit.state.causes import URGENCY, build_cause_key
+from autoexp_tui.cockpit.state.status import Look
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.filtering import Filter
     from autoexp_tui.cockpit.state.session import JobView, SessionView
 
-
 Kind: TypeAlias = Literal[
     "state", "stage", "parameter", "progress", "loss", "trend", "time", "id", "why"
 ]
+Order: TypeAlias = Literal["plan", "needs", "column"]
+
+_ALONE: Final = frozenset({Look.RUNNING, Look.ASKS})
+"""Looks that never fold: each of these jobs is a story of its own."""
+_LARGEST_FIRST: Final = frozenset({"progress", "time"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,16 +39,6 @@ class Column:
     key: str = ""
     """The parameter's key."""
     right: bool = False
-
-
-Order: TypeAlias = Literal["plan", "needs", "column"]
-
-
-_URGENCY: Mapping[Look, int] = {look: place for place, look in enumerate(NEEDS)}
-
-
-_ALONE = frozenset({Look.RUNNING, Look.ASKS})
-"""Looks that never fold: each of these jobs is a story of its own."""
 
 
 class Row(NamedTuple):
@@ -92,62 +86,51 @@ def build_rows(
 ) -> tuple[Row, ...]:
     """The rows for a session, as wanted.
 
-    `singles`: the session's `single_rows`, where they are at hand; plain plan order
-    is these very rows.
+    `singles`: the session's `build_single_rows`, where they are at hand; plain plan
+    order is these very rows.
     """
     singles = build_single_rows(session) if singles is None else singles
-    if wanted.only is None and _plain(wanted):
+    plain = wanted.order == "plan" and not (wanted.filter or wanted.fold)
+    if plain and wanted.only is None:
         return singles
     jobs: Sequence[JobView] = session.jobs
     if wanted.only is not None:
         index = session.index
         places = sorted(index[name] for name in wanted.only[1] if name in index)
-        if _plain(wanted):
-            return tuple([singles[place] for place in places])
         jobs = [jobs[place] for place in places]
     if wanted.filter is not None:
         jobs = [job for job in jobs if wanted.filter.keeps(job)]
-    jobs = _ordered(jobs, wanted)
+    if wanted.order == "needs":
+        jobs = sorted(jobs, key=rank_urgency)
+    elif wanted.order == "column":
+        last = len(wanted.ranks)
+        jobs = sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
     if wanted.fold:
-        return _folded(jobs, wanted.unfolded)
+        return _fold_jobs(jobs, wanted.unfolded)
     return tuple([singles[job.index] for job in jobs])
 
 
-def _plain(wanted: Arrangement) -> bool:
-    """Whether neither order nor filter nor folding looks at any job."""
-    return wanted.order == "plan" and not (wanted.filter or wanted.fold)
-
-
-def _ordered(jobs: Sequence[JobView], wanted: Arrangement) -> Sequence[JobView]:
-    if wanted.order == "needs":
-        return sorted(jobs, key=sort_urgency)
-    if wanted.order == "column":
-        last = len(wanted.ranks)
-        return sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
-    return jobs
-
-
-def sort_urgency(job: JobView) -> int:
+def rank_urgency(job: JobView) -> int:
     """Sorts what needs a person first; ties keep plan order."""
-    if job.look in _URGENCY:
-        return _URGENCY[job.look]
-    if job.warned or job.needs_you:
-        return len(_URGENCY)
-    return len(_URGENCY) + (1 if job.look is Look.RUNNING else 2)
+    if job.look in URGENCY:
+        return URGENCY[job.look]
+    if job.warned or job.is_needy:
+        return len(URGENCY)
+    return len(URGENCY) + (1 if job.look is Look.RUNNING else 2)
 
 
-def _folded(jobs: Sequence[JobView], unfolded: frozenset[str]) -> tuple[Row, ...]:
+def _fold_jobs(jobs: Sequence[JobView], unfolded: frozenset[str]) -> tuple[Row, ...]:
     groups: dict[str, list[JobView]] = {}
     for job in jobs:
         key = build_fold_key(job)
         groups.setdefault(job.name if key in unfolded else key, []).append(job)
-    return tuple(_row(key, members) for key, members in groups.items())
-
-
-def _row(key: str, members: Sequence[JobView]) -> Row:
-    if len(members) == 1:
-        return Row(members[0].name, (members[0].index,))
-    return Row(key, tuple(job.index for job in members))
+    return tuple(
+        Row(
+            key if len(members) > 1 else members[0].name,
+            tuple(job.index for job in members),
+        )
+        for key, members in groups.items()
+    )
 
 
 def build_fold_key(job: JobView) -> str:
@@ -157,6 +140,7 @@ def build_fold_key(job: JobView) -> str:
     return f"\x1f{job.stage}\x1f{build_cause_key(job)}"
 
 
+# ------------------------------------------------------------------------- sorting
 def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arrangement:
     """`current` sorted by a column, as its values are now.
 
@@ -168,7 +152,7 @@ def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arran
     again = current.order == "column" and current.column == column.title
     back = again and not current.reversed
     jobs = sorted(session.jobs, key=lambda job: keys[job.name], reverse=back)
-    jobs.sort(key=lambda job: keys[job.name][0] == _MISSING)
+    jobs.sort(key=lambda job: keys[job.name] == _MISSING)
     return replace(
         current,
         order="column",
@@ -179,63 +163,10 @@ def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arran
     )
 
 
-_LARGEST_FIRST = frozenset({"progress", "time"})
-
-
 def is_falling(columns: Sequence[Column], current: Arrangement) -> bool:
     """Whether the column sorted by has its largest values on top."""
     kinds = (column.kind for column in columns if column.title == current.column)
     return (next(kinds, "") in _LARGEST_FIRST) != current.reversed
-
-
-SortKey: TypeAlias = tuple[int, float, str]
-
-
-_MISSING = 9
-"""First in the key of a job that has no value."""
-
-
-def _number(value: float | None, *, descending: bool = False) -> SortKey:
-    if value is None or math.isnan(value):
-        return (_MISSING, 0.0, "")
-    return (0, -value if descending else value, "")
-
-
-def _parameter(job: JobView, column: Column) -> SortKey:
-    value = job.record.spec.parameters.get(column.key)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return (0, float(value), "")
-    return (_MISSING, 0.0, "") if value is None else (1, 0.0, str(value))
-
-
-def _progress(job: JobView) -> SortKey:
-    if job.step is None:
-        return (_MISSING, 0.0, "")
-    return (0, -job.step / job.total, "") if job.total else (1, -float(job.step), "")
-
-
-_LOOKS = {look: place for place, look in enumerate(Look)}
-
-
-_SORTS: Mapping[str, Callable[[JobView, Column, SessionView], SortKey]] = {
-    "state": lambda job, column, session: (
-        sort_urgency(job),
-        float(_LOOKS[job.look]),
-        "",
-    ),
-    "stage": lambda job, column, session: (0, 0.0, job.stage),
-    "parameter": lambda job, column, session: _parameter(job, column),
-    "progress": lambda job, column, session: _progress(job),
-    "loss": lambda job, column, session: _number(session.result_of(job)),
-    "trend": lambda job, column, session: _number(session.result_of(job)),
-    "time": lambda job, column, session: _number(
-        measure_run(job, session.now), descending=True
-    ),
-    "id": lambda job, column, session: (
-        (0, 0.0, job.attempt.executor_id) if job.attempt else (_MISSING, 0.0, "")
-    ),
-    "why": lambda job, column, session: (0, 0.0, build_cause_key(job)),
-}
 
 
 def next_column(columns: Sequence[Column], current: Arrangement) -> Column | None:
@@ -254,3 +185,50 @@ def find_column(columns: Sequence[Column], current: Arrangement, step: int) -> C
     names = [column.title for column in columns]
     place = names.index(current.column) if current.column in names else -step
     return columns[(place + step) % len(columns)]
+
+
+_SortKey: TypeAlias = tuple[int, float, str]
+_MISSING: Final[_SortKey] = (9, 0.0, "")
+"""The key of a job that has no value."""
+
+
+def _rank_number(value: float | None) -> _SortKey:
+    return _MISSING if value is None or math.isnan(value) else (0, value, "")
+
+
+def _rank_parameter(job: JobView, column: Column) -> _SortKey:
+    value = job.record.spec.parameters.get(column.key)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return (0, float(value), "")
+    return _MISSING if value is None else (1, 0.0, str(value))
+
+
+def _rank_progress(job: JobView) -> _SortKey:
+    if job.step is None:
+        return _MISSING
+    return (0, -job.step / job.total, "") if job.total else (1, -float(job.step), "")
+
+
+def _rank_time(job: JobView, session: SessionView) -> _SortKey:
+    ran = job.measure_run(session.now)
+    return _rank_number(None if ran is None else -ran)
+
+
+_LOOKS: Final = {look: place for place, look in enumerate(Look)}
+_SORTS: Final[Mapping[Kind, Callable[[JobView, Column, SessionView], _SortKey]]] = {
+    "state": lambda job, column, session: (
+        rank_urgency(job),
+        float(_LOOKS[job.look]),
+        "",
+    ),
+    "stage": lambda job, column, session: (0, 0.0, job.stage),
+    "parameter": lambda job, column, session: _rank_parameter(job, column),
+    "progress": lambda job, column, session: _rank_progress(job),
+    "loss": lambda job, column, session: _rank_number(session.find_result(job)),
+    "trend": lambda job, column, session: _rank_number(session.find_result(job)),
+    "time": lambda job, column, session: _rank_time(job, session),
+    "id": lambda job, column, session: (
+        (0, 0.0, job.attempt.executor_id) if job.attempt else _MISSING
+    ),
+    "why": lambda job, column, session: (0, 0.0, build_cause_key(job)),
+}

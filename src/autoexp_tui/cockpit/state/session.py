@@ -1,38 +1,37 @@
 """The session as the screens see it, built step by step from snapshots.
 
-`observe` shares everything that did not change with the view before: with 10,000 jobs
-a snapshot that touched 20 of them costs 20 looks and one pass of identity checks.
+`build_session` shares everything that did not change with the view before: with 10,000
+jobs a snapshot that touched 20 of them costs 20 looks and one pass of identity checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cockpit.spans import (
-    outside,
-)
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.status import (
+    BEGUN_LOOKS,
     NEEDS,
     Look,
-    look_of,
-    unexplained,
+    find_look,
+    is_unexplained,
 )
 from autoexp_tui.model.states import JobState
-from autoexp_tui.model.wording import plural
-from autoexp_tui.text.spelling import Present
+from autoexp_tui.text.spelling import Present, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Live, Snapshot
-    from autoexp_tui.model.specs import JobSpec, Plan
+    from autoexp_tui.model.specs import Edge, JobSpec, Plan
     from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Warned
 
-
-STALL_CODES = ("stall", "no_step")
+_STALL_CODES = ("stall", "no_step")
 """Beginnings of the warning codes that mean: the counter stands still."""
+_ACTIVE = BEGUN_LOOKS | {Look.QUEUED, Look.SENDING, Look.IN_DOUBT, Look.RETRYING}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +60,7 @@ class JobView:
         return self.record.attempt
 
     @property
-    def needs_you(self) -> bool:
+    def is_needy(self) -> bool:
         """Whether a person is needed: for its state, or for a warning."""
         return self.explains_itself or any(
             entry.severity != "info" for entry in self.warned
@@ -70,7 +69,7 @@ class JobView:
     @property
     def explains_itself(self) -> bool:
         """Whether a person is needed for its state, and for no other job's."""
-        return self.look in NEEDS or unexplained(self.record)
+        return self.look in NEEDS or is_unexplained(self.record)
 
     def status(self, index: int) -> ConditionStatus | None:
         """A start condition's recorded verdict, its reason as fresh as it is known."""
@@ -88,10 +87,10 @@ class JobView:
 
         What writes one row of results has its number 1 for a step, and no total.
         """
-        told = self.live.step if self.live is not None else None
-        if told is None and self.record.noted is not None:
-            told = self.record.noted.step
-        return told if told is None or told > 1 or self.total else None
+        step = self.live.step if self.live is not None else None
+        if step is None and self.record.noted is not None:
+            step = self.record.noted.step
+        return step if step is None or step > 1 or self.total else None
 
     @property
     def total(self) -> int | None:
@@ -102,6 +101,17 @@ class JobView:
         return noted or self.record.spec.progress_total
 
     @property
+    def rate(self) -> float | None:
+        """Steps a second just now; None where none is known."""
+        return self.live.rate if self.live is not None and self.live.rate else None
+
+    @property
+    def queue_reason(self) -> str:
+        """What the executor says of a job that it has; may be empty."""
+        queue = self.live.queue if self.live is not None else None
+        return queue.reason if queue is not None else ""
+
+    @property
     def result(self) -> float | None:
         """The number that the job is for; None: not known, or an older engine's."""
         if self.live is not None and self.live.result is not None:
@@ -109,12 +119,28 @@ class JobView:
         noted = self.record.noted
         return float(noted.result) if noted and noted.result is not None else None
 
-    def metric(self, name: str) -> float | None:
-        """The newest value of a metric; may be nan or inf."""
-        if self.live is not None and name in self.live.metrics:
-            return self.live.metrics[name]
-        value = self.record.noted.values.get(name) if self.record.noted else None
-        return None if value is None else float(value)
+    def list_metrics(self) -> dict[str, float]:
+        """The newest values; of a job that ended long ago those that were journaled."""
+        noted = self.record.noted.values if self.record.noted else {}
+        live = self.live.metrics if self.live else {}
+        return {**{name: float(value) for name, value in noted.items()}, **live}
+
+    def measure_run(self, now: float) -> float | None:
+        """How long the newest attempt has run, or ran; None when it never began."""
+        return measure_run(self.attempt, now)
+
+
+def measure_run(attempt: Attempt | None, now: float) -> float | None:
+    """Seconds that an attempt has run, or ran; None when it never began."""
+    if attempt is None or attempt.began_at is None:
+        return None
+    end = attempt.ended_at if attempt.ended_at is not None else now
+    return max(0.0, end - attempt.began_at)
+
+
+def count_looks(jobs: Iterable[JobView]) -> Mapping[Look, int]:
+    """How many jobs have each look that is there."""
+    return Counter(job.look for job in jobs)
 
 
 class Links:
@@ -126,12 +152,22 @@ class Links:
     @cached_property
     def behind(self) -> Mapping[str, tuple[str, ...]]:
         """Job -> jobs that wait for it directly."""
-        return _edges(self.plan, forward=True)
+        return self._group_waits(lambda edge: (edge.before, edge.after))
 
     @cached_property
     def upstream(self) -> Mapping[str, tuple[str, ...]]:
         """Job -> jobs that it waits for directly."""
-        return _edges(self.plan, forward=False)
+        return self._group_waits(lambda edge: (edge.after, edge.before))
+
+    def _group_waits(
+        self, ends: Callable[[Edge], tuple[str, str]]
+    ) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, dict[str, None]] = {}
+        for edge in self.plan.edges if self.plan else ():
+            if edge.mode == "waits":
+                name, other = ends(edge)
+                found.setdefault(name, {})[other] = None
+        return {name: tuple(others) for name, others in found.items()}
 
     @cached_property
     def stages(self) -> Mapping[str, tuple[str, ...]]:
@@ -183,12 +219,12 @@ class SessionView:
         plan = self.snapshot.plan
         return plan.monitoring.loss if plan else ""
 
-    def result_of(self, job: JobView) -> float | None:
+    def find_result(self, job: JobView) -> float | None:
         """What the job's LOSS column shows; may be nan or inf."""
         if job.result is not None or self.snapshot.plan is None:
             return job.result
         rules = self.snapshot.plan.rules_of(job.record.spec)
-        return job.metric(rules.result.metric or rules.loss)
+        return job.list_metrics().get(rules.result.metric or rules.loss)
 
     def count(self, *looks: Look) -> int:
         """How many jobs look like one of `looks`."""
@@ -199,10 +235,9 @@ class SessionView:
         place = self.index.get(name)
         return None if place is None else self.jobs[place]
 
-    def named(self, names: Sequence[str]) -> tuple[JobView, ...]:
+    def list_jobs(self, names: Iterable[str]) -> tuple[JobView, ...]:
         """The jobs of those names that exist, in the order given."""
-        found = (self.job(name) for name in names)
-        return tuple(job for job in found if job is not None)
+        return tuple(job for name in names if (job := self.job(name)) is not None)
 
     @property
     def behind(self) -> Mapping[str, tuple[str, ...]]:
@@ -217,34 +252,35 @@ class SessionView:
     @property
     def active(self) -> bool:
         """Whether an attempt exists outside, or may exist."""
-        return bool(
-            self.count(
-                Look.RUNNING,
-                Look.STALLED,
-                Look.SUSPENDED,
-                Look.ENDING,
-                Look.QUEUED,
-                Look.SENDING,
-                Look.IN_DOUBT,
-                Look.RETRYING,
-            )
-        )
+        return bool(self.count(*_ACTIVE))
 
 
 def build_session(snapshot: Snapshot, before: SessionView | None = None) -> SessionView:
     """The view of `snapshot`; parts that `before` had already are shared."""
-    warned = _warnings_by_job(snapshot)
+    plan, now = snapshot.plan, max(snapshot.t, snapshot.engine.committed_at)
+    warnings: dict[str, tuple[Warned, ...]] = {}
+    for entry in snapshot.warnings:
+        if entry.job:
+            warnings[entry.job] = (*warnings.get(entry.job, ()), entry)
     old = before.jobs if before else ()
-    jobs = [
-        _job_view(old[place] if place < len(old) else None, place, *parts)
-        for place, parts in enumerate(_parts(snapshot, warned))
-    ]
+    jobs: list[JobView] = []
+    pairs = zip(snapshot.jobs, snapshot.live, strict=True)
+    for place, (record, live) in enumerate(pairs):
+        warned = warnings.get(record.spec.name, ()) if warnings else ()
+        stalled = record.state is JobState.RUNNING and _is_stalled(
+            live, warned, now, _find_patience(plan, record)
+        )
+        known = old[place] if place < len(old) else None
+        jobs.append(_build_job(known, place, record, live, warned, stalled))
+    same = before if before is not None and before.snapshot.plan is plan else None
     return SessionView(
         snapshot=snapshot,
         jobs=tuple(jobs),
-        index=_index(jobs, snapshot.plan, before),
-        counts=_counts(jobs),
-        links=_links(snapshot.plan, before),
+        index=same.index
+        if same is not None and len(old) == len(jobs)
+        else {job.name: job.index for job in jobs},
+        counts=count_looks(jobs),
+        links=same.links if same is not None else Links(plan),
         changed=tuple(
             job.record.spec for job in jobs if job.record.spec.planned is not None
         ),
@@ -252,30 +288,7 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
     )
 
 
-def _links(plan: Plan | None, before: SessionView | None) -> Links:
-    if before is not None and before.links.plan is plan:
-        return before.links
-    return Links(plan)
-
-
-def _parts(
-    snapshot: Snapshot, warned: Mapping[str, tuple[Warned, ...]]
-) -> Sequence[tuple[JobRecord, Live | None, tuple[Warned, ...], bool]]:
-    none: tuple[Warned, ...] = ()
-    now = max(snapshot.t, snapshot.engine.committed_at)
-    return [
-        (
-            record,
-            live,
-            own := warned.get(record.spec.name, none) if warned else none,
-            record.state is JobState.RUNNING
-            and _stands_still(live, own, now, _patience(snapshot.plan, record)),
-        )
-        for record, live in zip(snapshot.jobs, snapshot.live, strict=True)
-    ]
-
-
-def _job_view(
+def _build_job(
     old: JobView | None,
     place: int,
     record: JobRecord,
@@ -284,77 +297,28 @@ def _job_view(
     stalled: bool,  # noqa: FBT001
 ) -> JobView:
     if old is not None and old.record is record:
-        if old.live is live and old.warned == warned:
-            still = old.look is Look.STALLED
-            if still == stalled:
-                return old
+        same = old.live is live and old.warned == warned
+        if same and (old.look is Look.STALLED) == stalled:
+            return old
         if record.state is not JobState.RUNNING:
             return JobView(place, record, live, warned, old.look)
-    look = look_of(record, stalled=stalled, leaving=_is_leaving(live))
+    leaving = live is not None and live.queue is not None and live.queue.leaving
+    look = find_look(record, stalled=stalled, leaving=leaving)
     return JobView(place, record, live, warned, look)
 
 
-def _is_leaving(live: Live | None) -> bool:
-    """Whether a run is over, and how it ended is not known yet."""
-    return live is not None and live.queue is not None and live.queue.leaving
-
-
-def _patience(plan: Plan | None, record: JobRecord) -> float:
+def _find_patience(plan: Plan | None, record: JobRecord) -> float:
     """Seconds without a step after which the job counts as stalled."""
     return plan.rules_of(record.spec).stall_after_seconds if plan else inf
 
 
-def _stands_still(
+def _is_stalled(
     live: Live | None, warned: tuple[Warned, ...], now: float, after: float
 ) -> bool:
-    if any(entry.why.code.startswith(STALL_CODES) for entry in warned):
+    if any(entry.why.code.startswith(_STALL_CODES) for entry in warned):
         return True
     moved = live.last_step_at if live is not None else None
     return moved is not None and after > 0 and now - moved > after
-
-
-def _warnings_by_job(snapshot: Snapshot) -> Mapping[str, tuple[Warned, ...]]:
-    found: dict[str, tuple[Warned, ...]] = {}
-    for entry in snapshot.warnings:
-        if entry.job:
-            found[entry.job] = (*found.get(entry.job, ()), entry)
-    return found
-
-
-def _index(
-    jobs: Sequence[JobView], plan: Plan | None, before: SessionView | None
-) -> Mapping[str, int]:
-    same = before is not None and before.snapshot.plan is plan
-    if before is not None and same and len(before.jobs) == len(jobs):
-        return before.index
-    return {job.name: job.index for job in jobs}
-
-
-def _counts(jobs: Sequence[JobView]) -> Mapping[Look, int]:
-    counts: dict[Look, int] = {}
-    for job in jobs:
-        counts[job.look] = counts.get(job.look, 0) + 1
-    return counts
-
-
-def _edges(plan: Plan | None, *, forward: bool) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, list[str]] = {}
-    for edge in plan.edges if plan else ():
-        if edge.mode == "waits":
-            key, value = (
-                (edge.before, edge.after) if forward else (edge.after, edge.before)
-            )
-            found.setdefault(key, []).append(value)
-    return {name: tuple(dict.fromkeys(others)) for name, others in found.items()}
-
-
-def measure_run(job: JobView, now: float) -> float | None:
-    """How long the newest attempt has run, or ran; None when it never began."""
-    attempt = job.attempt
-    if attempt is None or attempt.began_at is None:
-        return None
-    end = attempt.ended_at if attempt.ended_at is not None else now
-    return max(0.0, end - attempt.began_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,7 +349,9 @@ def choose_scope(
     under_cursor: Sequence[JobView],
     title: str = "",
 ) -> Scope:
-    """The scope of a verb.
+    """The scope of a verb: the marks, else the row under the cursor, else its header.
+
+    Marks count even where a filter hides them; whoever asks says so.
 
     Args:
         session: as shown.
@@ -394,15 +360,15 @@ def choose_scope(
         under_cursor: the jobs of the row, or header, under the cursor.
         title: what that row is called.
     """
-    marked = _in_plan_order(session.named(tuple(marks)))
-    if marked:
+    if marked := sort_jobs(session.list_jobs(marks)):
         visible = shown()
-        hidden = sum(1 for job in marked if job.name not in visible)
+        hidden = sum(job.name not in visible for job in marked)
         return Scope(jobs=marked, by_marks=True, hidden=hidden)
-    jobs = _in_plan_order(under_cursor)
+    jobs = sort_jobs(under_cursor)
     name = title or (outside(jobs[0].name) if len(jobs) == 1 else "")
     return Scope(jobs=jobs, title=name)
 
 
-def _in_plan_order(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+def sort_jobs(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
+    """The jobs in plan order."""
     return tuple(sorted(jobs, key=lambda job: job.index))

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.unmet import unmet
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
 
-
 WAITING: Final = (Look.DOOMED, Look.ASKS, Look.WAITING, Look.RETRYING, Look.HELD)
 """Looks that wait, in the order in which they are told."""
+_PAUSES: Final = frozenset({"paused", "held_by_storm"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,27 +43,17 @@ class WaitGroup:
 
 def find_wait_begin(job: JobView) -> float:
     """Since when a job waits, or asks, or submission is paused where that alone keeps
-    it."""
+    it; older journals do not say when a pause began."""
+    why = job.record.why
     if job.look is Look.ASKS and job.record.ask is not None:
         return job.record.ask.asked_at
-    if (began := _pause_began(job)) is not None:
-        return began
+    if job.look is Look.WAITING and why is not None and why.code in _PAUSES:
+        began = why.arg("at")
+        return began if isinstance(began, int | float) else job.record.since
     return job.record.since
 
 
-def _pause_began(job: JobView) -> float | None:
-    """When the pause began that a ready job waits for; older journals do not say."""
-    why = job.record.why
-    if job.look is not Look.WAITING or why is None or why.code not in _PAUSES:
-        return None
-    began = why.arg("at")
-    return None if isinstance(began, str) else began
-
-
-_PAUSES: Final = frozenset({"paused", "held_by_storm"})
-
-
-def _group_key(job: JobView) -> str:
+def _build_key(job: JobView) -> str:
     missing = unmet(job.record) if job.look is not Look.RETRYING else None
     if missing is None:
         why = job.record.why
@@ -88,34 +79,25 @@ class Waits:
         grouped: dict[str, list[JobView]] = {}
         keys: dict[str, tuple[JobView, str]] = {}
         for job in self._jobs:
-            if job.look in _WAITING:
+            if job.look in WAITING:
                 known = self._keys.get(job.name)
                 if known is None or known[0] is not job:
-                    known = (job, _group_key(job))
+                    known = (job, _build_key(job))
                 keys[job.name] = known
                 grouped.setdefault(known[1], []).append(job)
         self._keys = keys
-        made = [_group(key, jobs) for key, jobs in grouped.items()]
-        self.groups = tuple(sorted(made, key=_order))
+        made = [
+            WaitGroup(key, tuple(sorted(jobs, key=find_wait_begin)))
+            for key, jobs in grouped.items()
+        ]
+        self.groups = tuple(sorted(made, key=lambda group: group.oldest))
         return True
 
-    @property
-    def total(self) -> int:
-        """How many jobs wait."""
-        return len(self._keys)
-
-    @property
-    def doomed(self) -> int:
-        """How many of them can never start."""
-        return sum(len(one.jobs) for one in self.groups if one.look is Look.DOOMED)
-
-
-_WAITING = frozenset(WAITING)
-
-
-def _group(key: str, jobs: list[JobView]) -> WaitGroup:
-    return WaitGroup(key, tuple(sorted(jobs, key=find_wait_begin)))
-
-
-def _order(group: WaitGroup) -> float:
-    return group.oldest
+    def describe(self) -> str:
+        """`697 jobs, 4 reasons, 26 can never start`."""
+        if not self._keys:
+            return "nothing waits"
+        never = [len(one.jobs) for one in self.groups if one.look is Look.DOOMED]
+        reasons = plural(len(self.groups), "reason")
+        number = f"{plural(len(self._keys), 'job')}, {reasons}"
+        return f"{number}, {sum(never)} can never start" if never else number

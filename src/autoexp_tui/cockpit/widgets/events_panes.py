@@ -54,7 +54,7 @@ class EventsPane(ListPane):
     def want(self, wanted: EventFilter) -> None:
         """Show what another filter keeps, from the newest on."""
         kept, at_end = self.key, self.cursor >= len(self.keys) - 1
-        self.annals.want(wanted, self.desk.session.snapshot)
+        self.annals.filter_by(wanted, self.desk.session.snapshot)
         self.show_entries()
         if at_end or not self.move_to_key(kept):
             self.move("last")

@@ -118,4 +118,4 @@ class CellPane(AnswerPane):
         if self._hole is None:
             return super().make(cells)
         self._told = self._hole
-        return self._told.wrapped(cells)
+        return self._told.wrap(cells)

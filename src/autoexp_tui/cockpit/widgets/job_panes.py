@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from autoexp_tui.cockpit.render import columns as table
 from autoexp_tui.cockpit.render.lists import (
     has_after,
-    is_waiting,
     measure_labels,
     render_after,
     render_below,
@@ -69,7 +68,7 @@ class StagesPane(ListPane):
         lines = [(key, stage, "head"), (key, stage, "counts")]
         if has_after(stage, self.inner_cells - self.lead):
             lines.append((key, stage, "after"))
-        if is_waiting(stage):
+        if stage.is_waiting:
             lines.append((key, stage, "waits"))
         if stage.name in self.open:
             parameters = self.desk.words.of_families
@@ -163,7 +162,9 @@ class NeedsPane(ListPane):
         for group in self.desk.groups:
             self._lines.append((group, None))
             if self.with_evidence:
-                self._lines += [(group, one) for one in render_evidence(group)[:6]]
+                self._lines += [
+                    (group, one) for one in list(render_evidence(group))[:6]
+                ]
         keys = tuple(group.key for group, _ in self._lines)
         self.set_keys(self.keys if keys == self.keys else keys)
 

@@ -53,8 +53,8 @@ class MetricsPane(TextPane):
     def jobs(self) -> tuple[JobView, ...]:
         """The jobs whose curves are drawn."""
         session = self.desk.session
-        marked = sorted(session.named(tuple(self.desk.marks)), key=_place)
-        return (tuple(marked) or session.named(self._names))[:MOST_CURVES]
+        marked = sorted(session.list_jobs(tuple(self.desk.marks)), key=_place)
+        return (tuple(marked) or session.list_jobs(self._names))[:MOST_CURVES]
 
     def _tell_bare(self) -> None:
         ended = (job for job in self.jobs() if job.record.ended)

@@ -11,24 +11,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cockpit.render.timeline import (
-    Cell,
     Window,
     build_job_strip,
     build_stage_strip,
     build_window,
     render_axis,
-    render_strip,
 )
 from autoexp_tui.cockpit.spans import (
     Line,
     Span,
     fit,
     join,
+    join_cells,
     outside,
     shorten_middle,
 )
 from autoexp_tui.cockpit.state.parameters import describe_job
-from autoexp_tui.cockpit.state.status import FACES
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ class TimelinePane(ListPane):
         self.window: Window | None = None
         """What a person chose to see; None: everything."""
         self._rows: list[tuple[StageView, JobView | None]] = []
-        self._strips: dict[str, tuple[object, tuple[JobView, ...], list[Cell]]] = {}
+        self._strips: dict[str, tuple[object, tuple[JobView, ...], list[Span]]] = {}
 
     # -------------------------------------------------------------------- contents
     def renew(self) -> None:
@@ -111,12 +109,12 @@ class TimelinePane(ListPane):
         shown, now = self.shown(), self.desk.session.now
         middle = shown.begin + shown.seconds / 2
         around = now if shown.begin <= now < shown.end else middle
-        self.window = shown.zoomed(factor, around)
+        self.window = shown.zoom(factor, around)
         self.repaint()
 
     def pan(self, share: float) -> None:
         """Move the window by a share of its length."""
-        self.window = self.shown().panned(share)
+        self.window = self.shown().move(share)
         self.repaint()
 
     def fit_all(self) -> None:
@@ -162,18 +160,17 @@ class TimelinePane(ListPane):
             mark = "▾" if stage.name in self.open else "▹"
             name = fit(f"{mark} {stage.name}", self.label_cells - 6)
             label = Span(f"{name}{stage.total:>5} ", "strong")
-            return (label, *render_strip(self._stage_strip(stage, window)))
-        face = FACES[job.look]
+            return (label, *join_cells(self._stage_strip(stage, window)))
         words = describe_job(job.record.spec, self.desk.words.parameters)
         name = shorten_middle(words or outside(job.name), self.label_cells - 5)
         strip = build_job_strip(job.record, self._begin(), now, window)
         return (
-            Span(f"  {face.glyph} ", face.role),
+            Span(f"  {job.look.glyph} ", job.look.role),
             Span(fit(name, self.label_cells - 4)),
-            *render_strip(strip),
+            *join_cells(strip),
         )
 
-    def _stage_strip(self, stage: StageView, window: Window) -> list[Cell]:
+    def _stage_strip(self, stage: StageView, window: Window) -> list[Span]:
         now = self.desk.session.now
         wish = (window, window.cell(now))
         known = self._strips.get(stage.name)

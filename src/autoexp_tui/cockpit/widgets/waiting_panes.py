@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cockpit.render.lists import (
     describe_wait_group,
-    describe_waits,
-    is_waiting,
     join_spans,
     render_wait_group,
     render_waiting_job,
@@ -90,7 +88,7 @@ class WaitingPane(ListPane):
         return group.jobs if group is not None else ()
 
     def title(self) -> Line:
-        return (Span(describe_waits(self.waits), "muted"),)
+        return (Span(self.waits.describe(), "muted"),)
 
     def placeholder(self) -> Line:
         return (Span(" Nothing waits.", "muted"),)
@@ -142,11 +140,11 @@ class AnswerPane(TextPane):
     def make(self, cells: int) -> Sequence[Line]:
         if not self._name and self._stage is not None:
             self._told = stage_told(self._stage, self.desk.session.now)
-            return self._told.wrapped(cells)
+            return self._told.wrap(cells)
         job = self.desk.session.job(self._name) if self._name else None
         if job is None:
             self._told = explain_nothing()
-            return self._told.wrapped(cells)
+            return self._told.wrap(cells)
         told = explain_job(
             job,
             self.desk.session,
@@ -157,7 +155,7 @@ class AnswerPane(TextPane):
         lead = (self._lead,) if self._lead else ()
         last = ((), told.next) if told.next else ()
         self._told = WhyText(told.title, (*lead, *told.lines, *last))
-        return self._told.wrapped(cells)
+        return self._told.wrap(cells)
 
     def title(self) -> Line:
         room = max(8, self.size.width - len(self.heading) - 8)
@@ -167,10 +165,10 @@ class AnswerPane(TextPane):
 def stage_told(stage: StageView, now: float) -> WhyText:
     """A stage in a few lines: its counts, when it should end, what it waits for."""
     number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
-    lines: list[Line] = [(*number, *join_spans(stage.tallies()))]
+    lines: list[Line] = [(*number, *join_spans(stage.render_tallies()))]
     if stage.ends_at is not None:
         lines.append((Span(f"   ends {format_estimate(stage.ends_at, now)}"),))
-    if is_waiting(stage):
+    if stage.is_waiting:
         lines.append((Span(f"   waits: {stage.waits}", "muted"),))
     return WhyText(f"stage {stage.name}", tuple(lines))
 

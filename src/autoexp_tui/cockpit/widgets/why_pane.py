@@ -104,7 +104,7 @@ class WhyPane(TextPane):
 
     def make(self, cells: int) -> Sequence[Line]:
         self._told = self._text()
-        return self._told.wrapped(cells)
+        return self._told.wrap(cells)
 
     def _text(self) -> WhyText:
         session, jobs = self.desk.session, self._jobs
