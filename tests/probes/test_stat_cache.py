@@ -134,7 +134,9 @@ def test_a_text_that_did_not_change_is_not_read_again(
 def test_a_text_that_was_written_just_now_is_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fact_source, "_stamp", lambda _found: (0,))  # a coarse clock
+    monkeypatch.setattr(
+        fact_source, "_make_stamp", lambda _found: (0,)
+    )  # a coarse clock
     path = tmp_path / "status"
     path.write_text("phase: one")
     source = OutsideFacts(ManualClock(utc=path.stat().st_mtime))
