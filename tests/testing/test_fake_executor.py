@@ -19,8 +19,6 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Uncertain,
 )
-from autoexp_tui.model.specs import Resources
-from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.testing.fake_script import (
@@ -117,15 +115,6 @@ def test_what_a_run_writes_appears_when_it_says() -> None:
     assert world.executor.files == {began.log_path: b"one\ntwo\n", "/done": b"x"}
 
 
-def test_an_ended_run_writes_nothing_more() -> None:
-    script = RunScript(seconds=50, writes=(Write(at=10, data=b"late"),))
-    world = World({"a": [[script]]})
-    world.submit(task())
-    world.executor.cancel([task()])
-    world.after(20, task())
-    assert world.executor.files == {}
-
-
 def test_a_late_exit_record_is_a_gone_task_first() -> None:
     world = World({"a": [[RunScript(seconds=1, record_lag=3)]]})
     world.submit(task())
@@ -168,38 +157,6 @@ def test_a_requeued_run_that_was_cancelled_does_not_run_again() -> None:
     assert len(world.executor.begun) == 1
 
 
-def test_a_time_limit_ends_a_run() -> None:
-    limited = task(resources=Resources(time_limit_seconds=5))
-    world = World({"a": [[RunScript(seconds=50)]]})
-    world.submit(limited)
-    assert world.after(5, limited).cause is Cause.TIMEOUT
-
-
-def test_the_executors_word_stands_beside_the_exit_code() -> None:
-    world = World({"a": [[RunScript(cause=Cause.OUT_OF_MEMORY)]]})
-    world.submit(task())
-    report = world.after(1, task())
-    assert report.cause is Cause.OUT_OF_MEMORY
-    assert report.exited is not None
-
-
-def test_the_next_event_tells_how_far_time_may_jump() -> None:
-    world = World({"a": [[RunScript(begin_delay=7, seconds=1)]]})
-    assert world.executor.next_event_at() is None
-    world.submit(task())
-    assert world.executor.next_event_at() == world.clock.monotonic() + 7
-
-
-def test_slots_are_given_in_the_order_of_the_queue() -> None:
-    tasks = [task(f"j{n}") for n in range(5)]
-    world = World(slots=2)
-    world.submit(*tasks)
-    assert [begun.task[0] for begun in world.executor.begun] == ["j0", "j1"]
-    world.clock.advance(1)
-    assert len(world.executor.living()) == 2
-    assert [begun.task[0] for begun in world.executor.begun] == ["j0", "j1", "j2", "j3"]
-
-
 # ------------------------------------------------------------------------------ faults
 def test_an_answer_may_be_lost_although_the_tasks_were_taken() -> None:
     world = World()
@@ -207,15 +164,6 @@ def test_an_answer_may_be_lost_although_the_tasks_were_taken() -> None:
     assert isinstance(world.submit(task()), Uncertain)
     found = world.executor.adopt([one(task())]).found
     assert [f.executor_ids for f in found] == [("1.0",)]
-
-
-def test_a_request_may_be_lost_before_it_was_taken() -> None:
-    world = World()
-    world.faults.add(Fault.REQUEST_LOST)
-    assert isinstance(world.submit(task()), Uncertain)
-    assert world.executor.adopt([one(task())]).absent == ()
-    world.clock.advance(2)
-    assert world.executor.adopt([one(task())]).absent == ("tok",)
 
 
 def test_what_was_sent_again_is_absent_only_after_another_look_for_it() -> None:
@@ -249,13 +197,6 @@ def test_a_submission_taken_twice_begins_once() -> None:
     assert report.exited is not None
     assert [copy.duplicate for copy in world.executor.copies] == [False, True]
     assert world.executor.problems() == ()
-
-
-def test_a_claim_lost_to_another_submission_is_reported() -> None:
-    world = World()
-    world.submit(task(), token="first")
-    world.submit(task(), token="second")
-    assert world.after(5, task()).duplicate
 
 
 @pytest.mark.parametrize(
@@ -302,21 +243,6 @@ def test_a_lost_cancel_ends_nothing() -> None:
     world.faults.add(Fault.CANCEL_LOST)
     assert not world.executor.cancel([task()]).ok
     assert world.look(task()).phase is TaskPhase.RUNNING
-
-
-def test_a_failed_probe_says_nothing_about_absence() -> None:
-    world = World()
-    world.faults.add(Fault.ADOPT_FAILED)
-    answer = world.executor.adopt([one(task())])
-    assert (answer.found, answer.absent, answer.error != "") == ((), (), True)
-
-
-def test_every_call_is_counted() -> None:
-    world = World()
-    world.submit(task())
-    world.look(task())
-    world.look(task())
-    assert world.executor.calls == {"submit": 1, "poll": 2}
 
 
 # ----------------------------------------------------------------- whatever goes wrong

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings
-from tests.support.fake_slurm_text import expand_names, ranges, seconds_of
 
 SQUEUE = ("squeue", "-h", "-r", "-t", "all", "-u", "ann", "-o")
 FIELDS = "%i|%A|%T|%r|%N|%P|%S|%V|%j"
@@ -99,8 +96,6 @@ def site(tmp_path: Path) -> Site:
 
 
 # ------------------------------------------------------------------------ its answers
-def test_sbatch_says_an_id(site: Site) -> None:
-    assert [site.sbatch().stdout for _ in range(2)] == ["1\n", "2\n"]
 
 
 def test_a_running_and_a_held_job_are_shown_as_really(site: Site) -> None:
@@ -135,11 +130,6 @@ def test_a_cancelled_job_that_never_started_has_no_node_in_accounting(
     assert site.accounts() == (
         f"1|1|CANCELLED by 0|0:0|{NOW}|None|{NOW}|None assigned|wrap\n"
     )
-
-
-def test_accounting_trails_the_queue(site: Site) -> None:
-    site.sbatch()
-    assert (site.accounts(), "PENDING" in site.queue()) == ("", True)
 
 
 def test_tasks_of_a_waiting_array_are_one_row_unless_asked_apart(site: Site) -> None:
@@ -226,29 +216,6 @@ def test_sbatch_refuses_in_the_real_one_s_words(
 ) -> None:
     ran = site.sbatch(*words)
     assert (ran.status, ran.stderr, site.states()) == (status, stderr, {})
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("no shebang", "This does not look like a batch script"),
-        ("\n", "This does not look like a batch script"),
-    ],
-)
-def test_sbatch_takes_no_script_that_is_none(site: Site, text: str, says: str) -> None:
-    assert says in site.sbatch(text=text).stderr
-
-
-def test_a_script_that_is_not_there_cannot_be_opened(site: Site) -> None:
-    ran = site.run("sbatch", "--parsable", "/nosuch/file")
-    assert ran.stderr == "sbatch: error: Unable to open file /nosuch/file\n"
-
-
-@pytest.mark.parametrize("program", ["squeue", "sacct", "scancel"])
-def test_an_option_that_nobody_sends_is_unknown(site: Site, program: str) -> None:
-    ran = site.run(program, "--bogus")
-    assert ran.status == 1
-    assert f"{program}: unrecognized option '--bogus'" in ran.stderr
 
 
 @pytest.mark.parametrize(
@@ -409,12 +376,6 @@ def test_an_attempt_that_is_to_be_cancelled_does_not_begin(site: Site) -> None:
     assert "begin.0.json" not in site.records()
 
 
-def test_a_script_without_the_wrapper_just_ends(site: Site) -> None:
-    site.sbatch(text="#!/bin/sh\n# exec w.py /x/${SLURM_ARRAY_TASK_ID:-0}.json\n")
-    site.clock.advance(1)
-    assert site.states() == {"1": "COMPLETED"}
-
-
 def test_an_output_that_cannot_be_opened_is_a_launch_failure(site: Site) -> None:
     line = ("sbatch", "--parsable", "--output=/nosuch/dir/x", site.script())
     site.run(*line)
@@ -431,12 +392,6 @@ def test_a_lost_answer_takes_the_whole_time_limit(site: Site) -> None:
     assert site.sbatch().timed_out
     assert site.clock.monotonic() - began == 30.0
     assert list(site.states()) == ["1"]
-
-
-def test_a_lost_request_did_nothing(site: Site) -> None:
-    site.faults.add("sbatch", SlurmFault.REQUEST_LOST)
-    assert site.sbatch().timed_out
-    assert site.states() == {}
 
 
 @pytest.mark.parametrize(
@@ -518,50 +473,7 @@ def test_a_partition_says_what_becomes_of_preempted_jobs(
     assert urgent_over(partition, tmp_path).states()["1"] == state
 
 
-def test_a_job_without_room_waits_for_resources(site: Site) -> None:
-    wide = ("--nodes=4", "--exclusive")
-    site.sbatch(*wide, text=site.wrapped())
-    site.sbatch(*wide)
-    site.clock.advance(1)
-    assert "2|2|PENDING|Resources||main|N/A|" in site.queue()
-
-
 # ------------------------------------------------------------------------------ text
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("", None),
-        ("10", 600),
-        ("1:30", 90),
-        ("1:00:00", 3600),
-        ("2-12:00:00", 216000),
-        ("1-0", 86400),
-    ],
-)
-def test_a_time_limit_is_minutes_or_has_colons(
-    text: str, seconds: float | None
-) -> None:
-    assert seconds_of(text) == seconds
-
-
-@pytest.mark.parametrize(
-    ("work", "given", "made"),
-    [
-        (ranges, [3, 1, 2, 7], "1-3,7"),
-        (expand_names, ["51_[1-2,4]", "60"], ("51_1", "51_2", "51_4", "60")),
-    ],
-)
-def test_ranges_are_written_and_read(
-    work: Callable[[Any], object], given: list[Any], made: object
-) -> None:
-    assert work(given) == made
-
-
-def test_every_command_line_is_kept_and_counted(site: Site) -> None:
-    site.sbatch()
-    site.queue()
-    assert (site.slurm.calls["sbatch"], site.slurm.calls["squeue"]) == (1, 1)
-    assert re.fullmatch("sbatch --parsable.*", " ".join(site.slurm.lines[0]))
 
 
 @pytest.mark.parametrize(("killed", "kills"), [(False, 1), (True, 0)])

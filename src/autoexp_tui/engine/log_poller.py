@@ -248,7 +248,7 @@ class LogPoller:
     def _make_cursor(self, stream: Stream) -> LogCursor:
         name, source = stream
         job = self._state.jobs[name]
-        final = job.ended or self._is_ending(job)
+        final = job.ended or (name, len(job.attempts)) in self._runs.ending
         cursor = self._telemetry.make_cursor(job, source, final=final)
         if source not in (SEARCH, GPU):
             return cursor
@@ -258,10 +258,6 @@ class LogPoller:
         patterns = self._telemetry.list_patterns(job)
         search = Search(patterns, str(self._attempt_dir(name, 1)), present)
         return replace(cursor, search=search, path=patterns[0])
-
-    def _is_ending(self, job: JobRecord) -> bool:
-        attempt = job.attempt
-        return attempt is not None and (job.name, attempt.number) in self._runs.ending
 
 
 def _find_log(job: JobRecord) -> str:

@@ -222,7 +222,8 @@ class Engine:
         """What waits; where commands do, logs wait for the next commit: to search them
         takes long."""
         orders, observations = self._mailbox.drain()
-        if not (orders or any(_has_orders(one) for one in observations)):
+        taken = (one for one in observations if isinstance(one, seen.OrdersTaken))
+        if not orders and not any(one.orders for one in taken):
             return orders, observations
         logs: list[Observation] = []
         others: list[Observation] = []
@@ -328,7 +329,8 @@ class Engine:
         )
 
     def _finish(self, draft: Draft, orders: Sequence[Order]) -> None:
-        if any(_stops_jobs(order) for order in orders):
+        stops = (one.command for one in orders if isinstance(one.command, StopEngine))
+        if any(stop.cancel_jobs for stop in stops):
             self._health.stop_when_idle = True
         if draft.records:
             self._touched.update(draft.touched)
@@ -426,14 +428,11 @@ class Engine:
             roster=self._ephemeral.roster,
             outside=self._outside_facts,
             metrics=self._telemetry.metrics,
-            policy=self._policy,
+            policy=replace(
+                self._parts.policy, array_size=self._parts.sources.executor.array_size
+            ),
             verdicts=self._ephemeral.verdicts,
         )
-
-    @property
-    def _policy(self) -> Policy:
-        size = self._parts.sources.executor.array_size
-        return replace(self._parts.policy, array_size=size)
 
     def _note_queued(self, draft: Draft) -> None:
         for record in draft.records:
@@ -482,11 +481,3 @@ class Engine:
             directory=str(self._parts.directory),
             owner_alive=not self._health.deposed,
         )
-
-
-def _has_orders(observation: Observation) -> bool:
-    return isinstance(observation, seen.OrdersTaken) and bool(observation.orders)
-
-
-def _stops_jobs(order: Order) -> bool:
-    return isinstance(order.command, StopEngine) and order.command.cancel_jobs

@@ -115,17 +115,6 @@ class _Mount(Generic[T, A]):
     answering: bool | None = None
     """Whether it answered, as was posted last; None: nothing was."""
 
-    @property
-    def is_stuck(self) -> bool:
-        """Whether any of its batches is."""
-        return any(batch.stuck for batch in self.batches)
-
-    @property
-    def is_free(self) -> bool:
-        """Whether another batch may begin."""
-        all_stuck = all(batch.stuck for batch in self.batches)
-        return all_stuck and len(self.batches) < MOST_BATCHES
-
     def choose_name(self) -> str:
         """A name that none of its batches has."""
         taken = {batch.name for batch in self.batches}
@@ -192,7 +181,7 @@ class MountWorkers(Generic[T, A]):
         done = len(batch.answers)
         self._release(batch.items[:done])
         self._wait_again(mount, batch.items[done:])
-        if not mount.is_stuck and not mount.answering:
+        if not mount.answering and not any(one.stuck for one in mount.batches):
             mount.answering = True
             self._post(seen.PlaceHeard(place=mount.path))
 
@@ -237,11 +226,11 @@ class MountWorkers(Generic[T, A]):
 
     # ------------------------------------------------------------------------- begins
     def _start(self, mount: _Mount[T, A], t: float) -> None:
-        if not mount.waiting:
+        if not mount.waiting or not all(batch.stuck for batch in mount.batches):
             return
-        if mount.is_free:
+        if len(mount.batches) < MOST_BATCHES:
             self._submit(mount)
-        elif all(batch.stuck for batch in mount.batches):
+        else:
             self._report_silence(mount, mount.waiting.values(), t)
 
     def _submit(self, mount: _Mount[T, A]) -> None:

@@ -177,7 +177,7 @@ def check_loss(
 ) -> bool:
     """Judge a point that was added; whether there was anything to report."""
     loss = point.values.get(run.loss)
-    if loss is None or not run.is_owner(source, run.loss):
+    if loss is None or run.owners.get(run.loss) != source.rank:
         return False
     total = run.total or job.spec.progress_total
     findings = run.anomalies.observe(run.at, loss, total)

@@ -129,14 +129,6 @@ class MetricSource:
             self.reader = FileReader(self.reader.file)
             self.rewritten_to = self.top
 
-    def continue_in_run(self) -> None:
-        """Another run goes on in a file."""
-        self.step = self.top = self.rewritten_to = None
-
-    def note_end(self) -> None:
-        """A look found nothing new, or no file yet."""
-        self.caught_up = True
-
 
 @dataclass(slots=True)
 class RunTelemetry:
@@ -194,7 +186,8 @@ class RunTelemetry:
     left_out: bool = False
     """There were more metrics than are kept."""
     has_warned_left_out: bool = False
-    _owners: dict[str, Rank] = field(default_factory=dict)
+    owners: dict[str, Rank] = field(default_factory=dict)
+    """Metric -> the rank of the source that tells it."""
 
     # ---------------------------------------------------------------------- runs
     def is_of(self, job: JobRecord) -> bool:
@@ -216,7 +209,7 @@ class RunTelemetry:
         self.patterns = locate_files(rules, job.spec)
         self.searched = False
         for file in self.files.values():
-            file.continue_in_run()
+            file.step = file.top = file.rewritten_to = None
         self.list_sources()
 
     def restart_log(self, reader: MetricReader, watch: InactivityWatch) -> None:
@@ -258,9 +251,9 @@ class RunTelemetry:
 
     def _set_rank(self, source: MetricSource, rank: Rank) -> None:
         """A source keeps what it tells under another rank."""
-        for name, owner in self._owners.items():
+        for name, owner in self.owners.items():
             if owner == source.rank:
-                self._owners[name] = rank
+                self.owners[name] = rank
         source.rank = rank
 
     def add_gpu_samples(self, chunk: LogChunk) -> bool:
@@ -295,7 +288,7 @@ class RunTelemetry:
         self.at = self.reached = point.step if at is None else at
         self.total = point.total or self.total
         for name, value in point.values.items():
-            if self._owners.get(name) == source.rank or self._claim(source.rank, name):
+            if self.owners.get(name) == source.rank or self._claim(source.rank, name):
                 self._add_value(name, value)
 
     def _find_step(self, point: Point) -> int | None:
@@ -316,22 +309,18 @@ class RunTelemetry:
 
     def _claim(self, rank: Rank, name: str) -> bool:
         """Whether a source may tell a metric that it did not tell before."""
-        owner = self._owners.get(name)
-        if owner is None and len(self._owners) >= MOST_METRICS:
+        owner = self.owners.get(name)
+        if owner is None and len(self.owners) >= MOST_METRICS:
             self.left_out = True
             return False
         if owner is not None and owner > rank:
             return False
-        self._owners[name] = rank
+        self.owners[name] = rank
         if owner is not None:
             self.curves.pop(name, None)
             if name == self.loss:
                 self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
         return True
-
-    def is_owner(self, source: MetricSource, name: str) -> bool:
-        """Whether a metric is told by this source."""
-        return self._owners.get(name) == source.rank
 
     def measure_pace(
         self, source: MetricSource, chunk: LogChunk, before: int | None, lived: float

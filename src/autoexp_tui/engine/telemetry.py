@@ -319,7 +319,7 @@ class Telemetry:
         file, chunk = run.files.get(read.source), read.chunk
         if chunk is None:
             if file is not None and not read.problem:
-                file.note_end()
+                file.caught_up = True
             return []
         self.changed.add(job.name)
         if read.source == GPU:
@@ -361,7 +361,7 @@ class Telemetry:
         if not read.problem and (read.attempt, read.run) == (run.attempt, run.run):
             run.watch.note_look(context.now.lived)
             if read.chunk is None:
-                run.log.note_end()
+                run.log.caught_up = True
 
     def restart_clocks(self, job: str | None = None) -> None:
         """The clocks of a run begin anew, or of all: it was stopped from outside or

@@ -22,7 +22,6 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.policy import Policy
-from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, Why, why
 from autoexp_tui.scheduling.submission_queue import is_held_for_files, release
@@ -56,7 +55,7 @@ class _Queue:
     """Jobs to judge, lowest index first, each once at a time."""
 
     def __init__(self, context: DecisionContext) -> None:
-        self._desk = context
+        self._context = context
         self._heap: list[tuple[int, str]] = []
         self._in: set[str] = set()
 
@@ -65,9 +64,9 @@ class _Queue:
 
     def push(self, names: Iterable[str]) -> None:
         for name in names:
-            if name not in self._in and name in self._desk.state.jobs:
+            if name not in self._in and name in self._context.state.jobs:
                 self._in.add(name)
-                index = self._desk.job(name).spec.index
+                index = self._context.job(name).spec.index
                 heapq.heappush(self._heap, (index, name))
 
     def pop(self) -> str | None:
@@ -84,20 +83,16 @@ def _note_events(context: DecisionContext, queue: _Queue, seen: int) -> int:
     records = context.draft.records
     for record in records[seen:]:
         event = record.event
-        for name in _list_jobs(event):
+        jobs = event.jobs_to_judge()
+        match event:
+            case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
+                jobs = tuple(job for job, _ in tasks)
+        for name in jobs:
             context.roster.note(context.job(name))
         queue.push(event.jobs_to_judge())
         for key in event.changed_facts():
             queue.push(context.watch.jobs(key))
     return len(records)
-
-
-def _list_jobs(event: events.Event) -> tuple[str, ...]:
-    match event:
-        case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
-            return tuple(job for job, _ in tasks)
-        case _:
-            return event.jobs_to_judge()
 
 
 # ---------------------------------------------------------------------- one job
@@ -106,7 +101,10 @@ def check_job(context: DecisionContext, name: str) -> None:
     job = context.job(name)
     look = Look(context, job)
     if job.state not in _AT_REST and not _check_cancel(context, look):
-        _check_state(context, look)
+        if job.state is JobState.WAITING:
+            _check_start(context, look)
+        elif job.state is JobState.RETRYING:
+            _check_retry(context, look)
     put_off = judge_deferred(context, name)
     look.keys |= put_off.keys
     look.wake_by(put_off.look_at)
@@ -115,16 +113,6 @@ def check_job(context: DecisionContext, name: str) -> None:
 
 
 _AT_REST = frozenset(set(JobState) - ACTIVE - {JobState.WAITING, JobState.RETRYING})
-
-
-def _check_state(context: DecisionContext, look: Look) -> None:
-    match look.job.state:
-        case JobState.WAITING:
-            _check_start(context, look)
-        case JobState.RETRYING:
-            _check_retry(context, look)
-        case _:
-            pass  # it runs, and waits for nothing
 
 
 # ------------------------------------------------------------------ cancel first
@@ -246,8 +234,10 @@ def _maybe_ask(context: DecisionContext, look: Look) -> None:
 
 
 def _ask(context: DecisionContext, job: JobRecord, prompts: Sequence[Approval]) -> None:
-    number = len(job.attempts) + 1
-    seal = _seal(job.spec, number)
+    """An answer is bound to the work, and what it takes from the executor."""
+    number, spec = len(job.attempts) + 1, job.spec
+    wants = spec.resources.key
+    seal = ids.digest(spec.name, number, spec.fingerprint, spec.command, wants)
     prompt = "\n".join(prompt.prompt for prompt in prompts if prompt.prompt)
     context.draft.emit(
         events.ApprovalAsked(job=job.name, attempt=number, digest=seal, prompt=prompt)
@@ -258,6 +248,7 @@ def _answer_by_policy(context: DecisionContext, name: str) -> None:
     """Approve what is asked by now, also what an engine before this one asked."""
     job = context.job(name)
     named = context.policy.auto_approve & {"*", job.spec.stage}
+    policy = "all" if "*" in named else job.spec.stage
     if job.ask is None or job.ask.approved is not None or not named:
         return
     context.draft.emit(
@@ -266,19 +257,9 @@ def _answer_by_policy(context: DecisionContext, name: str) -> None:
             digest=job.ask.digest,
             approved=True,
             by="--approve",
-            policy=_format_policy(context, job.spec.stage),
+            policy=f"--approve {policy}",
         )
     )
-
-
-def _format_policy(context: DecisionContext, stage: str) -> str:
-    return f"--approve {'all' if '*' in context.policy.auto_approve else stage}"
-
-
-def _seal(spec: JobSpec, attempt: int) -> str:
-    """What an answer is bound to: the work, and what it takes from the executor."""
-    wants = spec.resources.key
-    return ids.digest(spec.name, attempt, spec.fingerprint, spec.command, wants)
 
 
 def find_approvals(spec: Condition) -> tuple[Approval, ...]:
@@ -318,13 +299,9 @@ def _check_retry(context: DecisionContext, look: Look) -> None:
 
 def _make_ready(context: DecisionContext, job: JobRecord) -> None:
     if not is_held_for_files(context, job):
-        context.roster.ready.add(job.name, _find_place(job))
+        place = job.spec.index - (_AHEAD if job.ahead else 0)
+        context.roster.ready.add(job.name, place)
 
 
 _AHEAD = 1 << 40
 """More than there are ever jobs in a session."""
-
-
-def _find_place(job: JobRecord) -> int:
-    """Where a ready job stands in line."""
-    return job.spec.index - (_AHEAD if job.ahead else 0)
