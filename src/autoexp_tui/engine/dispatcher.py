@@ -51,7 +51,7 @@ from autoexp_tui.engine.ports import (
 from autoexp_tui.engine.termination_context import build_parting
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.errors import AutoexpError
+from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.model.specs import JobSpec, Plan
@@ -227,19 +227,31 @@ class Dispatcher:
             self._crowd[place] -= 1
 
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
+        outside = self.outside
         match pending.effect:
             case SubmitTasks() as submit:
                 self._send_submit(state, pending.effect_id, submit)
             case CancelTasks() as cancel:
                 self._send_cancel(state, pending.effect_id, cancel)
-            case ComposeJob() as compose:
-                self._send_compose(state, pending.effect_id, compose)
+            case ComposeJob(job=job, overrides=overrides):
+                plan = state.plan_of(job)
+                if plan is not None:
+                    self._find(
+                        outside.planner_pool,
+                        pending,
+                        lambda: outside.planner.compose(plan, job, overrides),
+                        is_planning=True,
+                    )
             case LookForCheckpoint() as look:
-                self._send_look(pending.effect_id, look)
+                pool = outside.executor_pool
+                self._find(pool, pending, lambda: outside.checkpoints.find(look))
             case LookAtFiles() as files:
-                self._send_look_at_files(state, pending.effect_id, files)
+                keys = self._list_awaited_keys(state, files.job)
+                pool = outside.executor_pool
+                self._find(pool, pending, lambda: self._find_files(keys))
             case MoveCheckpoint() as move:
-                self._send_move(pending.effect_id, move)
+                pool = outside.executor_pool
+                self._find(pool, pending, lambda: outside.checkpoints.move(move))
             case OutsideEffect() as effect:
                 self._send_effect(state, pending.effect_id, effect)
             case CaptureEvidence() as capture:
@@ -346,26 +358,6 @@ class Dispatcher:
 
         self._run(self.outside.executor_pool, effect_id, "cancel", call)
 
-    def _send_compose(
-        self, state: SessionState, effect_id: str, compose: ComposeJob
-    ) -> None:
-        plan = state.plan_of(compose.job)
-        if plan is None:
-            return
-
-        def call() -> Observation:
-            try:
-                spec = self.outside.planner.compose(
-                    plan, compose.job, compose.overrides
-                )
-            except AutoexpError as error:
-                return seen.Composed(
-                    effect_id=effect_id, effect=compose, spec=None, problem=str(error)
-                )
-            return seen.Composed(effect_id=effect_id, effect=compose, spec=spec)
-
-        self._run(self.outside.planner_pool, effect_id, "compose", call)
-
     def _send_effect(
         self, state: SessionState, effect_id: str, effect: OutsideEffect
     ) -> None:
@@ -382,29 +374,44 @@ class Dispatcher:
 
         self._run(pools[effect.pool], effect_id, effect.kind, answer)
 
+    def _find(
+        self,
+        pool: Pool,
+        pending: PendingEffect,
+        call: Callable[[], object],
+        *,
+        is_planning: bool = False,
+    ) -> None:
+        """Run a call whose value is the answer; `is_planning`: its problems are told
+        with their hints."""
+        effect_id = pending.effect_id
+
+        def answer() -> Observation:
+            try:
+                found = seen.FoundAnswer(value=call())
+            except AutoexpError as error:
+                detail = str(error) if is_planning else error.line
+                found = seen.FoundAnswer(ok=False, detail=detail)
+            return seen.EffectAnswered(effect_id=effect_id, answer=found)
+
+        self._run(pool, effect_id, pending.effect.kind, answer)
+
     def _send_further(
         self, state: SessionState, pending: PendingEffect, effect: PlanJobs | AddJob
     ) -> None:
         """Make and store a plan that is to join; it joins when that is known."""
-        effect_id, at = pending.effect_id, pending.ordered_utc
-        made: Callable[[], Plan | None]
+        at, outside = pending.ordered_utc, self.outside
+        request = one = None
         if isinstance(effect, PlanJobs):
-            asked = join.build_planning_request(state, effect, at)
-            planner = self.outside.planner
-            made = (lambda: planner.plan(asked)) if asked else (lambda: None)
+            request = join.build_planning_request(state, effect, at)
         else:
-            one = join.build_job_plan(state, effect_id, effect, at)
-            made = lambda: one  # noqa: E731 - beside the other one
+            one = join.build_job_plan(state, pending.effect_id, effect, at)
 
-        def call() -> Observation:
-            try:
-                plan = made()
-                sha = self.outside.store_plan(plan) if plan else ""
-            except AutoexpError as error:
-                return seen.FurtherPlanned(effect_id=effect_id, problem=str(error))
-            return seen.FurtherPlanned(effect_id=effect_id, plan=plan, sha=sha)
+        def call() -> join.StoredPlan | None:
+            plan = outside.planner.plan(request) if request else one
+            return join.StoredPlan(plan, outside.store_plan(plan)) if plan else None
 
-        self._run(self.outside.planner_pool, effect_id, "plan", call)
+        self._find(outside.planner_pool, pending, call, is_planning=True)
 
     def _send_capture(
         self, state: SessionState, pending: PendingEffect, capture: CaptureEvidence
@@ -414,40 +421,26 @@ class Dispatcher:
         task = self.find_task(job, capture.attempt)
         parting = build_parting(job, task, capture, pending)
 
-        def call() -> Observation:
-            kept = Kept(directory="", summary="nothing was looked at")
+        def call() -> Kept:
             if source is not None and effect_id in self.in_flight:
-                kept = source.capture(parting)
-            return seen.Captured(effect_id=effect_id, kept=kept)
+                return source.capture(parting)
+            return Kept(directory="", summary="nothing was looked at")
 
         pool = self.outside.evidence_pool or self.outside.command_pool
-        self._run(pool, effect_id, "evidence", call)
+        self._find(pool, pending, call)
 
-    def _send_look(self, effect_id: str, look: LookForCheckpoint) -> None:
-        def call() -> Observation:
-            try:
-                found = self.outside.checkpoints.find(look)
-            except AutoexpError as error:
-                return seen.CheckpointLooked(effect_id=effect_id, problem=error.line)
-            return seen.CheckpointLooked(effect_id=effect_id, found=found)
+    def _find_files(self, keys: Sequence[OutsideKey]) -> tuple[FileIdentity, ...]:
+        """The files that lie there; blocks.
 
-        self._run(self.outside.executor_pool, effect_id, look.kind, call)
-
-    def _send_look_at_files(
-        self, state: SessionState, effect_id: str, look: LookAtFiles
-    ) -> None:
-        keys = self._list_awaited_keys(state, look.job)
-
-        def call() -> Observation:
-            files: dict[str, FileIdentity] = {}
-            for fact in self.outside.facts.observe_all(keys):
-                if fact.error:
-                    problem = fact.error
-                    return seen.FilesLookedAt(effect_id=effect_id, problem=problem)
-                files |= {file.path: file for file in list_files(fact)}
-            return seen.FilesLookedAt(effect_id=effect_id, files=tuple(files.values()))
-
-        self._run(self.outside.executor_pool, effect_id, look.kind, call)
+        Raises:
+            EnvironmentFailed: they could not be looked at.
+        """
+        files: dict[str, FileIdentity] = {}
+        for fact in self.outside.facts.observe_all(keys):
+            if fact.error:
+                raise EnvironmentFailed(fact.error)
+            files |= {file.path: file for file in list_files(fact)}
+        return tuple(files.values())
 
     def _list_awaited_keys(self, state: SessionState, job: str) -> list[OutsideKey]:
         """What tells which files lie there of what others wait for."""
@@ -463,16 +456,6 @@ class Dispatcher:
         ]
         keys: list[OutsideKey] = [part.file_key for part in found if part is not None]
         return list(dict.fromkeys(keys))
-
-    def _send_move(self, effect_id: str, move: MoveCheckpoint) -> None:
-        def call() -> Observation:
-            try:
-                self.outside.checkpoints.move(move)
-            except AutoexpError as error:
-                return seen.CheckpointMoved(effect_id=effect_id, problem=error.line)
-            return seen.CheckpointMoved(effect_id=effect_id)
-
-        self._run(self.outside.executor_pool, effect_id, move.kind, call)
 
 
 def list_files(fact: Fact) -> Sequence[FileIdentity]:

@@ -26,6 +26,7 @@ from autoexp_tui.engine.termination_context import build_captured, build_late_ev
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.outputs import FileIdentity, FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import PendingEffect, SessionState
 from autoexp_tui.model.states import JobState, Why, why
@@ -47,39 +48,82 @@ class EffectAnswers:
 
     settler: EffectSettler
 
-    def note_composed(self, context: DecisionContext, got: seen.Composed) -> None:
-        """A job was composed anew: it is run so, or stays as it was."""
+    def note(self, context: DecisionContext, got: seen.EffectAnswered) -> None:
+        """An effect has its answer."""
         pending = context.state.pending.get(got.effect_id)
         if pending is None:
             return
-        context.draft.because(command_id=_find_command(context.state, pending))
-        self._use_spec(context, got)
-        context.draft.because()
+        value = got.answer.value if isinstance(got.answer, seen.FoundAnswer) else None
+        problem = "" if got.answer.ok else got.answer.detail
+        match pending.effect:
+            case OutsideEffect() as effect:
+                effect.settle(context, Settlement(self.settler, pending), got.answer)
+            case ComposeJob() as compose:
+                command_id = _find_command(context.state, pending)
+                context.draft.because(command_id=command_id)
+                spec = value if isinstance(value, JobSpec) else None
+                self._use_spec(context, got.effect_id, compose, spec, problem)
+                context.draft.because()
+            case CaptureEvidence() as look if isinstance(value, Kept):
+                self._end_look(context, pending, look, value)
+            case LookForCheckpoint() as look:
+                found = value if isinstance(value, FoundCheckpoint) else None
+                newest = found.newest.path if found else "none"
+                self._settle(context, pending, problem, newest)
+                checkpoints.looked(context, look, found, problem)
+            case LookAtFiles() as look:
+                files = value if isinstance(value, tuple) else ()
+                self._note_files(context, pending.effect_id, look, files, problem)
+            case MoveCheckpoint() as move:
+                self._settle(context, pending, problem, move.target)
+                checkpoints.moved(context, move, problem)
+            case PlanJobs() | AddJob() as effect:
+                made = value if isinstance(value, join.StoredPlan) else None
+                self._join_plan(context, pending, effect, made, problem)
 
-    def _use_spec(self, context: DecisionContext, got: seen.Composed) -> None:
-        job = got.effect.job
-        if got.spec is None:
-            self.settler.settle(context, got.effect_id, "failed", got.problem)
-            self._refuse_spec(context, got.effect, got.problem)
+    def _settle(
+        self,
+        context: DecisionContext,
+        pending: PendingEffect,
+        problem: str,
+        detail: str,
+    ) -> None:
+        outcome = "failed" if problem else "ok"
+        self.settler.settle(context, pending.effect_id, outcome, problem or detail)
+
+    # ------------------------------------------------------------------ jobs made anew
+    def _use_spec(
+        self,
+        context: DecisionContext,
+        effect_id: str,
+        effect: ComposeJob,
+        spec: JobSpec | None,
+        problem: str,
+    ) -> None:
+        """A job was composed anew: it is run so, or stays as it was."""
+        job = effect.job
+        if spec is None:
+            self.settler.settle(context, effect_id, "failed", problem)
+            self._refuse_spec(context, effect, problem)
             return
-        if value := unsafe_in_shell(got.spec.command, got.effect.log_values):
-            self.settler.settle(context, got.effect_id, "failed", _NOT_IN_SCRIPTS)
+        if value := unsafe_in_shell(spec.command, effect.log_values):
+            self.settler.settle(context, effect_id, "failed", _NOT_IN_SCRIPTS)
             self._hold(context, job, why("value_in_script", value=value))
             return
-        overrides = " ".join(got.effect.overrides)
-        self.settler.settle(context, got.effect_id, "ok", overrides)
+        overrides = " ".join(effect.overrides)
+        self.settler.settle(context, effect_id, "ok", overrides)
         reason = why("other_overrides", overrides=overrides)
-        spec = _keep_place(got.spec, context.job(job).spec)
-        if got.effect.sources:
-            spec = replace(spec, runtime_sources=got.effect.sources)
+        spec = _keep_place(spec, context.job(job).spec)
+        if effect.sources:
+            spec = replace(spec, runtime_sources=effect.sources)
         context.draft.emit(events.JobReplanned(job=job, spec=spec, why=reason))
         if context.job(job).ended:
             revive_job(
                 context,
                 job,
                 "person",
-                from_checkpoint=got.effect.from_checkpoint,
-                use_files=got.effect.use_files,
+                from_checkpoint=effect.from_checkpoint,
+                use_files=effect.use_files,
             )
 
     @staticmethod
@@ -110,19 +154,7 @@ class EffectAnswers:
         else:
             context.draft.emit(events.CommandRefused(why=refused, jobs=(name,)))
 
-    def note_answer(self, context: DecisionContext, got: seen.EffectAnswered) -> None:
-        """An effect that is one call has its answer."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is not None and isinstance(pending.effect, OutsideEffect):
-            settlement = Settlement(self.settler, pending)
-            pending.effect.settle(context, settlement, got.answer)
-
-    def note_captured(self, context: DecisionContext, got: seen.Captured) -> None:
-        """A run that is to end was looked at: now it ends."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is not None and isinstance(pending.effect, CaptureEvidence):
-            self._end_look(context, pending, pending.effect, got.kept)
-
+    # -------------------------------------------------------------------------- looks
     def end_overdue_looks(self, context: DecisionContext) -> None:
         """End runs although the looks at them have not come back in time."""
         for pending in self.settler.dispatcher.list_overdue(
@@ -146,72 +178,57 @@ class EffectAnswers:
         self.settler.settle(context, pending.effect_id, outcome, kept.summary)
         end_look(context, look, build_captured(look, kept), pending.why)
 
-    def note_checkpoint(
-        self, context: DecisionContext, got: seen.CheckpointLooked
+    def _note_files(
+        self,
+        context: DecisionContext,
+        effect_id: str,
+        look: LookAtFiles,
+        files: tuple[FileIdentity, ...],
+        problem: str,
     ) -> None:
-        """The checkpoint that is to be moved was found, or there is none."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is not None and isinstance(pending.effect, LookForCheckpoint):
-            outcome = "failed" if got.problem else "ok"
-            newest = got.found.newest.path if got.found else "none"
-            self.settler.settle(context, got.effect_id, outcome, got.problem or newest)
-            checkpoints.looked(context, pending.effect, got.found, got.problem)
-
-    def note_files(self, context: DecisionContext, got: seen.FilesLookedAt) -> None:
         """What lies there is set aside; a look that failed is tried again."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is None or not isinstance(pending.effect, LookAtFiles):
+        if not problem:
+            self.settler.settle(context, effect_id, "ok", f"{len(files)} files")
+            set_files_aside(context, look, files)
             return
-        if got.problem:
-            self.settler.rest(got.effect_id, LOOK_SECONDS)
-            unseen = why("files_unseen", problem=got.problem)
-            job = pending.effect.job
-            explained = events.WaitExplained(job=job, why=unseen)
-            if not context.job(job).ended:
-                context.draft.emit(explained)
-            return
-        self.settler.settle(context, got.effect_id, "ok", f"{len(got.files)} files")
-        set_files_aside(context, pending.effect, got.files)
+        self.settler.rest(effect_id, LOOK_SECONDS)
+        if not context.job(look.job).ended:
+            reason = why("files_unseen", problem=problem)
+            context.draft.emit(events.WaitExplained(job=look.job, why=reason))
 
-    def note_move(self, context: DecisionContext, got: seen.CheckpointMoved) -> None:
-        """A checkpoint was moved aside, or could not be."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is not None and isinstance(pending.effect, MoveCheckpoint):
-            outcome = "failed" if got.problem else "ok"
-            detail = got.problem or pending.effect.target
-            self.settler.settle(context, got.effect_id, outcome, detail)
-            checkpoints.moved(context, pending.effect, got.problem)
-
-    def note_plan(self, context: DecisionContext, got: seen.FurtherPlanned) -> None:
+    # ------------------------------------------------------------------ plans that join
+    def _join_plan(
+        self,
+        context: DecisionContext,
+        pending: PendingEffect,
+        effect: PlanJobs | AddJob,
+        made: join.StoredPlan | None,
+        problem: str,
+    ) -> None:
         """Let a plan join, all of it in this commit, or say why it cannot."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is None:
+        state, effect_id = context.state, pending.effect_id
+        if made is not None:
+            problem = _find_unsafe_script(made.plan, effect)
+            problem = problem or join.find_hindrance(state, made.plan)
+        if (made is None or problem) and join.has_earlier_plans(state, pending):
+            self.settler.rest(effect_id, JOIN_SECONDS)
             return
-        plan, problem, effect = got.plan, got.problem, pending.effect
-        assert isinstance(effect, PlanJobs | AddJob)
-        if plan is not None:
-            problem = _find_unsafe_script(plan, effect) or join.find_hindrance(
-                context.state, plan
-            )
-        if (plan is None or problem) and join.has_earlier_plans(context.state, pending):
-            self.settler.rest(got.effect_id, JOIN_SECONDS)
-            return
-        if plan is None or problem:
-            self.settler.settle(context, got.effect_id, "failed", problem)
+        if made is None or problem:
+            self.settler.settle(context, effect_id, "failed", problem)
             warn_of_failure(context, pending, problem)
             return
-        if join.is_outdated(context.state, pending, plan):
-            self.settler.rest(got.effect_id, 0.0)
+        if join.is_outdated(state, pending, made.plan):
+            self.settler.rest(effect_id, 0.0)
             return
-        context.state.plans[got.sha] = plan
-        names = tuple(job.name for job in plan.jobs)
-        added = events.PlanAdded(sha=got.sha, job=effect.job, action=effect.action)
+        state.plans[made.sha] = made.plan
+        names = tuple(job.name for job in made.plan.jobs)
+        added = events.PlanAdded(sha=made.sha, job=effect.job, action=effect.action)
         context.draft.emit(added)
         released = events.JobsReleased(jobs=names, ahead=effect.mode == "now")
         context.draft.emit(released)
-        told = ", ".join(names[:MOST_TOLD])
+        joined = ", ".join(names[:MOST_TOLD])
         more = f" and {len(names) - MOST_TOLD} more" if len(names) > MOST_TOLD else ""
-        self.settler.settle(context, got.effect_id, "ok", f"joined: {told}{more}")
+        self.settler.settle(context, effect_id, "ok", f"joined: {joined}{more}")
 
 
 def _find_command(state: SessionState, pending: PendingEffect) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from autoexp_tui.conditions.places import Places
 from autoexp_tui.effects.effects import AddJob, PlanJobs
@@ -24,6 +25,13 @@ from autoexp_tui.planning.validate import (
 
 MOST_TOLD = 3
 """Problems of a plan that are told where it is refused."""
+
+
+class StoredPlan(NamedTuple):
+    """A plan that is to join, beside the journal."""
+
+    plan: Plan
+    sha: str
 
 
 def build_planning_request(

@@ -58,20 +58,8 @@ class ObservationHandlers:
                 self.submissions.note_cancelled(context, observation)
             case seen.CallFailed():
                 self.submissions.note_call_failed(context, observation)
-            case seen.Composed():
-                self.effects.note_composed(context, observation)
             case seen.EffectAnswered():
-                self.effects.note_answer(context, observation)
-            case seen.Captured():
-                self.effects.note_captured(context, observation)
-            case seen.FilesLookedAt():
-                self.effects.note_files(context, observation)
-            case seen.CheckpointLooked():
-                self.effects.note_checkpoint(context, observation)
-            case seen.CheckpointMoved():
-                self.effects.note_move(context, observation)
-            case seen.FurtherPlanned():
-                self.effects.note_plan(context, observation)
+                self.effects.note(context, observation)
             case seen.Polled():
                 self.runs.note_poll(context, observation)
             case seen.LogsRead():

@@ -6,7 +6,6 @@ import traceback
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.effects.outside import Answer
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
@@ -14,11 +13,9 @@ from autoexp_tui.engine.executor_port import (
     PollAnswer,
     SubmitAnswer,
 )
-from autoexp_tui.engine.ports import FoundFile, Kept, LogChunk
+from autoexp_tui.engine.ports import FoundFile, LogChunk
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import Fact, OutsideKey, Silence
-from autoexp_tui.model.outputs import FileIdentity, FoundCheckpoint
-from autoexp_tui.model.specs import JobSpec, Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +45,19 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Composed:
-    """A job planned again; `spec` None with a `problem` when it does not compose."""
+class FoundAnswer(Answer):
+    """The answer of a call that looks for something, or makes it."""
 
-    effect_id: str
-    effect: ComposeJob
-    spec: JobSpec | None
-    problem: str = ""
+    value: object = None
+    """As the effect's kind has it; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectAnswered:
-    """What came of an effect that is one call."""
+    """What came of an effect: all but submissions and cancels."""
 
     effect_id: str
     answer: Answer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FurtherPlanned:
-    """A plan that is to join was made and stored; without one there is a `problem`."""
-
-    effect_id: str
-    plan: Plan | None = None
-    sha: str = ""
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,40 +65,6 @@ class JobsOpened:
     """Somebody looks at these jobs."""
 
     jobs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Captured:
-    """What a run was doing has been kept, as far as it could be."""
-
-    effect_id: str
-    kept: Kept
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FilesLookedAt:
-    """What lies there of what the followers of a job wait for."""
-
-    effect_id: str
-    files: tuple[FileIdentity, ...] = ()
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointLooked:
-    """What a job would go on from; None: nothing."""
-
-    effect_id: str
-    found: FoundCheckpoint | None = None
-    problem: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CheckpointMoved:
-    """A checkpoint was moved aside, or could not be."""
-
-    effect_id: str
-    problem: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,13 +150,7 @@ Observation: TypeAlias = (
     Submitted
     | Probed
     | Cancelled
-    | Composed
     | EffectAnswered
-    | CheckpointLooked
-    | FilesLookedAt
-    | CheckpointMoved
-    | Captured
-    | FurtherPlanned
     | JobsOpened
     | Polled
     | FactsSeen
