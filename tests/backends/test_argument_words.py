@@ -14,6 +14,7 @@ from autoexp_tui.backends.argument_probe import extract_schema
 from autoexp_tui.backends.argument_schema import Action, Schema, decode_schema
 from autoexp_tui.backends.arguments import Rendered, SchemaRenderer
 from tests.backends.parser_like_megatron import get_parser
+from tests.support.refusals import read_refusals
 
 
 def schema_of(parser: argparse.ArgumentParser) -> Schema:
@@ -103,65 +104,8 @@ def test_a_value_becomes_the_words_that_the_program_knows(
 
 @pytest.mark.parametrize(
     ("args", "where", "message", "hint"),
-    [
-        (
-            {"learning_rate": 1}, "learning_rate", "is no argument of train.py",
-            f"none of its {len(SCHEMA.by_dest)} arguments is near",
-        ),
-        (
-            {"train_itres": 1}, "train_itres", "is no argument of train.py",
-            "did you mean `train_iters`?",
-        ),
-        (
-            {"train-iters": 1}, "train-iters", "is no argument of train.py",
-            "did you mean `train_iters`?",
-        ),
-        ({"lr": "fast"}, "lr", "is 'fast', not a number", ""),
-        ({"lr": True}, "lr", "is true, not a number", ""),
-        ({"lr": [1]}, "lr", "is a list of 1", "--lr takes one; write it as one text"),
-        ({"num_layers": 2.5}, "num_layers", "is 2.5, not a whole number", ""),
-        (
-            {"optimizer": "adm"}, "optimizer", "is 'adm'; it may be adam, sgd",
-            "did you mean `adam`?",
-        ),
-        ({"kernel": "slow"}, "kernel", "is 'slow'; it may be fast, exact", ""),
-        ({"betas": 0.9}, "betas", "is 0.9; --betas takes a list", "[0.9]"),
-        (
-            {"betas": []}, "betas", "is an empty list; --betas takes one or more",
-            "null leaves it out",
-        ),
-        (
-            {"rampup_batch_size": [1, 2]}, "rampup_batch_size",
-            "is a list of 2; --rampup-batch-size takes 3", "",
-        ),
-        (
-            {"data_path": ["-x"]}, "data_path",
-            "holds '-x', which argparse would take for an option",
-            "in a list no item may begin with a dash",
-        ),
-        ({"bf16": 1}, "bf16", "is 1; --bf16 takes no value", "true or false"),
-        (
-            {"mode": "test"}, "mode", "is 'test'; it may be eval, train",
-            "flags: --mode-eval, --mode-train",
-        ),
-        (
-            {"gbs": 1, "global_batch_size": 2}, "gbs",
-            "is given as `global_batch_size` too", "leave one of them out",
-        ),
-        (
-            {"resume": "x", "from_scratch": True}, "from_scratch",
-            "does not go with resume", "",
-        ),
-        (
-            {"lr": {"a": 1}}, "lr",
-            "is or holds {'a': 1}; an argument takes plain values", "",
-        ),
-        (
-            {"save": "--"}, "save",
-            "is `--`, at which argparse stops to read options", "",
-        ),
-    ],
-)  # fmt: skip
+    read_refusals(__file__, "a_wrong_argument_says_where_what_and_the_next_step"),
+)
 def test_a_wrong_argument_says_where_what_and_the_next_step(
     args: Mapping[str, object], where: str, message: str, hint: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch
 from tests.backends.backend_configs import launched, refused
+from tests.support.refusals import read_refusals
 
 
 class Mine:
@@ -175,140 +176,7 @@ def test_a_class_of_ones_own_finds_its_own_problems() -> None:
 
 @pytest.mark.parametrize(
     ("backend", "where", "message", "hint"),
-    [
-        (None, "backend", "is missing", "backend: {class_name"),
-        ("x", "backend", "is 'x', not a mapping", "backend: {class_name"),
-        ({}, "backend.class_name", "is missing", "backends: "),
-        (
-            {"class_name": None},
-            "backend.class_name",
-            "is null: YAML reads a bare `Null` as no value",
-            'write "Null" in quotes',
-        ),
-        (
-            {"class_name": "Pythn"},
-            "backend.class_name",
-            "there is no backend `Pythn`",
-            "did you mean `Python`?; your own: pkg.mod:Class",
-        ),
-        ({"class_name": "Python"}, "backend", "needs module or script", ""),
-        (
-            {"class_name": "Python", "module": "a", "script": "b"},
-            "backend",
-            "module and script are both given",
-            "",
-        ),
-        (
-            {"class_name": "Python", "module": 3},
-            "backend.module",
-            "is 3, not text",
-            "",
-        ),
-        (
-            {"class_name": "Python", "module": "m", "args": [1]},
-            "backend.args",
-            "is [1], not a mapping",
-            "args: ",
-        ),
-        (
-            {"class_name": "Python", "module": "m", "args": {"a": {"b": 1}}},
-            "backend.args.a",
-            "is a mapping or a nested list; flags take plain values",
-            "",
-        ),
-        (
-            {"class_name": "Python", "module": "m", "underscores": "no"},
-            "backend.underscores",
-            "is 'no'; it may be dash or keep",
-            "",
-        ),
-        (
-            {"class_name": "Command", "command": "a b"},
-            "backend.command",
-            "is text, not a list",
-            "write its words as a list, or use class_name: Bash with `script`",
-        ),
-        (
-            {"class_name": "Command"},
-            "backend.command",
-            "must be a list of words",
-            "command: ",
-        ),
-        (
-            {"class_name": "Bash", "script": " "},
-            "backend.script",
-            "must be the text of a script",
-            "script: |",
-        ),
-        (
-            {"class_name": "Bash", "command": ["./train.sh"]},
-            "backend.script",
-            "must be the text of a script",
-            "class_name: Command runs `command`; Bash runs `script`",
-        ),
-        (
-            {"class_name": f"{__name__}:Wordles"},
-            "backend.class_name",
-            f"`{__name__}:Wordles` cannot be made: module '{__name__}' has no attribute"
-            " 'Wordles'",
-            "did you mean `Wordless`?",
-        ),
-        (
-            {"class_name": "Null", "env": {"A": [1]}},
-            "backend.env.A",
-            "is [1]; a variable is text or a number",
-            "",
-        ),
-        (
-            {"class_name": "no.such.module:X"},
-            "backend.class_name",
-            "`no.such.module:X` cannot be made: No module named 'no'",
-            "the module must be importable",
-        ),
-        (
-            {"class_name": f"{__name__}:Half"},
-            "backend.class_name",
-            f"`{__name__}:Half` has no function command",
-            "see autoexp_tui.backends.base.Backend",
-        ),
-        (
-            {"class_name": f"{__name__}:Failing"},
-            "backend.class_name",
-            f"`{__name__}:Failing` failed in problems: KeyError: 'lr'",
-            f"raised at {__file__}:",
-        ),
-        (
-            {"class_name": f"{__name__}:Ending"},
-            "backend.class_name",
-            f"`{__name__}:Ending` failed in problems: SystemExit: no GPU",
-            f"raised at {__file__}:",
-        ),
-        (
-            {"class_name": "Command", "command": ["echo", "a\0b"]},
-            "backend",
-            "the command has a null character in 'a\\x00b'",
-            "take it out",
-        ),
-        (
-            {"class_name": f"{__name__}:Wordless"},
-            "backend.class_name",
-            f"`{__name__}:Wordless` gave 'train.sh' as its command, not a list of "
-            "words",
-            "see autoexp_tui.backends.base.Backend",
-        ),
-        (
-            {"class_name": f"{__name__}:Unmade"},
-            "backend.class_name",
-            f"`{__name__}:Unmade` cannot be made: no GPU here",
-            "the module must be importable",
-        ),
-        (
-            {"class_name": "megatron_torchrn"},
-            "backend.class_name",
-            "there is no backend `megatron_torchrn`",
-            "did you mean `MegatronTorchrun`?; your own: pkg.mod:Class",
-        ),
-    ],
+    read_refusals(__file__, "a_bad_backend_says_where_what_and_the_next_step"),
 )
 def test_a_bad_backend_says_where_what_and_the_next_step(
     backend: object, where: str, message: str, hint: str

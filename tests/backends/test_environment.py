@@ -17,6 +17,7 @@ from autoexp_tui.backends.launch import Backends
 from autoexp_tui.backends.torchrun import ON_A_NODE
 from tests.backends.backend_configs import found, launched, refused, slurm
 from tests.executors.wrapper_runs import Attempt
+from tests.support.refusals import read_refusals
 
 RUN = {"class_name": "Command", "command": ["./train", "a b"]}
 BOUND = ("--bind", "/w")
@@ -147,33 +148,8 @@ def test_the_path_is_looked_through_once_for_all_jobs(
 
 @pytest.mark.parametrize(
     ("container", "key", "message"),
-    [
-        (3, "", "is 3, not a mapping"),
-        ({}, ".image", "must be a path or a URI"),
-        ({"image": "i", "bnds": []}, ".bnds", "is no key here"),
-        ({"image": "i", "runtime": "docker"}, ".runtime",
-         "is 'docker', which is not known"),
-        ({"image": "i", "nv": "yes"}, ".nv", "is 'yes'; it may be true or false"),
-        ({"image": "i", "nv": True, "rocm": True}, ".rocm", "does not go with nv"),
-        ({"image": "i", "workdir": "x"}, ".workdir",
-         "is 'x'; inside a container a directory is named from / on"),
-        ({"image": "i", "binds": "/a"}, ".binds", "is '/a', not a list"),
-        ({"image": "i", "binds": ["/a,/b"]}, ".binds.0",
-         "is '/a,/b', which cannot be bound"),
-        ({"image": "i", "binds": ["/a", ":/b"]}, ".binds.1",
-         "is ':/b', which cannot be bound"),
-        ({"image": "i", "binds": ["/a:b"]}, ".binds.0",
-         "is '/a:b', which cannot be bound"),
-        ({"image": "i", "binds": ["/a:/b:rx"]}, ".binds.0",
-         "is '/a:/b:rx', which cannot be bound"),
-        ({"image": "i", "binds": ["/a:/b:ro:x"]}, ".binds.0",
-         "is '/a:/b:ro:x', which cannot be bound"),
-        ({"image": "i", "binds": [3]}, ".binds.0", "is 3, which cannot be bound"),
-        ({"image": "i", "env": {"A B": 1}}, ".env.A B",
-         "is 1; a variable is a name with text or a number"),
-        ({"image": "i", "options": "--nv"}, ".options", "must be a list of words"),
-    ],
-)  # fmt: skip
+    read_refusals(__file__, "a_wrong_container_says_where_and_what"),
+)
 def test_a_wrong_container_says_where_and_what(
     container: object, key: str, message: str
 ) -> None:
@@ -246,20 +222,8 @@ def test_python_is_that_of_the_environment(around: Mapping[str, object]) -> None
 
 @pytest.mark.parametrize(
     ("around", "where", "message"),
-    [
-        ({"venv": 3}, "venv", "is 3, not a path"),
-        ({"conda": "x"}, "conda", "is 'x', not a mapping"),
-        ({"conda": {}}, "conda", "needs prefix or env"),
-        ({"conda": {"env": "a", "prefix": "b"}}, "conda",
-         "prefix and env are both given"),
-        ({"conda": {"name": "a", "env": "b"}}, "conda.name", "is no key here"),
-        ({"conda": {"env": "a", "program": "pip"}}, "conda.program",
-         "is 'pip', which is none of conda, mamba, micromamba"),
-        ({"venv": "/v", "conda": {"env": "a"}}, "conda", "does not go with venv"),
-        ({"conda": {"env": "a"}, "command": ["a\nb"]}, "conda",
-         "`conda run` takes no word with a line break in it"),
-    ],
-)  # fmt: skip
+    read_refusals(__file__, "a_wrong_environment_says_where_and_what"),
+)
 def test_a_wrong_environment_says_where_and_what(
     around: Mapping[str, object], where: str, message: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from autoexp_tui.backends.torchrun import ON_A_NODE
 from autoexp_tui.executors.slurm.srun_wrapper import AROUND
 from tests.backends.backend_configs import found, launched, refused, slurm
+from tests.support.refusals import read_refusals
 
 MEGATRON = {"class_name": "MegatronTorchrun", "script": "pretrain_gpt.py"}
 SRUN = (
@@ -113,69 +114,8 @@ def test_the_parts_of_a_run_may_be_started_by_hand() -> None:
 
 @pytest.mark.parametrize(
     ("torchrun", "slurm_section", "where", "message"),
-    [
-        (
-            {"nproc_per_nod": 4}, None, "backend.torchrun.nproc_per_nod",
-            "is no key here",
-        ),
-        (
-            {}, None, "backend.torchrun.nproc_per_node",
-            "is not said, and follows from nothing that Slurm is asked for",
-        ),
-        (
-            {"nproc_per_node": 0}, None, "backend.torchrun.nproc_per_node",
-            "is 0; it may be a number, or auto, gpu, cpu, xpu",
-        ),
-        (
-            {"nnodes": "4:2"}, None, "backend.torchrun.nnodes",
-            "is '4:2'; it may be a number, or a range such as '1:4'",
-        ),
-        (
-            {"nnodes": 2, "nproc_per_node": 1}, None, "backend.torchrun.nnodes",
-            "is 2, and the local executor has one machine",
-        ),
-        (
-            {"nnodes": 4}, TWO, "backend.torchrun.nnodes",
-            "is 4, and slurm.sbatch.nodes is 2",
-        ),
-        (
-            {"standalone": True}, TWO, "backend.torchrun.standalone",
-            "is for one node, not for 2",
-        ),
-        (
-            {}, slurm(nodes=1, gpus_per_node=4, ntasks_per_node=4),
-            "slurm.sbatch.ntasks_per_node",
-            "is 4: torchrun would be started so often on each node",
-        ),
-        (
-            {}, {**TWO, "launcher_cmd": "apptainer exec x.sif"},
-            "slurm.launcher_cmd", "starts the command once, and not on every node",
-        ),
-        (
-            {"nproc_per_node": 1}, slurm(nodes="2-4"), "backend.torchrun.nnodes",
-            "is not said, and slurm.sbatch.nodes is '2-4'",
-        ),
-        (
-            {"rdzv_backend": "tcp"}, None, "backend.torchrun.rdzv_backend",
-            "is 'tcp'; it may be c10d, static, etcd, etcd-v2",
-        ),
-        (
-            {"max_restarts": -1}, None, "backend.torchrun.max_restarts",
-            "is -1, not a whole number from 0 on",
-        ),
-        (
-            {"monitor_interval": 0}, None, "backend.torchrun.monitor_interval",
-            "is 0, not a number of seconds above 0",
-        ),
-        (
-            {"standalone": 1}, None, "backend.torchrun.standalone",
-            "is 1; it may be true or false",
-        ),
-        (
-            {"tee": [3]}, None, "backend.torchrun.tee", "is [3], not text",
-        ),
-    ],
-)  # fmt: skip
+    read_refusals(__file__, "what_would_fail_on_the_nodes_is_told_in_the_plan"),
+)
 def test_what_would_fail_on_the_nodes_is_told_in_the_plan(
     torchrun: Mapping[str, object],
     slurm_section: Mapping[str, object] | None,

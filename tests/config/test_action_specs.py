@@ -10,6 +10,7 @@ from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.action_specs import parse_action
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
+from tests.support.refusals import read_refusals
 
 
 def refused(value: object) -> list[Problem]:
@@ -47,35 +48,7 @@ def test_a_plan_goes_behind_the_others_unless_it_says_now() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "where", "message"),
-    [
-        ({}, "w", "needs exactly one of config_ref and config_path"),
-        (
-            {"config_ref": "a", "config_path": "b"},
-            "w",
-            "needs exactly one of config_ref and config_path",
-        ),
-        (
-            {"config_ref": "a", "overrides": ["lr"]},
-            "w.overrides.0",
-            "`lr` is not an override",
-        ),
-        (
-            {"action": {"config_ref": "a", "sweep": 1}},
-            "w.action.sweep",
-            "is no field here",
-        ),
-        (
-            {"config_ref": "a", "action": {"config_ref": "b"}},
-            "w.action.config_ref",
-            "is given here and beside `action`",
-        ),
-        ({"action": "a"}, "w.action", "is 'a', not a mapping"),
-        (
-            {"config_ref": "a", "mode": "later"},
-            "w.mode",
-            "is 'later'; it may be 'queue' or 'now'",
-        ),
-    ],
+    read_refusals(__file__, "a_plan_that_is_wrong_is_refused"),
 )
 def test_a_plan_that_is_wrong_is_refused(
     fields: dict[str, object], where: str, message: str
@@ -115,22 +88,7 @@ def test_resources_that_are_not_said_are_left_to_the_trigger() -> None:
 
 @pytest.mark.parametrize(
     ("fields", "where", "message"),
-    [
-        ({}, "w.command", "is missing"),
-        ({"command": "a b"}, "w.command", "is text, not a list"),
-        (
-            {"command": ["x"], "sbatch": {"tme": 3}},
-            "w.sbatch.tme",
-            "is no option of sbatch",
-        ),
-        ({"command": ["x"], "sbatch": "p"}, "w.sbatch", "is 'p', not a mapping"),
-        (
-            {"command": ["x"], "start_conditions": [{"class_name": "Fil"}]},
-            "w.start_conditions.0.class_name",
-            "there is no condition `Fil`",
-        ),
-        ({"command": ["x"], "gpus": 3}, "w.gpus", "is no field here"),
-    ],
+    read_refusals(__file__, "a_new_job_that_is_wrong_is_refused"),
 )
 def test_a_new_job_that_is_wrong_is_refused(
     fields: dict[str, object], where: str, message: str

@@ -22,6 +22,7 @@ from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
+from tests.support.refusals import read_refusals
 
 Parse = Callable[[object, str], object]
 
@@ -184,115 +185,7 @@ def test_every_condition_and_action_of_core_can_be_written() -> None:
 
 @pytest.mark.parametrize(
     ("value", "where", "message", "hint"),
-    [
-        ("text", "w", "is 'text', not a mapping", ""),
-        ({}, "w", "has no class_name", "conditions: "),
-        (
-            {"class_name": "FileExist"},
-            "w.class_name",
-            "there is no condition `FileExist`",
-            "did you mean `FileExists`?",
-        ),
-        (
-            {"class_name": "no_such_mod:Mine"},
-            "w.class_name",
-            "`no_such_mod:Mine` cannot be used: ModuleNotFoundError: No module named "
-            "'no_such_mod'",
-            "it must be importable",
-        ),
-        (
-            {"class_name": "FileExists", "path": "a", "timeout_second": 1},
-            "w.timeout_second",
-            "is no field here",
-            "did you mean `timeout_seconds`?",
-        ),
-        ({"class_name": "FileExists"}, "w.path", "is missing", ""),
-        (
-            {"class_name": "FileExists", "path": 3},
-            "w.path",
-            "is 3: it should be a valid string",
-            "",
-        ),
-        (
-            {"class_name": "FileExists", "path": "a", "glob": "b*"},
-            "w",
-            "`path` and `glob` are both given",
-            "keep one",
-        ),
-        (
-            {"class_name": "FileExists", "path": "a", "timeout_seconds": 0},
-            "w.timeout_seconds",
-            "is 0; it must be more than 0",
-            "",
-        ),
-        (
-            {"class_name": "FileContent", "path": "a", "pattern": "(", "mode": "regex"},
-            "w.pattern",
-            "'(' does not compile: missing ): (",
-            "it is an RE2 regex",
-        ),
-        (
-            {"class_name": "LogPattern", "log_path": "a", "pattern": "(?=x)a"},
-            "w.pattern",
-            "'(?=x)a' looks around itself (`(?=`)",
-            "match the text around it too, and put what counts into a group",
-        ),
-        (
-            {"class_name": "LogPattern", "log_path": "a", "pattern": ""},
-            "w.pattern",
-            "is empty and would match everything",
-            "",
-        ),
-        (
-            {"class_name": "Metadata", "key": "k"},
-            "w",
-            "has nothing to compare with",
-            "equals: VALUE",
-        ),
-        (
-            {"class_name": "Metadata", "key": "k", "op": "=>", "value": 1},
-            "w.op",
-            "is '=>'; it may be '==', '!=', '<', '<=', '>' or '>='",
-            "",
-        ),
-        (
-            {"class_name": "JobState", "job_name": "j", "state": "COMPLTED"},
-            "w.state",
-            "there is no state `COMPLTED`",
-            "did you mean `COMPLETED`?",
-        ),
-        (
-            {"class_name": "JobState", "state": "FAILED"},
-            "w.job_name",
-            "names no job",
-            'job_name: "{sibling.STAGE.name}"',
-        ),
-        (
-            {"class_name": "Command", "command": "test -f x"},
-            "w.command",
-            "is text, not a list",
-            "write its words as a list",
-        ),
-        (
-            {"class_name": "Time", "at": "2030-05-01T10:00"},
-            "w.at",
-            "'2030-05-01T10:00' has no time zone",
-            "say which: 2030-05-01T10:00Z",
-        ),
-        ({"class_name": "Time"}, "w", "needs exactly one of after_seconds and at", ""),
-        (
-            {"class_name": "Composite", "conditions": []},
-            "w.conditions",
-            "is empty: it would pass at once",
-            "",
-        ),
-        (
-            {"class_name": "Not", "condition": {"class_name": "Colldown"}},
-            "w.condition.class_name",
-            "there is no condition `Colldown`",
-            "did you mean `Cooldown`?",
-        ),
-    ],
+    read_refusals(__file__, "a_bad_condition_says_where_what_and_the_next_step"),
 )
 def test_a_bad_condition_says_where_what_and_the_next_step(
     value: object, where: str, message: str, hint: str
@@ -309,78 +202,7 @@ NONE = float("nan")
 
 @pytest.mark.parametrize(
     ("value", "where", "message"),
-    [
-        ({"class_name": "FileExists", "path": ""}, "w.path", "is empty"),
-        ({"class_name": "FileExists", "glob": ""}, "w.path", "is empty"),
-        (
-            {"class_name": "FileContent", "path": "a", "pattern": ""},
-            "w.pattern",
-            "is empty",
-        ),
-        ({"class_name": "Metric", "name": "", "value": 1}, "w.name", "is empty"),
-        ({"class_name": "Metadata", "key": "", "equals": 1}, "w.key", "is empty"),
-        (
-            {"class_name": "Metadata", "key": "k", "equals": None},
-            "w.equals",
-            "is null: it would wait for nothing",
-        ),
-        (
-            {
-                "class_name": "Metadata",
-                "key": "k",
-                "equals": 1,
-                "job": "a",
-                "job_name": "b",
-            },
-            "w",
-            "`job` and `job_name` are both given",
-        ),
-        (
-            {"class_name": "JobState", "job_name": ["a", ""], "state": "FAILED"},
-            "w.job_name",
-            "names no job",
-        ),
-        (
-            {"class_name": "Command", "command": [""]},
-            "w.command.0",
-            "is empty: the first word is the program",
-        ),
-        (
-            {"class_name": "FileExists", "path": "a", "min_size": -1},
-            "w.min_size",
-            "is -1; it must not be less than 0",
-        ),
-        (
-            {
-                "class_name": "LogPattern",
-                "log_path": "a",
-                "pattern": "b",
-                "tail_bytes": -5,
-            },
-            "w.tail_bytes",
-            "is -5; it must not be less than 0",
-        ),
-        (
-            {"class_name": "Time", "after_seconds": -1},
-            "w.after_seconds",
-            "is -1; it must not be less than 0",
-        ),
-        (
-            {"class_name": "FileExists", "path": "a", "timeout_seconds": ENDLESS},
-            "w.timeout_seconds",
-            "is inf, which is no number to reach",
-        ),
-        (
-            {"class_name": "Time", "after_seconds": NONE},
-            "w.after_seconds",
-            "is nan, which is no number to reach",
-        ),
-        (
-            {"class_name": "Metric", "name": "loss", "value": "nan"},
-            "w.value",
-            "is nan, which is no number to reach",
-        ),
-    ],
+    read_refusals(__file__, "a_condition_that_could_never_hold_as_written_is_refused"),
 )
 def test_a_condition_that_could_never_hold_as_written_is_refused(
     value: object, where: str, message: str
@@ -483,23 +305,7 @@ def test_actions_outside_are_read(value: dict[str, object], made: object) -> Non
 
 @pytest.mark.parametrize(
     ("value", "where", "message"),
-    [
-        (
-            {"class_name": "AppendToFile", "path": "n", "text": "x", "content": "y"},
-            "w",
-            "`text` and `content` are both given",
-        ),
-        (
-            {"class_name": "Command", "command": "rm -r x"},
-            "w.command",
-            "is text, not a list",
-        ),
-        (
-            {"class_name": "Command", "command": ["a"], "timeout": 0},
-            "w.timeout",
-            "is 0; it must be more than 0",
-        ),
-    ],
+    read_refusals(__file__, "actions_outside_that_are_wrong_are_refused"),
 )
 def test_actions_outside_that_are_wrong_are_refused(
     value: dict[str, object], where: str, message: str
@@ -511,31 +317,7 @@ def test_actions_outside_that_are_wrong_are_refused(
 
 @pytest.mark.parametrize(
     ("value", "where", "message"),
-    [
-        ({"class_name": "Restar"}, "w.class_name", "there is no action `Restar`"),
-        ({"class_name": "Notify"}, "w.message", "is missing"),
-        ({"class_name": "Notify", "message": ""}, "w.message", "is empty"),
-        (
-            {"class_name": "AppendToFile", "path": "", "text": ""},
-            "w.path",
-            "is empty",
-        ),
-        (
-            {"class_name": "pkg.mod:Own"},
-            "w.class_name",
-            "actions of one's own are not available in this version: `pkg.mod:Own`",
-        ),
-        (
-            {"class_name": "Log", "message": "x", "level": "loud"},
-            "w.level",
-            "is 'loud'; it may be 'info', 'warning' or 'error'",
-        ),
-        (
-            {"class_name": "Restart", "overrides": ["lr"]},
-            "w.overrides.0",
-            "`lr` is not an override",
-        ),
-    ],
+    read_refusals(__file__, "a_bad_action_says_where_and_what"),
 )
 def test_a_bad_action_says_where_and_what(
     value: object, where: str, message: str

@@ -15,6 +15,7 @@ from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.probes.config_files import find_shipped
 from tests.config.config_trees import BASE, LARGE, SMALL, write_tree
+from tests.support.refusals import read_refusals
 
 CHOICES = ", ".join(
     sorted(
@@ -421,131 +422,7 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
 # -------------------------------------------------------------------------- findings
 @pytest.mark.parametrize(
     ("override", "where", "message", "hint"),
-    [
-        (
-            "backend=larg",
-            "override backend=larg",
-            "`backend` has no choice `larg`",
-            "did you mean `large`?",
-        ),
-        (
-            "backend=zzz",
-            "override backend=zzz",
-            "`backend` has no choice `zzz`",
-            f"choices of `backend`: {CHOICES}",
-        ),
-        (
-            "backend.lrr=1",
-            "override backend.lrr",
-            "there is no such key",
-            "did you mean `backend.lr`? write `++backend.lrr=...` to add it",
-        ),
-        (
-            "iters=1",
-            "override iters",
-            "there is no such key",
-            "did you mean `backend.iters`? write `++iters=...` to add it",
-        ),
-        (
-            "+backend.lr=1",
-            "override +backend.lr",
-            "`+` adds, but it is there already",
-            "to change it write `backend.lr=...`; `++backend.lr=...` does either",
-        ),
-        (
-            "~backend.lrr",
-            "override ~backend.lrr",
-            "`~` removes, but it is not there",
-            "did you mean `backend.lr`?",
-        ),
-        (
-            "nope/group=1",
-            "override nope/group",
-            "there is no config group `nope/group`",
-            "groups: backend, environment, experiments, monitoring, slurm",
-        ),
-        (
-            "backend@x=large",
-            "override backend@x",
-            "is not in the defaults list",
-            "the config's defaults do not choose it; add it: +backend@x=CHOICE",
-        ),
-        (
-            "++backend=large",
-            "override ++backend=large",
-            "`++` does not go with a group",
-            "write `backend=large` to change the choice, `+backend=large` to add the"
-            " group",
-        ),
-        (
-            "backend.lr=1,2",
-            "override backend.lr=1,2",
-            "is a Hydra sweep, and a config has one value for a key",
-            "write key=[1,2] for a list, key='1,2' for text; values to try belong into"
-            " `sweep`",
-        ),
-        (
-            "backend.lr=(1",
-            "override backend.lr",
-            "`backend.lr=(1` cannot be read",
-            "quote the value for Hydra: backend.lr='(1'",
-        ),
-        (
-            "backend.lr",
-            "command line",
-            "`backend.lr` is not an override",
-            "an override is key=value; +key=value adds, ~key removes",
-        ),
-        (
-            "backend.lr=${backend.nam}",
-            "backend.lr",
-            "${backend.nam} names no key of the config (also: backend.iters, doubled)",
-            "did you mean `backend.name`?",
-        ),
-        (
-            "backend.lr=${nor:1}",
-            "backend.lr",
-            "there is no resolver `nor` (also: backend.iters, doubled)",
-            "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, "
-            "ax.*",
-        ),
-        (
-            "backend.lr=${doubled}",
-            "backend.lr",
-            "refers to itself (also: backend.iters, doubled)",
-            "follow the ${...} of this key: they come back to it",
-        ),
-        (
-            "backend.lr=???",
-            "backend.lr",
-            "has no value: it is ??? in the config",
-            "set it: backend.lr=VALUE",
-        ),
-        (
-            "+backend=large",
-            "override +backend=large",
-            "`+` adds, but the config chooses this group already",
-            "write `backend=large` to change the choice",
-        ),
-        (
-            "backend=small/none",
-            "override backend=small/none",
-            "`backend` has no choice `small/none`",
-            f"choices of `backend`: {CHOICES}",
-        ),
-        (
-            "doubled=${hydra:runtime.cwd}",
-            "doubled",
-            "${hydra:...} has no value here",
-            "write the value itself, or ask the environment: ${oc.env:PWD}",
-        ),
-        (
-            "doubled=${oc.eval:1/0}",
-            "doubled",
-            "oc.eval `1/0`: divides by zero",
-            "",
-        ),
-    ],
+    read_refusals(__file__, "a_bad_override_says_where_what_and_the_next_step"),
 )
 def test_a_bad_override_says_where_what_and_the_next_step(
     tree: Path, override: str, where: str, message: str, hint: str

@@ -16,6 +16,7 @@ from autoexp_tui.config.resolvers import PURE
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from tests.config.config_trees import write_tree
+from tests.support.refusals import read_refusals
 
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 
@@ -65,36 +66,7 @@ def test_a_helper_gives(trees: HydraComposer, written: str, value: object) -> No
 
 
 @pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        ("ax.add:1", "ax.add takes 2 or more values, not 1"),
-        ("ax.sub:1,2,3", "ax.sub takes 2 values, not 3"),
-        ("ax.round:1,2,3", "ax.round takes 1 to 2 values, not 3"),
-        ("ax.lower:a,b", "ax.lower takes one value, not 2"),
-        ("ax.add:1,a", "ax.add: 'a' is no number"),
-        ("ax.add:1,${large}", "ax.add: True is no number"),
-        ("ax.div:1,0", "ax.div divides by zero"),
-        (
-            "ax.pow:9,${ax.pow:9,9}",
-            "ax.pow: `**` makes a number of more than 1100 bits",
-        ),
-        ("ax.mul:1e308,1e308,'x'", "ax.mul: 'x' is no number"),
-        ("ax.int:abc", "ax.int: invalid literal for int() with base 10: 'abc'"),
-        ("ax.floor:.inf", "ax.floor: '.inf' is no number"),
-        ("ax.floor:inf", "ax.floor: inf has no whole number near it"),
-        ("ax.if:1,a,b", "ax.if: 1 is neither true nor false"),
-        ("ax.lower:${list}", "ax.lower: [1, 2, 3] is no text"),
-        ("ax.split:abc,''", "ax.split: the separator is empty"),
-        ("ax.replace:abc,'',x", "ax.replace: the text to replace is empty"),
-        ("ax.pad:1.5,3", "ax.pad: pads whole numbers to a whole number of digits"),
-        ("ax.pad:1,1000000", "ax.pad: pads to at most 200 digits"),
-        (
-            "ax.format:1,999999999d",
-            "ax.format: '999999999d' is no format for a number: as in 08d, .3f, .2e, g "
-            "or ,d",
-        ),
-        ("ax.len:5", "ax.len: `len` wants a text or a list, not 5"),
-    ],
+    ("written", "message"), read_refusals(__file__, "what_does_not_fit_is_named")
 )
 def test_what_does_not_fit_is_named(
     trees: HydraComposer, written: str, message: str

@@ -15,6 +15,7 @@ from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.resource_totals import gpus_of
 from autoexp_tui.planning.ports import SpecRefused
+from tests.support.refusals import read_refusals
 
 RUNS = {"class_name": "Null"}
 
@@ -49,134 +50,7 @@ def test_a_section_that_nothing_runs_yet_is_refused(section: str) -> None:
 
 @pytest.mark.parametrize(
     ("config", "where", "message", "hint"),
-    [
-        (
-            {"project": {"nam": "x"}},
-            "project.nam",
-            "is no key here",
-            "did you mean `name`?",
-        ),
-        (
-            {"project": {"name": 3}},
-            "project.name",
-            "is 3: it should be a valid string",
-            "",
-        ),
-        (
-            {"monitoring": {"log_event": []}},
-            "monitoring.log_event",
-            "is no key here",
-            "did you mean `log_events`?",
-        ),
-        (
-            {"monitoring": {"progress": {"metrc": "x"}}},
-            "monitoring.progress.metrc",
-            "is no key here",
-            "did you mean `metric`?",
-        ),
-        (
-            {"monitoring": {"anomalies": {"nan": "explode"}}},
-            "monitoring.anomalies.nan",
-            "is 'explode'; it may be 'kill', 'warn' or 'off'",
-            "",
-        ),
-        (
-            {"monitoring": {"stall_after_seconds": -1}},
-            "monitoring.stall_after_seconds",
-            "is -1: it should be greater than 0",
-            "",
-        ),
-        (
-            {"monitoring": {"log_events": [{"name": "a", "pattern": "("}]}},
-            "monitoring.log_events.0.pattern",
-            "'(' does not compile: missing ): (",
-            "it is an RE2 regex; in YAML put it between single quotes",
-        ),
-        (
-            {"monitoring": {"metrics": [{"name": "a", "pattern": "(x)"}] * 2}},
-            "monitoring.metrics",
-            "`a` is there more than once",
-            "",
-        ),
-        (
-            {"slurm": {"client": {"class_name": "SlrmClient"}}},
-            "slurm.client.class_name",
-            "there is no executor `SlrmClient`",
-            "did you mean `SlurmClient`?",
-        ),
-        (
-            {"slurm": {"confirm": {"gpu_hour": 5}}},
-            "slurm.confirm.gpu_hour",
-            "is no key here",
-            "did you mean `gpu_hours`?",
-        ),
-        (
-            {"slurm": {"max_parallel": "many"}},
-            "slurm.max_parallel",
-            "is 'many': it should be a valid integer, unable to parse string as an"
-            " integer",
-            "",
-        ),
-        (
-            {"slurm": {"sbatch": {"partion": "x"}}},
-            "slurm.sbatch.partion",
-            "is no option of sbatch",
-            "did you mean `partition`?",
-        ),
-        (
-            {"slurm": {"sbatch": {"job_name": "x"}}},
-            "slurm.sbatch.job_name",
-            "is not for you to set",
-            "the job is found again by the name that it is given",
-        ),
-        (
-            {"slurm": {"sbatch": {"arr": "1-3"}}},
-            "slurm.sbatch.arr",
-            "is not for you to set",
-            "alike jobs become an array by themselves: slurm.client.array_size",
-        ),
-        (
-            {"slurm": {"launcher_cmd": "run 'it"}},
-            "slurm.launcher_cmd",
-            "cannot be split into words: No closing quotation",
-            "a list of words needs no quoting",
-        ),
-        (
-            {
-                "slurm": {
-                    "client": {"class_name": "SlurmClient"},
-                    "template_path": "/nowhere/job.sh",
-                }
-            },
-            "slurm.template_path",
-            "cannot read /nowhere/job.sh: No such file or directory",
-            "null takes our own script.",
-        ),
-        (
-            {"slurm": {"sbatch": {"time": "soon"}}},
-            "slurm.sbatch.time",
-            "is 'soon', no time",
-            "minutes, HH:MM:SS or D-HH:MM:SS, between quotes",
-        ),
-        (
-            {"ui": {"on_hangup": "die"}},
-            "ui.on_hangup",
-            "is 'die'; it may be 'detach' or 'stop'",
-            "",
-        ),
-        (
-            {"monitorng": {}},
-            "monitorng",
-            "is no key of ours",
-            "did you mean `monitoring`?",
-        ),
-        (
-            {"project": "x"},
-            "project",
-            "is 'x', not a mapping",
-            "",
-        ),
-    ],
+    read_refusals(__file__, "a_bad_setting_says_where_what_and_the_next_step"),
 )
 def test_a_bad_setting_says_where_what_and_the_next_step(
     config: dict[str, object], where: str, message: str, hint: str
