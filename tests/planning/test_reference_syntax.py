@@ -82,12 +82,6 @@ def test_one_reference_alone_is_single() -> None:
     assert parse_template("{a} ").single is None
 
 
-def test_text_without_references_is_plain() -> None:
-    assert parse_template("{{a}} ${b}").plain == "{a} ${b}"
-    assert parse_template("{a}").plain is None
-    assert parse_template("${oc.eval:{aux.x}}").plain is None
-
-
 @pytest.mark.parametrize("text", ["{}", "{ }", "{1}", '{"a": 1}', "{print $1}", "{a'}"])
 def test_other_braces_are_refused_with_the_way_to_write_them(text: str) -> None:
     with pytest.raises(NotAReference, match=r"is no reference; write \{\{ and \}\}"):
@@ -129,7 +123,7 @@ def test_any_text_is_read_or_refused(text: str) -> None:
 def test_doubled_braces_are_literal(text: str) -> None:
     quoted = text.replace("{", "{{").replace("}", "}}")
     if "$" not in text:
-        assert parse_template(quoted).plain == text
+        assert "".join(map(str, parse_template(quoted).parts)) == text
 
 
 # --------------------------------------------------------------------- addresses

@@ -108,7 +108,7 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
         return "${_refs.r0}"
 
     values = Values(world, at, (world.identity(at), view))
-    return After(values, view, mount).value(value)
+    return After(values, mount, view=view).value(value)
 
 
 # ------------------------------------------------------------------- other jobs

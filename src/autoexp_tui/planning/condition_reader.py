@@ -43,7 +43,7 @@ class Resolving(Protocol):
         """`value` resolved; raises one of FAULTS where it cannot be."""
         ...
 
-    def runtime(self, text: str) -> Runtime | None:
+    def find_runtime(self, text: str) -> Runtime | None:
         """The metadata that a whole text stands for; None when it does not."""
         ...
 
@@ -65,7 +65,7 @@ class AsWritten:
                 self.values.check(reference)
         return value
 
-    def runtime(self, text: str) -> Runtime | None:
+    def find_runtime(self, text: str) -> Runtime | None:
         """None: metadata stays as written."""
         return None
 
@@ -186,7 +186,7 @@ class ConditionReader:
         key = raw.get("key")
         if not isinstance(key, str):
             return raw
-        runtime = self._after.runtime(key)
+        runtime = self._after.find_runtime(key)
         if runtime is not None:
             return {**raw, "job": runtime.job, "key": runtime.key}
         base = _BASE_KEY.fullmatch(key)

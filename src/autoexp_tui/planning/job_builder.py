@@ -295,7 +295,9 @@ class JobBuilder:
         try:
             raw = read_name(view)
             after = self._read_after(draft, view, "n", draft.reads)
-            name = after.spelled(raw) if isinstance(raw, str) else format_in_name(raw)
+            name = (
+                after.format_name(raw) if isinstance(raw, str) else format_in_name(raw)
+            )
             directories = read_directories(view)
         except FAULTS as error:
             raise Refused(list_problems(error, NAME, label_point(point))) from None
@@ -323,7 +325,7 @@ class JobBuilder:
             draft.put(view, path, value)
             return f"${{{path}}}"
 
-        return After(values, view, mount, self._base_is_a_key)
+        return After(values, mount, self._base_is_a_key, view=view)
 
     # ------------------------------------------------------------------ filters
     def _find_undecided(self, at: int) -> Sequence[DeferredFilter]:

@@ -9,10 +9,11 @@ ours is a reference, since OmegaConf has mappings in braces there; and `${base.K
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal, TypeAlias
+from itertools import groupby
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from autoexp_tui.sweep.interpolation_scanner import find_interpolation_end, is_escaped
 
@@ -71,17 +72,6 @@ class Template:
             elif isinstance(part, Interpolation):
                 yield from (inner for inner in part.parts if not isinstance(inner, str))
 
-    @property
-    def plain(self) -> str | None:
-        """The text, when there is no reference in it."""
-        if any(True for _ in self.references):
-            return None
-        return "".join(
-            part if isinstance(part, str) else "".join(map(str, part.parts))
-            for part in self.parts
-            if not isinstance(part, Reference)
-        )
-
 
 @lru_cache(maxsize=4096)
 def parse_template(text: str, *, base_is_a_key: bool = False) -> Template:
@@ -103,18 +93,11 @@ class _Reader:
 
     def parts(self) -> Iterator[Part]:
         """The pieces of the whole text; neighbouring literals are one."""
-        literal = ""
+        return _join_literals(self._read_all())
+
+    def _read_all(self) -> Iterator[Part]:
         while self._at < len(self._text):
-            part = self._read_next()
-            if isinstance(part, str):
-                literal += part
-                continue
-            if literal:
-                yield literal
-            literal = ""
-            yield part
-        if literal:
-            yield literal
+            yield self._read_next()
 
     def _read_next(self) -> Part:
         text, at = self._text, self._at
@@ -125,10 +108,11 @@ class _Reader:
             return text[at]
         if text.startswith("${", at):
             return self._read_interpolation()
-        if text[at] == "{":
-            return self._read_reference(0)
+        return self._read_reference(0) if text[at] == "{" else self._read_char()
+
+    def _read_char(self) -> str:
         self._at += 1
-        return text[at]
+        return self._text[self._at - 1]
 
     def _read_interpolation(self) -> Part:
         text, start = self._text, self._at
@@ -142,54 +126,51 @@ class _Reader:
         if base and base.end() == end and self._ours:
             self._at = end
             return Reference((base[1],), base[0])
-        return Interpolation(tuple(self._read_within(end)))
+        return Interpolation(tuple(_join_literals(self._read_within(end))))
 
     def _read_within(self, end: int) -> Iterator[str | Reference]:
         """The pieces of an interpolation that ends before `end`."""
-        literal = ""
         while self._at < end:
-            found = self._find_reference_within()
-            if found is None:
-                literal += self._text[self._at]
-                self._at += 1
-                continue
-            if literal:
-                yield literal
-            literal = ""
-            yield found
-        yield literal
-
-    def _find_reference_within(self) -> Reference | None:
-        at = self._at
-        base = _BASE.match(self._text, at) if self._ours else None
-        if base:
-            self._at = base.end()
-            return Reference((base[1],), base[0])
-        if self._text[at - 1 : at] != "$" and _OURS_WITHIN.match(self._text, at):
-            return self._read_reference(0)
-        return None
+            base = _BASE.match(self._text, self._at) if self._ours else None
+            if base:
+                self._at = base.end()
+                yield Reference((base[1],), base[0])
+            elif self._text[self._at - 1 : self._at] != "$" and _OURS_WITHIN.match(
+                self._text, self._at
+            ):
+                yield self._read_reference(0)
+            else:
+                yield self._read_char()
 
     def _read_reference(self, depth: int) -> Reference:
         text, start = self._text, self._at
         parts: list[str | Reference] = []
-        literal = ""
         self._at += 1
         while self._at < len(text) and text[self._at] != "}":
             if text[self._at] != "{":
-                literal += text[self._at]
-                self._at += 1
+                parts.append(self._read_char())
                 continue
-            if literal.endswith("$") or depth >= _MOST_NESTED:
+            if text[self._at - 1] == "$" or depth >= _MOST_NESTED:
                 raise NotAReference(_refuse_text(text[start:]))
-            parts += [literal, self._read_reference(depth + 1)]
-            literal = ""
+            parts.append(self._read_reference(depth + 1))
         if self._at >= len(text):
             raise NotAReference(f"`{_shorten(text[start:])}` does not close; {_HINT}")
         self._at += 1
-        parts.append(literal)
-        found = Reference(tuple(p for p in parts if p != ""), text[start : self._at])
+        found = Reference(tuple(_join_literals(parts)), text[start : self._at])
         _check(found)
         return found
+
+
+_Piece = TypeVar("_Piece", Part, str | Reference)
+
+
+def _join_literals(parts: Iterable[_Piece]) -> Iterator[_Piece]:
+    """The pieces, neighbouring literals as one."""
+    for is_text, group in groupby(parts, lambda part: isinstance(part, str)):
+        if is_text:
+            yield "".join(map(str, group))
+        else:
+            yield from group
 
 
 _DOUBLED: Final = re.compile(r"\{\{\s*(sibling|all|base|parent|runtime|aux)[.\[]")

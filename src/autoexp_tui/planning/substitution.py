@@ -15,7 +15,7 @@ typed, instead of being written into the expression.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
 
@@ -24,6 +24,7 @@ from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.planning.reference_syntax import (
     Interpolation,
     NotAReference,
+    Part,
     Reference,
     Template,
     parse_template,
@@ -49,7 +50,7 @@ class Unfinished:
     pieces: Pieces
 
     @property
-    def build_placeholder(self) -> str:
+    def placeholder(self) -> str:
         """What stands in its place while the config is composed."""
         return "".join(
             piece if isinstance(piece, str) else _format_interpolation(piece.accessor)
@@ -158,120 +159,128 @@ def _escape_joints(pieces: Pieces) -> Sequence[str | Own]:
     return apart
 
 
-def _format_written(value: object) -> object:
-    """A whole value as it is written; metadata as its reference."""
-    return value.text if isinstance(value, Runtime) else escape_dollars(value)
-
-
 def _format_literal(value: object) -> str:
     if isinstance(value, Runtime):
         return value.text
     return _Value(escape_dollars(format_in_name(value)))
 
 
-# --------------------------------------------------------------- before composing
+# -------------------------------------------------------------------- substituting
 @dataclass(frozen=True, slots=True)
-class Before:
-    """Substitution in a job's parameters."""
+class _Substitution:
+    """What is alike in both."""
 
     values: Values
     mount: Mount
     base_is_a_key: bool = False
-    runtimes: list[Runtime] = field(default_factory=list)
-    """The metadata that was met: it stays in the values, as `{runtime.JOB.KEY}`."""
 
     def value(self, value: object) -> object:
-        """`value` with all but the job's own references replaced.
-
-        Texts that read the job itself are Unfinished.
+        """`value` with the references in it replaced; see the class.
 
         Raises:
             NotAReference, SiblingNotFound, UnknownKey, CannotCompose: see `Values.of`.
         """
-        return value if is_plain(value) else _replace_texts(value, self._text)
+        return value if is_plain(value) else _replace_texts(value, self._replace)
 
-    def _text(self, text: str) -> object:
+    def _replace(self, text: str) -> object:
         if is_plain(text):
             return text
-        template = parse_template(text, base_is_a_key=self.base_is_a_key)
-        plain = template.plain
-        if plain is not None:
-            return plain
+        template = self._parse(text)
         if template.single is not None:
-            return self._resolve_typed(template.single)
-        return _join_pieces(self._resolve_piece(part) for part in template.parts)
+            return self._wrap(self._read(template.single))
+        return self._finish(_join_pieces(map(self._resolve_piece, template.parts)))
 
-    def _resolve_typed(self, reference: Reference) -> object:
-        value = self._value(reference)
-        if isinstance(value, Own):
-            return Unfinished((value,))
+    def _parse(self, text: str) -> Template:
+        return parse_template(text, base_is_a_key=self.base_is_a_key)
+
+    def _wrap(self, value: object) -> object:
+        """The value of a reference that is a whole text."""
         if isinstance(value, Several):
-            return _Spread(tuple(map(_format_written, value.values)))
-        return _format_written(value)
+            return _Spread(tuple(map(self._wrap, value.values)))
+        return value.text if isinstance(value, Runtime) else value
 
-    def _resolve_piece(
-        self, part: str | Reference | Interpolation
-    ) -> str | Own | Several:
+    def _finish(self, found: object) -> object:
+        """What became of a text of several pieces."""
+        return found
+
+    def _read(self, reference: Reference) -> object:
+        return self.values.of(reference)
+
+    def _resolve_piece(self, part: Part) -> str | Own | Several:
         if isinstance(part, str):
             return part
         if isinstance(part, Interpolation):
-            return "".join(map(self._resolve_within, part.parts))
-        value = self._value(part)
+            return self._mount_references(part)
+        value = self._read(part)
         return value if isinstance(value, Own | Several) else _format_literal(value)
 
-    def _resolve_within(self, part: str | Reference) -> str:
-        if isinstance(part, str):
-            return part
-        value = self._value(part)
+    def _mount_references(self, part: Interpolation) -> str:
+        return "".join(
+            piece if isinstance(piece, str) else self._mount_value(piece)
+            for piece in part.parts
+        )
+
+    def _mount_value(self, reference: Reference) -> str:
+        value = self._read(reference)
         late = value.values if isinstance(value, Several) else (value,)
-        if any(isinstance(item, Runtime) for item in late):
+        if any(isinstance(one, Runtime) for one in late):
             raise NotAReference(
-                f"`{part.text}` inside ${{...}} is known only while jobs run; "
+                f"`{reference.text}` inside ${{...}} is known only while jobs run; "
                 "set it as a parameter of its own, and read that"
             )
-        if not isinstance(value, Own):
-            return self.mount(
-                list(value.values) if isinstance(value, Several) else value
-            )
-        if value.accessor in ATTRIBUTES and value.accessor != "name":
-            raise NotAReference(
-                f"`{part.text}` inside ${{...}} is not known yet; "
-                "write it beside the ${...}, not in it"
-            )
-        return _format_interpolation(value.accessor)
+        if isinstance(value, Own):
+            if value.accessor in ATTRIBUTES and value.accessor != "name":
+                raise NotAReference(
+                    f"`{reference.text}` inside ${{...}} is not known yet; "
+                    "write it beside the ${...}, not in it"
+                )
+            return _format_interpolation(value.accessor)
+        return self.mount(list(value.values) if isinstance(value, Several) else value)
 
-    def _value(self, reference: Reference) -> object:
+
+@dataclass(frozen=True, slots=True)
+class Before(_Substitution):
+    """Substitution in a job's parameters: what reads the job itself is Unfinished."""
+
+    runtimes: list[Runtime] = field(default_factory=list)
+    """The metadata that was met: it stays in the values, as `{runtime.JOB.KEY}`."""
+
+    def _read(self, reference: Reference) -> object:
         value = self.values.of(reference)
         late = value.values if isinstance(value, Several) else (value,)
         self.runtimes.extend(item for item in late if isinstance(item, Runtime))
         return value
 
+    def _wrap(self, value: object) -> object:
+        if isinstance(value, Own):
+            return Unfinished((value,))
+        if isinstance(value, Several):
+            return _Spread(tuple(map(self._wrap, value.values)))
+        return value.text if isinstance(value, Runtime) else escape_dollars(value)
 
-def build_placeholder(value: object) -> object:
-    """A value as it is composed: Unfinished texts as their `${...}`."""
+
+def _map_unfinished(value: object, change: Callable[[Unfinished], object]) -> object:
     if type(value) in _WHOLE:
         return value
     if isinstance(value, Unfinished):
-        return value.build_placeholder
+        return change(value)
     if isinstance(value, Mapping):
-        return {key: build_placeholder(item) for key, item in value.items()}
+        return {key: _map_unfinished(item, change) for key, item in value.items()}
     if isinstance(value, list):
-        return [build_placeholder(item) for item in value]
+        return [_map_unfinished(item, change) for item in value]
     return value
 
 
-def list_unfinished(value: object) -> Iterable[Unfinished]:
+def build_placeholder(value: object) -> object:
+    """A value as it is composed: Unfinished texts as their `${...}`."""
+    return _map_unfinished(value, lambda one: one.placeholder)
+
+
+def list_unfinished(value: object) -> Sequence[Unfinished]:
     """The Unfinished texts of a value."""
-    if type(value) in _WHOLE:
-        return
-    if isinstance(value, Unfinished):
-        yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from list_unfinished(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from list_unfinished(item)
+    found: list[Unfinished] = []
+    _map_unfinished(value, found.append)
+    return found
 
 
 def finish_value(value: object, read: Callable[[str], object]) -> object:
@@ -279,27 +288,23 @@ def finish_value(value: object, read: Callable[[str], object]) -> object:
 
     The result is as it would be written: literals escaped, `${...}` still in it.
     """
-    if isinstance(value, Unfinished):
-        return _finish_text(value, read)
-    if isinstance(value, Mapping):
-        return {key: finish_value(item, read) for key, item in value.items()}
-    if isinstance(value, list):
-        return [finish_value(item, read) for item in value]
-    return value
 
+    def finish(text: Unfinished) -> object:
+        found = [
+            piece if isinstance(piece, str) else _read_early(piece.accessor, read)
+            for piece in text.pieces
+        ]
+        if len(found) == 1:
+            return escape_dollars(found[0])
+        pairs = zip(text.pieces, found, strict=True)
+        return _join_row(
+            [
+                piece if isinstance(piece, str) else _format_literal(value)
+                for piece, value in pairs
+            ]
+        )
 
-def _finish_text(text: Unfinished, read: Callable[[str], object]) -> object:
-    found = [
-        piece if isinstance(piece, str) else _read_early(piece.accessor, read)
-        for piece in text.pieces
-    ]
-    if len(found) == 1:
-        return escape_dollars(found[0])
-    pieces = [
-        piece if isinstance(piece, str) else _format_literal(value)
-        for piece, value in zip(text.pieces, found, strict=True)
-    ]
-    return _join_row(pieces)
+    return _map_unfinished(value, finish)
 
 
 def _read_early(accessor: str, read: Callable[[str], object]) -> object:
@@ -312,51 +317,18 @@ def _read_early(accessor: str, read: Callable[[str], object]) -> object:
     return value
 
 
-# ---------------------------------------------------------------- after composing
 @dataclass(frozen=True, slots=True)
-class After:
-    """Substitution in what is resolved for good: conditions and the name."""
+class After(_Substitution):
+    """Substitution in what is resolved for good, conditions and the name: `${...}` is
+    resolved in the job's config, too, and metadata stays, as `{runtime.JOB.KEY}`.
+    """
 
-    values: Values
+    _: KW_ONLY
     view: ConfigView
-    mount: Mount
-    base_is_a_key: bool = False
 
-    def value(self, value: object) -> object:
-        """`value` resolved: references, and `${...}` in the job's config.
-
-        Metadata stays, as `{runtime.JOB.KEY}`.
-
-        Raises:
-            NotAReference, SiblingNotFound, UnknownKey, CannotCompose: see `Values.of`.
-        """
-        return value if is_plain(value) else _replace_texts(value, self._text)
-
-    def spelled(self, text: str) -> str:
-        """A text with everything in it spelled as in names."""
-        parts = self._parse(text).parts
-        return "".join(self._format_part(part) for part in parts)
-
-    def runtime(self, text: str) -> Runtime | None:
-        """The metadata that a whole text stands for; None when it does not."""
-        if is_plain(text):
-            return None
-        single = self._parse(text).single
-        value = self.values.of(single) if single is not None else None
-        return value if isinstance(value, Runtime) else None
-
-    def _parse(self, text: str) -> Template:
-        return parse_template(text, base_is_a_key=self.base_is_a_key)
-
-    def _text(self, text: str) -> object:
-        if is_plain(text):
-            return text
-        template = self._parse(text)
-        if template.single is not None:
-            return _format_settled(self.values.of(template.single))
-        found = _join_pieces(self._resolve_piece(part) for part in template.parts)
+    def _finish(self, found: object) -> object:
         if isinstance(found, _Spread):
-            return _Spread(tuple(self._interpolate(item) for item in found.items))
+            return _Spread(tuple(map(self._interpolate, found.items)))
         return self._interpolate(found)
 
     def _interpolate(self, value: object) -> object:
@@ -364,29 +336,17 @@ class After:
             return self.view.interpolate(value)
         return value
 
-    def _resolve_piece(self, part: str | Reference | Interpolation) -> str | Several:
-        if isinstance(part, str):
-            return part
-        if isinstance(part, Interpolation):
-            return self._mount_references(part)
-        value = self.values.of(part)
-        return value if isinstance(value, Several) else _format_literal(value)
+    def format_name(self, text: str) -> str:
+        """A text with everything in it spelled as in names."""
+        return "".join(map(self._format_part, self._parse(text).parts))
 
-    def _mount_references(self, part: Interpolation) -> str:
-        return "".join(
-            piece if isinstance(piece, str) else self._mount_value(piece)
-            for piece in part.parts
-        )
+    def find_runtime(self, text: str) -> Runtime | None:
+        """The metadata that a whole text stands for; None when it does not."""
+        single = None if is_plain(text) else self._parse(text).single
+        value = self.values.of(single) if single is not None else None
+        return value if isinstance(value, Runtime) else None
 
-    def _mount_value(self, reference: Reference) -> str:
-        value = self.values.of(reference)
-        if isinstance(value, Runtime):
-            raise NotAReference(
-                f"`{reference.text}` inside ${{...}} is known only while jobs run"
-            )
-        return self.mount(list(value.values) if isinstance(value, Several) else value)
-
-    def _format_part(self, part: str | Reference | Interpolation) -> str:
+    def _format_part(self, part: Part) -> str:
         if isinstance(part, Interpolation):
             return format_in_name(self.view.interpolate(self._mount_references(part)))
         if isinstance(part, str):
@@ -395,9 +355,3 @@ class After:
         if isinstance(value, Runtime | Several):
             raise NotAReference(f"`{part.text}` gives no one value for a name")
         return format_in_name(value)
-
-
-def _format_settled(value: object) -> object:
-    if isinstance(value, Several):
-        return _Spread(tuple(_format_settled(item) for item in value.values))
-    return value.text if isinstance(value, Runtime) else value

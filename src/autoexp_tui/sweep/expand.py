@@ -34,7 +34,6 @@ from autoexp_tui.sweep.points import (
     SweepRefused,
     format_word,
     list_chosen_keys,
-    list_plain_keys,
     list_stages_named,
     plain_key,
 )
@@ -123,8 +122,8 @@ def expand_in_doubt(
         points=_number_points(kept),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
-        empty=() if read.root.count else tuple(find_empty_lists(read.root)),
-        emptied=tuple(find_emptied(read.root)) if read.root.count else (),
+        empty=() if read.root.size.count else tuple(find_empty_lists(read.root)),
+        emptied=tuple(find_emptied(read.root)) if read.root.size.count else (),
         problems=tuple(expander.problems),
         doubted=frozenset(_find_doubted(kept) if expander.problems else ()),
     )
@@ -230,7 +229,10 @@ class _Expander:
             for at, node in enumerate(body.nodes)
         ]
         if body.crossed:
-            return self._cross_groups(parts)
+            alone = len(parts) == 1 and not self._accumulate
+            return (
+                parts[0] if alone else list(map(self._join, itertools.product(*parts)))
+            )
         return [
             _add_choice(choice, fragment)
             for choice, part in zip(
@@ -239,22 +241,9 @@ class _Expander:
             for fragment in part
         ]
 
-    def _cross_groups(self, parts: Sequence[Sequence[Fragment]]) -> Sequence[Fragment]:
-        if len(parts) == 1 and not self._accumulate:
-            return parts[0]
-        apart = not self._accumulate and _is_disjoint(parts)
-        return [self._join_row(row, apart=apart) for row in itertools.product(*parts)]
-
-    def _join_row(self, row: Sequence[Fragment], *, apart: bool) -> Fragment:
-        parameters: dict[str, object] = {}
-        if apart:
-            for fragment in row:
-                parameters.update(fragment.parameters)
-        else:
-            rows = [fragment.parameters for fragment in row]
-            parameters = _merge(rows, self._accumulate)
+    def _join(self, row: Sequence[Fragment]) -> Fragment:
         return Fragment(
-            parameters,
+            _merge([fragment.parameters for fragment in row], self._accumulate),
             tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
             tuple(itertools.chain.from_iterable(part.deferred for part in row)),
         )
@@ -389,17 +378,6 @@ def _join(address: str, part: str) -> str:
 
 
 # ---------------------------------------------------------------------- merging
-def _is_disjoint(parts: Sequence[Sequence[Fragment]]) -> bool:
-    """Whether no two parts set the same plain key."""
-    seen: set[str] = set()
-    for part in parts:
-        keys = frozenset().union(*(list_plain_keys(f.parameters) for f in part))
-        if keys & seen:
-            return False
-        seen |= keys
-    return True
-
-
 def _merge(rows: Sequence[Parameters], accumulate: frozenset[str]) -> dict[str, object]:
     """The parameters of all rows; a later one wins, and `accumulate` adds up."""
     merged: dict[str, object] = {}

@@ -112,8 +112,6 @@ class Families:
         keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
         self._names = [order[key] for key in keys]
-        self._fits_some: dict[str, bool] = {}
-        self._all: dict[str, Sequence[int]] = {}
         self._lookup = Lookup(points)
         self._compared_in_vain = 0
         self._by_place: dict[tuple[str, str], list[int]] = {}
@@ -137,42 +135,26 @@ class Families:
         Raises:
             SiblingNotFound: there is none.
         """
-        if pattern not in self._all:
-            self._all[pattern] = self._find_all(self._parse_pattern(pattern))
-        return self._all[pattern]
-
-    def _find_all(self, wanted: Pattern) -> Sequence[int]:
-        if wanted.index is None:
-            found = self._lookup.fitting(wanted)
-        else:
-            at = self._by_index.get(wanted.index)
-            fits = at is not None and wanted.fits(self.points[at])
-            found = [at] if at is not None and fits else []
-        if found:
+        wanted = self._parse_pattern(pattern)
+        if found := self._list_fitting(wanted):
             return found
         gone = next((one for one in self._removed if wanted.fits(one)), None)
-        stage = wanted.stage or ""
-        hint = (
-            _explain_removal(gone)
-            if gone
-            else did_you_mean(stage, self._stage_words, "stages")
-        )
+        hint = did_you_mean(wanted.stage or "", self._stage_words, "stages")
+        hint = _explain_removal(gone) if gone else hint
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
+
+    def _list_fitting(self, wanted: Pattern) -> Sequence[int]:
+        if wanted.index is None:
+            return self._lookup.fitting(wanted)
+        at = self._by_index.get(wanted.index)
+        return [at] if at is not None and wanted.fits(self.points[at]) else []
 
     def knows(self, pattern: str) -> bool:
         """Whether some point fits a pattern."""
-        if pattern not in self._fits_some:
-            self._fits_some[pattern] = self._has_one(pattern)
-        return self._fits_some[pattern]
-
-    def _has_one(self, pattern: str) -> bool:
         try:
-            wanted = self._parse_pattern(pattern)
+            return bool(self._list_fitting(self._parse_pattern(pattern)))
         except SiblingNotFound:
             return False
-        if wanted.index is not None:
-            return wanted.index in self._by_index
-        return bool(self._lookup.fitting(wanted))
 
     def find(self, pattern: str, current: int) -> int:
         """The position of the sibling that `pattern` names.
@@ -242,18 +224,13 @@ class Families:
         return Words(self.stages)
 
     def _find_at_index(self, wanted: Pattern, current: int) -> int:
-        at = self._by_index.get(wanted.index if wanted.index is not None else -1)
-        if at is None or not wanted.fits(self.points[at]):
-            hint = f"indices go from 0 to {self._last}"
+        found = self._list_fitting(wanted)
+        hint = f"{self._label(current)} is that job itself"
+        if not found:
+            hint = f"indices go from 0 to {max(self._by_index, default=0)}"
+        if not found or found[0] == current:
             raise SiblingNotFound(_format_nothing(wanted.text), hint)
-        if at == current:
-            hint = f"{self._label(current)} is that job itself"
-            raise SiblingNotFound(_format_nothing(wanted.text), hint)
-        return at
-
-    @cached_property
-    def _last(self) -> int:
-        return max(self._by_index, default=0)
+        return found[0]
 
     def _find_near(self, wanted: Pattern, current: int) -> Sequence[int]:
         """Siblings within the family."""

@@ -100,12 +100,12 @@ class Sweep:
     def count(self) -> int:
         """Jobs before filters."""
         each = sum(job.for_each for job in self.derived)
-        return self.root.count * (1 + each) + len(self.derived) - each
+        return self.root.size.count * (1 + each) + len(self.derived) - each
 
     @property
     def cells(self) -> int:
         """Values that the jobs hold together, at most."""
-        count, cells = self.root.count, self.root.cells
+        count, cells = self.root.size.count, self.root.size.cells
         return cells + sum(
             len(job.parameters) * count + cells if job.for_each else len(job.parameters)
             for job in self.derived
@@ -153,7 +153,7 @@ def _check_accumulated(sweep: Sweep, where: str) -> Iterator[Problem]:
 def _check_size(sweep: Sweep, where: str) -> Iterator[Problem]:
     """Points are counted, with those made on the way, before the first is made."""
     hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
-    most, bound = max(sweep.count, sweep.root.most), sweep.max_points
+    most, bound = max(sweep.count, sweep.root.size.most), sweep.max_points
     if most > bound:
         message = f"makes {_format_count(most)} points; the bound is {bound:,}"
         yield Problem(message, where=where, hint=hint)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -31,6 +31,18 @@ MOST_OF_A_FILTER: Final = 300
 Parameters: TypeAlias = Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much a node makes, before filters."""
+
+    count: int
+    """Points."""
+    most: int
+    """The most points that are made at once on the way."""
+    cells: int
+    """Values that its points hold together, at most."""
+
+
 @dataclass(frozen=True)
 class Params:
     """Values to try for each key, crossed or paired."""
@@ -38,21 +50,11 @@ class Params:
     values: Mapping[str, tuple[object, ...]]
     paired: bool
 
-    @cached_property
-    def count(self) -> int:
-        """Points that it makes."""
+    def measure(self) -> Size:
+        """How much it makes."""
         lengths = [len(values) for values in self.values.values()]
-        return max(lengths, default=1) if self.paired else math.prod(lengths)
-
-    @property
-    def most(self) -> int:
-        """The most points that are made at once on the way."""
-        return self.count
-
-    @property
-    def cells(self) -> int:
-        """Values that its points hold together."""
-        return self.count * len(self.values)
+        count = max(lengths, default=1) if self.paired else math.prod(lengths)
+        return Size(count, count, count * len(lengths))
 
 
 @dataclass(frozen=True)
@@ -61,21 +63,14 @@ class Configs:
 
     entries: tuple[Parameters | Node, ...]
 
-    @cached_property
-    def count(self) -> int:
-        """Points that it makes."""
-        return sum(e.count if isinstance(e, Node) else 1 for e in self.entries)
-
-    @cached_property
-    def most(self) -> int:
-        """The most points that are made at once on the way."""
-        inner = (e.most for e in self.entries if isinstance(e, Node))
-        return max(self.count, *inner, 0)
-
-    @cached_property
-    def cells(self) -> int:
-        """Values that its points hold together."""
-        return sum(e.cells if isinstance(e, Node) else len(e) for e in self.entries)
+    def measure(self) -> Size:
+        """How much it makes."""
+        sizes = [
+            e.size if isinstance(e, Node) else Size(1, 0, len(e)) for e in self.entries
+        ]
+        count = sum(size.count for size in sizes)
+        most = max(count, *(size.most for size in sizes), 0)
+        return Size(count, most, sum(size.cells for size in sizes))
 
 
 @dataclass(frozen=True)
@@ -85,27 +80,17 @@ class Groups:
     nodes: tuple[Node, ...]
     crossed: bool
 
-    @cached_property
-    def count(self) -> int:
-        """Points that it makes."""
-        if not self.nodes:
-            return 1
-        counts = [node.count for node in self.nodes]
-        return math.prod(counts) if self.crossed else sum(counts)
-
-    @cached_property
-    def most(self) -> int:
-        """The most points that are made at once on the way."""
-        return max(self.count, *(node.most for node in self.nodes), 0)
-
-    @cached_property
-    def cells(self) -> int:
-        """Values that its points hold together, at most."""
-        if not self.crossed:
-            return sum(node.cells for node in self.nodes)
-        return sum(
-            node.cells * self.count // node.count for node in self.nodes if node.count
+    def measure(self) -> Size:
+        """How much it makes; no nodes make one point."""
+        sizes = [node.size for node in self.nodes]
+        counts = [size.count for size in sizes]
+        count = math.prod(counts) if self.crossed or not counts else sum(counts)
+        cells = sum(
+            one.cells * (count // one.count if self.crossed else 1)
+            for one in sizes
+            if one.count
         )
+        return Size(count, max(count, *(one.most for one in sizes), 0), cells)
 
 
 Body: TypeAlias = Params | Configs | Groups
@@ -122,20 +107,11 @@ class Node:
     filter: str | bool | None = True
     """An expression; True keeps all, of None nobody knows what it keeps."""
 
-    @property
-    def count(self) -> int:
-        """Points that it makes before filters."""
-        return self.body.count
-
-    @property
-    def most(self) -> int:
-        """The most points that are made at once on the way."""
-        return self.body.most
-
-    @property
-    def cells(self) -> int:
-        """Values that its points hold together, at most."""
-        return self.body.cells + self.count * len(self.defaults)
+    @cached_property
+    def size(self) -> Size:
+        """How much it makes."""
+        size = self.body.measure()
+        return replace(size, cells=size.cells + size.count * len(self.defaults))
 
     @cached_property
     def keys(self) -> frozenset[str]:
@@ -215,7 +191,9 @@ def find_emptied(node: Node) -> Iterator[str]:
     match node.body:
         case Params():
             yield from find_empty_lists(node)
-        case Groups(nodes=nodes, crossed=True, count=0) if any(n.count for n in nodes):
+        case Groups(nodes=nodes, crossed=True) if not node.size.count and any(
+            one.size.count for one in nodes
+        ):
             yield from find_empty_lists(node)
         case Groups(nodes=parts) | Configs(entries=parts):
             for part in parts:
