@@ -20,18 +20,18 @@ from autoexp_tui.model.wording import (
     SHORT_COLUMNS,
     STATES,
     clock_time,
-    columns,
     count,
+    count_columns,
     duration,
     fit,
-    number,
+    format_float,
+    format_number,
     ordinal,
     plural,
     reason_of,
     sentence,
     short,
     size,
-    spell_float,
 )
 from autoexp_tui.text.sanitize import clean
 
@@ -202,7 +202,7 @@ def test_every_reason_can_be_told_whatever_its_arguments(
     reason = Why(code, tuple(args.items()))
     told, brief = sentence(reason, NOW), short(reason)
     assert (clean(told), clean(brief)) == (told, brief)
-    assert columns(brief) <= SHORT_COLUMNS
+    assert count_columns(brief) <= SHORT_COLUMNS
 
 
 @pytest.mark.parametrize("code", sorted(CODES))
@@ -340,17 +340,17 @@ def test_a_size_is_in_powers_of_ten(value: float, expected: str) -> None:
     ],
 )
 def test_a_float_is_spelled_the_shorter_way(value: float, expected: str) -> None:
-    assert spell_float(value) == expected
+    assert format_float(value) == expected
 
 
 @given(st.floats(allow_nan=False))
 def test_a_spelled_float_reads_back_as_itself(value: float) -> None:
-    assert float(spell_float(value)) == value
+    assert float(format_float(value)) == value
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_a_spelled_float_is_no_longer_than_pythons(value: float) -> None:
-    assert len(spell_float(value)) <= len(repr(value))
+    assert len(format_float(value)) <= len(repr(value))
 
 
 @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ def test_a_spelled_float_is_no_longer_than_pythons(value: float) -> None:
     [(2.9144999, "2.914"), (1e-4, "1e-4"), (8000.0, "8000"), (7, "7"), (1e9, "1e9")],
 )
 def test_a_measured_number_has_four_digits(value: float, expected: str) -> None:
-    assert number(value) == expected
+    assert format_number(value) == expected
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_number_of_things_has_its_plural() -> None:
 
 @given(st.text(max_size=20), st.integers(0, 12))
 def test_text_is_cut_to_its_columns(text: str, width: int) -> None:
-    assert columns(fit(text, width)) <= width
+    assert count_columns(fit(text, width)) <= width
 
 
 def test_wide_characters_take_two_columns() -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from autoexp_tui.text import did_you_mean as near_module
-from autoexp_tui.text.did_you_mean import Words, did_you_mean, nearest, slip_of
+from autoexp_tui.text.did_you_mean import Words, did_you_mean, find_nearest, find_slip
 
 
 def test_a_near_word_is_offered() -> None:
@@ -35,7 +35,7 @@ def test_no_candidates_is_said() -> None:
 
 
 def test_case_does_not_matter() -> None:
-    assert nearest("Stable", ["STABLE"]) == "STABLE"
+    assert find_nearest("Stable", ["STABLE"]) == "STABLE"
 
 
 WORD = st.text("ab1_\u00df\u00c4", max_size=7)
@@ -49,7 +49,7 @@ def test_the_nearest_is_the_one_that_going_through_all_finds(
 ) -> None:
     folded = {one.casefold(): one for one in candidates}
     found = get_close_matches(word.casefold(), folded, n=1, cutoff=0.72)
-    assert nearest(word, candidates) == (folded[found[0]] if found else None)
+    assert find_nearest(word, candidates) == (folded[found[0]] if found else None)
 
 
 def test_of_thousands_only_those_with_the_same_letters_are_compared(
@@ -73,16 +73,16 @@ def test_the_same_candidates_are_arranged_once_for_many_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[str] = []
-    letters = near_module._letters
+    letters = near_module._find_letters
 
     def counted(word: str) -> int:
         seen.append(word)
         return letters(word)
 
-    monkeypatch.setattr(near_module, "_letters", counted)
+    monkeypatch.setattr(near_module, "_find_letters", counted)
     names = [f"argument_{at}" for at in range(100)]
     for at in range(50):
-        assert nearest(f"argumnt_{at}", list(names)) is not None
+        assert find_nearest(f"argumnt_{at}", list(names)) is not None
     assert len(seen) == len(names) + 50
 
 
@@ -104,8 +104,8 @@ def test_the_same_candidates_are_arranged_once_for_many_words(
 def test_a_slip_is_one_edit_or_two_in_long_words(
     word: str, expected: str | None
 ) -> None:
-    assert slip_of(word, ["lr", "batch_size"]) == expected
+    assert find_slip(word, ["lr", "batch_size"]) == expected
 
 
 def test_single_letters_are_no_slips_of_each_other() -> None:
-    assert slip_of("a", ["b"]) is None
+    assert find_slip("a", ["b"]) is None

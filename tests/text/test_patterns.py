@@ -24,11 +24,11 @@ from autoexp_tui.text.patterns import (
     LineSearch,
     PatternRefused,
     compile_line_pattern,
+    compile_literal_pattern,
     compile_text_pattern,
-    literal_pattern,
+    make_readable,
+    make_text_readable,
     read_text,
-    readable,
-    readable_text,
 )
 
 KNOWN: Final = yaml.safe_load((Path(__file__).parent / "patterns.yaml").read_text())
@@ -147,14 +147,14 @@ def test_a_text_pattern_may_span_lines_and_anchors_hold_for_each() -> None:
 
 
 def test_a_literal_has_no_special_signs() -> None:
-    assert literal_pattern("a.c[1]*").search(b"x a.c[1]* y")
-    assert not literal_pattern("a.c").search(b"abc")
+    assert compile_literal_pattern("a.c[1]*").search(b"x a.c[1]* y")
+    assert not compile_literal_pattern("a.c").search(b"abc")
 
 
 def test_what_is_no_utf8_reads_as_a_question_mark_in_its_place() -> None:
     data = b"a\xffb\xc3\xa4\r\xe2\x82x\n"
-    assert readable(data) == "a?bä\n??x\n".encode()
-    assert len(readable(data)) == len(data)
+    assert make_readable(data) == "a?bä\n??x\n".encode()
+    assert len(make_readable(data)) == len(data)
 
 
 BAD: Final = b"rank \xff\xfe 3 failed: \xc3\xa4\x80 done\r\n"
@@ -176,7 +176,7 @@ def test_bad_bytes_read_alike_everywhere() -> None:
 
 
 def content_holds(pattern: str, text: str) -> bool:
-    found = compile_text_pattern(pattern).search(readable_text(text.encode()))
+    found = compile_text_pattern(pattern).search(make_text_readable(text.encode()))
     return found is not None
 
 
@@ -185,7 +185,9 @@ def test_the_end_of_a_line_is_none_of_it_whichever_it_is(end: str) -> None:
     text = f"one{end}done{end}two{end}"
     assert compile_line_pattern("^done$").search(b"done")
     search = LineSearch([compile_line_pattern("^done$")])
-    assert [line.text for line in search.find(readable(text.encode()))] == [b"done"]
+    assert [line.text for line in search.find(make_readable(text.encode()))] == [
+        b"done"
+    ]
     assert content_holds("^done$", text)
     assert content_holds("one\ndone", text)
 

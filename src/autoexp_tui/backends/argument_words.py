@@ -20,7 +20,7 @@ from autoexp_tui.backends.argument_schema import (
     format_choices,
 )
 from autoexp_tui.backends.base import Refused, format_word
-from autoexp_tui.text.did_you_mean import did_you_mean, nearest
+from autoexp_tui.text.did_you_mean import did_you_mean, find_nearest
 
 Words: TypeAlias = tuple[str, ...]
 
@@ -210,7 +210,7 @@ def _format_typed(value: object, action: Action) -> str:
     allowed = {str(choice) for choice in action.choices}
     if not allowed or word in allowed or value in action.choices:
         return word
-    hint = did_you_mean(word, allowed, "choices") if nearest(word, allowed) else ""
+    hint = did_you_mean(word, allowed, "choices") if find_nearest(word, allowed) else ""
     choices = format_choices(action.choices)
     raise Refused(f"is {value!r}; it may be {choices}", hint)
 

@@ -28,7 +28,7 @@ from autoexp_tui.backends.base import (
     problem,
 )
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.text.did_you_mean import did_you_mean, nearest
+from autoexp_tui.text.did_you_mean import did_you_mean, find_nearest
 
 _MOST_VALUES: Final = 200_000
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
@@ -200,7 +200,7 @@ class SchemaRenderer:
         plain = key.replace("-", "_")
         if plain in known:
             hint = f"did you mean `{plain}`?"
-        elif nearest(key, known) is not None:
+        elif find_nearest(key, known) is not None:
             hint = did_you_mean(key, known, "arguments")
         else:
             hint = f"none of its {len(schema.by_dest)} arguments is near"

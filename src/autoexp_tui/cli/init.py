@@ -19,7 +19,7 @@ from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import build_parser, option
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
-from autoexp_tui.text.did_you_mean import slip_of
+from autoexp_tui.text.did_you_mean import find_slip
 from autoexp_tui.text.sanitize import clean
 
 RESERVED = frozenset(
@@ -152,7 +152,7 @@ class Knobs:
         """Make a knob of a flag's value; what stands for it in the command."""
         bare = re.sub(r"[^A-Za-z0-9_]+", "_", flag.lstrip("-+~"))
         key = bare.strip("_").lower() or "value"
-        taken = key in RESERVED or key in _NO_KEYS or slip_of(key, _SECTIONS)
+        taken = key in RESERVED or key in _NO_KEYS or find_slip(key, _SECTIONS)
         if taken or key[0].isdigit():
             key = f"arg_{key}"
         while key in self.values:

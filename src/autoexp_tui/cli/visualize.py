@@ -97,12 +97,12 @@ def _has_color(options: Options) -> bool:
 
 def to_ascii(text: str) -> str:
     """`text` in ASCII, each character by as many columns as it took."""
-    from autoexp_tui.text.spelling import columns
+    from autoexp_tui.text.spelling import count_columns
 
     if text.isascii():
         return text
     return "".join(
-        char if char.isascii() else "?" * columns(char)
+        char if char.isascii() else "?" * count_columns(char)
         for char in text.translate(_ASCII_TWINS)
     )
 

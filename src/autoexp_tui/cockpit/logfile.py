@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from autoexp_tui.text.patterns import Pattern, compile_line_pattern, readable
+from autoexp_tui.text.patterns import Pattern, compile_line_pattern, make_readable
 from autoexp_tui.text.sanitize import clean
 
 CHUNK: Final = 1 << 18
@@ -338,7 +338,7 @@ def _matching(
 
     A state of a progress bar that was overwritten is no match.
     """
-    text, at = readable(data), 0
+    text, at = make_readable(data), 0
     while at < len(text) and (match := pattern.search(text, at)) is not None:
         start = data.rfind(b"\n", 0, match.start()) + 1
         cut = data.find(b"\n", match.start())

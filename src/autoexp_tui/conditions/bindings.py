@@ -28,7 +28,7 @@ from autoexp_tui.conditions.log_values import (
 )
 from autoexp_tui.model.kinds import FieldUse, Kind
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.wording import spell_float
+from autoexp_tui.model.wording import format_float
 
 S = TypeVar("S")
 
@@ -183,7 +183,7 @@ def own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
 
 
 def _spelled(value: object) -> str:
-    return spell_float(value) if isinstance(value, float) else str(value)
+    return format_float(value) if isinstance(value, float) else str(value)
 
 
 def split_reference(path: str, jobs: Container[str]) -> MissingKey:

@@ -29,7 +29,7 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.lint_rules import list_rule_sets, list_rules
 from autoexp_tui.probes.config_files import list_configs
-from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
+from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
 
 _REFERENCE: Final = re.compile(r"\{[^{}]*\}")
 _PLACEHOLDER: Final = "x"
@@ -120,7 +120,7 @@ class ActionChecks:
         ref, path = action.config_ref, action.config_path
         known = ref.removesuffix(".yaml") in self._configs or _REFERENCE.search(ref)
         if ref and not known:
-            meant = slip_of(ref, self._configs) or ref
+            meant = find_slip(ref, self._configs) or ref
             hint = did_you_mean(meant, self._configs, "configs")
             place = f"{where}.config_ref"
             self.errors.append(Problem(f"there is no config `{ref}`", place, job, hint))

@@ -65,7 +65,7 @@ from autoexp_tui.probes.config_files import (
     find_config,
     list_configs,
 )
-from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
+from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
 
 DIRECTORIES: Final = (
     "project.base_output_dir",
@@ -478,7 +478,7 @@ class HydraComposer:
 
     def _explain_missing_primary(self) -> Problem:
         names = list_configs(self.roots)
-        slip = slip_of(self.config_ref, names)
+        slip = find_slip(self.config_ref, names)
         hint = did_you_mean(slip or self.config_ref, names, "configs")
         message = f"there is no config `{self.config_ref}`"
         return Problem(message, where=show_path(str(self.config_dir)), hint=hint)

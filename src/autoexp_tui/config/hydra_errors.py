@@ -23,7 +23,12 @@ from autoexp_tui.config.resolver_table import names
 from autoexp_tui.config.yaml_limits import too_deep
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.points import A_KEY, is_key
-from autoexp_tui.text.did_you_mean import did_you_mean, listed, nearest, slip_of
+from autoexp_tui.text.did_you_mean import (
+    did_you_mean,
+    find_nearest,
+    find_slip,
+    list_names,
+)
 
 _RESOLVER_PREFIX: Final = re.compile(
     r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
@@ -203,7 +208,7 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         return _explain_missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
-        near = slip_of(name, (*_OF_OMEGACONF, *names()))
+        near = find_slip(name, (*_OF_OMEGACONF, *names()))
         hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):
@@ -265,18 +270,18 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
     parent, _, tail = key.rpartition(".")
     beside = [other for other in known if other.rpartition(".")[0] == parent]
     tails = {other.rpartition(".")[2]: other for other in beside}
-    found = nearest(tail, tails)
+    found = find_nearest(tail, tails)
     if found is not None:
         return tails[found]
     same_tail = [other for other in known if other.rpartition(".")[2] == tail]
-    return same_tail[0] if len(same_tail) == 1 else slip_of(key, known)
+    return same_tail[0] if len(same_tail) == 1 else find_slip(key, known)
 
 
 def _hint_at_key(name: str, keys: tuple[str, ...]) -> str:
     found = nearest_key(name, keys)
     if found:
         return f"did you mean `{found}`?"
-    return listed(sorted({key.partition(".")[0] for key in keys}), "top-level keys")
+    return list_names(sorted({key.partition(".")[0] for key in keys}), "top-level keys")
 
 
 # ------------------------------------------------------------------ config groups
@@ -399,7 +404,7 @@ def _explain_missing_choice(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"]
-    hint = f"add {key}=CHOICE; {listed(found['options'].split(), 'choices')}"
+    hint = f"add {key}=CHOICE; {list_names(found['options'].split(), 'choices')}"
     message = "has no choice: it is ??? in the defaults"
     return Problem(message, f"group {key}", hint=hint)
 

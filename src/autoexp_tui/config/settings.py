@@ -34,7 +34,7 @@ from autoexp_tui.model.resource_totals import gpus_of
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.ports import Launch, SpecRefused
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
-from autoexp_tui.text.did_you_mean import did_you_mean, slip_of
+from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
 
 Scalar = str | int | float | bool | None
 Section = TypeVar("Section", bound=BaseModel)
@@ -545,5 +545,5 @@ def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
         # All of ours hold keys: `pi: 3.14` is no slip of `ui`.
         and isinstance(config[key], Mapping)
         and re.fullmatch(r"\w+", key)
-        and (near := slip_of(key, SECTIONS)) is not None
+        and (near := find_slip(key, SECTIONS)) is not None
     ]

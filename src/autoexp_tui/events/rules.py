@@ -19,7 +19,7 @@ from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.state import Deferred, Mark, Matched, Warned
 from autoexp_tui.model.states import Topic, Why
-from autoexp_tui.model.wording import count, number
+from autoexp_tui.model.wording import count, format_number
 
 if TYPE_CHECKING:
     from autoexp_tui.model.event import Recorded
@@ -101,7 +101,7 @@ class MetricsNoted(Event):
     def headline(self, now: float) -> Headline:
         step = f"step {self.step}" + (f" of {self.total}" if self.total else "")
         values = [
-            f"{name} {value if isinstance(value, str) else number(value)}"
+            f"{name} {value if isinstance(value, str) else format_number(value)}"
             for name, value in self.values.items()
         ]
         return Headline("metrics noted", join_parts(step, *values))

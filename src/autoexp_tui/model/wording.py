@@ -22,15 +22,15 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import (
     UNKNOWN,
     clock_time,
-    columns,
     count,
+    count_columns,
     duration,
     fit,
-    number,
+    format_float,
+    format_number,
     ordinal,
     plural,
     size,
-    spell_float,
 )
 
 if TYPE_CHECKING:
@@ -44,17 +44,17 @@ __all__ = [
     "Phrases",
     "cause_of_end",
     "clock_time",
-    "columns",
     "count",
+    "count_columns",
     "duration",
     "fit",
-    "number",
+    "format_float",
+    "format_number",
     "ordinal",
     "plural",
     "sentence",
     "short",
     "size",
-    "spell_float",
 ]
 
 Arg: TypeAlias = str | int | float
@@ -237,12 +237,16 @@ def _piece(piece: _Piece, args: Mapping[str, Arg], now: float | None) -> str:
 def _text(value: Arg, now: float | None = None) -> str:
     if isinstance(value, str):
         return clean(value, limit=_ARG_LIMIT)
-    return number(value)
+    return format_number(value)
 
 
 def _path(value: Arg, now: float | None) -> str:
     """A path as a whole."""
-    return clean(value, limit=_PATH_LIMIT) if isinstance(value, str) else number(value)
+    return (
+        clean(value, limit=_PATH_LIMIT)
+        if isinstance(value, str)
+        else format_number(value)
+    )
 
 
 def _tail(value: Arg, now: float | None) -> str:

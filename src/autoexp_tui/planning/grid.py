@@ -21,7 +21,7 @@ from autoexp_tui.model.specs import Hole, JobSpec, Plan
 from autoexp_tui.planning.dag import find_stage_parents, order_stages
 from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.text.sanitize import clean_line
-from autoexp_tui.text.spelling import plural, spell_value
+from autoexp_tui.text.spelling import format_yaml_value, plural
 
 UNSET: Final = -1
 """In a row: the jobs of this row do not set that key."""
@@ -58,7 +58,7 @@ def read_settings(
 ) -> Settings:
     """What a sweep point sets; what is ours or only names jobs is left out."""
     return {
-        plain: spell_value(mask_value(key, value, rules))
+        plain: format_yaml_value(mask_value(key, value, rules))
         for key, value in parameters.items()
         if (plain := _clean_key(key))
     }

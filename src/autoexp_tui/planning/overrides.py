@@ -26,7 +26,7 @@ from autoexp_tui.planning.override_checks import (
 )
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
 from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
-from autoexp_tui.text.did_you_mean import slip_of
+from autoexp_tui.text.did_you_mean import find_slip
 
 BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
@@ -339,7 +339,7 @@ class _Places:
                 children = children | _OURS
             if parts[at] in children:
                 continue
-            meant = slip_of(parts[at], sorted(children))
+            meant = find_slip(parts[at], sorted(children))
             return ".".join([*parts[:at], meant, *parts[at + 1 :]]) if meant else None
         return None
 

@@ -19,7 +19,7 @@ from autoexp_tui.planning.plan_diff import (
     ValueChange,
 )
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import fit, plural, spell_value
+from autoexp_tui.text.spelling import fit, format_yaml_value, plural
 
 Mark: TypeAlias = Literal["+", "-", ">", "~", "*", "!"]
 """Added, removed, renamed, changed; of the plan as a whole; what was not compared."""
@@ -157,7 +157,7 @@ def _shorten(texts: Sequence[str], most: int) -> Sequence[str]:
 
 
 def _format_value(value: object) -> str:
-    text = clean(value) if isinstance(value, str) else spell_value(value)
+    text = clean(value) if isinstance(value, str) else format_yaml_value(value)
     if isinstance(value, list | tuple):
         text = f"[{', '.join(map(_format_value, value))}]"
     return fit(text or '""', _VALUE_COLUMNS)

@@ -34,8 +34,8 @@ from autoexp_tui.probes.stat_cache import Glance, OpenFile, open_glance
 from autoexp_tui.text.patterns import (
     Pattern,
     compile_text_pattern,
+    make_text_readable,
     read_text,
-    readable_text,
 )
 
 MOST_TEXT = 1 << 20
@@ -246,7 +246,7 @@ def _read_file_text(path: str, file: OpenFile) -> str:
 def _search_text(key: TextKey, text: str, file: FileIdentity) -> FileText:
     if not key.pattern:
         return FileText(text, file)
-    found = compile_text_pattern(key.pattern).search(readable_text(text.encode()))
+    found = compile_text_pattern(key.pattern).search(make_text_readable(text.encode()))
     return FileText("", file, holds=found is not None)
 
 
@@ -334,7 +334,7 @@ class LogWatch:
                 return
 
     def _find_line(self, data: bytes) -> str | None:
-        text = readable_text(data)
+        text = make_text_readable(data)
         match = self.pattern.search(text)
         if match is None:
             return None

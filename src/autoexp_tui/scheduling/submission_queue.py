@@ -19,7 +19,7 @@ from autoexp_tui.model.resubmission import awaits_look
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Outcome, Why, why
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import spell_float
+from autoexp_tui.text.spelling import format_float
 
 
 def release(context: DecisionContext) -> None:
@@ -157,5 +157,5 @@ def _find_newest(job: JobRecord) -> tuple[int, str]:
 
 def _format_value(value: object) -> str:
     if isinstance(value, float):
-        return spell_float(value)
+        return format_float(value)
     return clean(str(value), limit=40)

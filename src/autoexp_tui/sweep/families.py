@@ -42,7 +42,7 @@ from autoexp_tui.sweep.siblings import (
     find_family_key,
     is_sibling,
 )
-from autoexp_tui.text.did_you_mean import Words, did_you_mean, listed
+from autoexp_tui.text.did_you_mean import Words, did_you_mean, list_names
 
 _STAGE_ALONE: Final = frozenset({STAGE})
 _MOST_SHOWN: Final = 6
@@ -195,9 +195,10 @@ class Families:
         others = sorted(set(referred()) - {current})
         if len(others) == 1:
             return others[0]
+        stages = list_names(self.stages, "stages")
         raise SiblingNotFound(
             f"{self._label(current)} has no base",
-            f"name it: _meta: {{parent_stage: ...}}; {listed(self.stages, 'stages')}",
+            f"name it: _meta: {{parent_stage: ...}}; {stages}",
         )
 
     # ------------------------------------------------------------------ finding
@@ -292,7 +293,7 @@ class Families:
     def _build_none(self, wanted: Pattern, current: int) -> SiblingNotFound:
         too_many = len(self._hints) >= _MOST_PATTERNS or not self._can_explain
         if wanted.text not in self._hints and too_many:
-            hint = listed(self.stages, "stages")
+            hint = list_names(self.stages, "stages")
             return SiblingNotFound(
                 _format_nothing(wanted.text), hint, self._label(current)
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from autoexp_tui.text.spelling import spell_float
+from autoexp_tui.text.spelling import format_float
 
 OURS: Final = frozenset({".autoexp", "provenance"})
 """Directories inside each output directory that are ours."""
@@ -20,7 +20,7 @@ _MOST_BYTES: Final = 255
 def format_in_name(value: object) -> str:
     """A value inside a text: floats the short way, the rest as OmegaConf does."""
     if isinstance(value, float):
-        return spell_float(value)
+        return format_float(value)
     if isinstance(value, str):
         return str(value)
     if isinstance(value, list | tuple):

@@ -17,7 +17,7 @@ from typing import Final
 
 from autoexp_tui.model.rules import LogEvent
 from autoexp_tui.telemetry.log_rules import compile_rule_pattern, find_number
-from autoexp_tui.text.patterns import LineSearch, Pattern, readable
+from autoexp_tui.text.patterns import LineSearch, Pattern, make_readable
 from autoexp_tui.text.spelling import duration
 
 LOOK_GAP_SECONDS: Final = 120.0
@@ -155,7 +155,7 @@ class InactivityWatch:
     def read_lines(self, data: bytes, offset: int, now: float) -> None:
         """New whole lines that begin at byte `offset` of the log."""
         end = offset + len(data)
-        text = readable(data)
+        text = make_readable(data)
         for rule, clock in self._clocks:
             if rule.pattern is None:
                 if not rule.counts:

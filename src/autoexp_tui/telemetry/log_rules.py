@@ -22,8 +22,8 @@ from autoexp_tui.text.patterns import (
     Pattern,
     PatternRefused,
     compile_line_pattern,
-    literal_pattern,
-    readable,
+    compile_literal_pattern,
+    make_readable,
 )
 
 MAX_SHOWN: Final = 2000
@@ -97,7 +97,7 @@ class Scanner:
         """
         found: list[Match] = []
         seen = set() if seen is None else seen
-        for line in self._search.find(readable(chunk)):
+        for line in self._search.find(make_readable(chunk)):
             for item in self._rules:
                 once, name = item.rule.match_once, item.rule.name
                 if once and name in seen:
@@ -160,7 +160,11 @@ def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pat
         ValueError: it is refused; the message begins with `where`.
     """
     try:
-        return literal_pattern(source) if is_literal else compile_line_pattern(source)
+        return (
+            compile_literal_pattern(source)
+            if is_literal
+            else compile_line_pattern(source)
+        )
     except PatternRefused as error:
         problem = f"{source!r} {error.problem}: {error.hint}"
         raise ValueError(f"{where}: {problem}") from error

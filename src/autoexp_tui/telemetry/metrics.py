@@ -26,7 +26,7 @@ from autoexp_tui.telemetry.metric_lines import (
     split_lines,
 )
 from autoexp_tui.text.log_lines import STEP, find_canonical_name
-from autoexp_tui.text.patterns import MAX_LINE, LineSearch, Pattern, readable
+from autoexp_tui.text.patterns import MAX_LINE, LineSearch, Pattern, make_readable
 
 
 class Point(NamedTuple):
@@ -115,7 +115,7 @@ class OwnMetrics:
     def read(self, data: bytes) -> dict[int, dict[str, float]]:
         """Start of a line -> its values by metric, for lines that have any."""
         found: dict[int, dict[str, float]] = {}
-        for line in self.search.find(readable(data)):
+        for line in self.search.find(make_readable(data)):
             for metric in self.metrics:
                 value = find_number(metric.pattern, line.text)
                 if value is not None:

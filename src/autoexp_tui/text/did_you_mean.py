@@ -47,7 +47,7 @@ class Words:
 
     def _promising(self, word: str) -> Sequence[tuple[float, Sequence[str]]]:
         """Candidates that may be near, and how near they can be, the nearest first."""
-        letters, length = _letters(word), len(word)
+        letters, length = _find_letters(word), len(word)
         found = []
         for (theirs, long), names in self._alike.items():
             missing = (letters & ~theirs).bit_count()
@@ -66,11 +66,11 @@ class Words:
         """The candidates by their letters and their length."""
         found: dict[tuple[int, int], list[str]] = {}
         for name in self._folded:
-            found.setdefault((_letters(name), len(name)), []).append(name)
+            found.setdefault((_find_letters(name), len(name)), []).append(name)
         return found
 
 
-def _letters(word: str) -> int:
+def _find_letters(word: str) -> int:
     """The letters of a word, as bits."""
     found = 0
     for letter in word:
@@ -78,9 +78,9 @@ def _letters(word: str) -> int:
     return found
 
 
-def nearest(word: str, candidates: Iterable[str]) -> str | None:
+def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that `word` most likely meant; None when none is near."""
-    return _words(candidates).nearest(word)
+    return _find_words(candidates).nearest(word)
 
 
 def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
@@ -88,21 +88,23 @@ def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
 
     `Words` of thousands need not be compared with those of the words before.
     """
-    known = _words(candidates)
+    known = _find_words(candidates)
     found = known.nearest(word)
-    return f"did you mean `{found}`?" if found is not None else listed(known, noun)
+    return f"did you mean `{found}`?" if found is not None else list_names(known, noun)
 
 
-def _words(candidates: Iterable[str]) -> Words:
-    return candidates if isinstance(candidates, Words) else _arranged(tuple(candidates))
+def _find_words(candidates: Iterable[str]) -> Words:
+    return (
+        candidates if isinstance(candidates, Words) else _build_words(tuple(candidates))
+    )
 
 
 @lru_cache(maxsize=16)  # each job with a mistake is asked about the same few
-def _arranged(candidates: tuple[str, ...]) -> Words:
+def _build_words(candidates: tuple[str, ...]) -> Words:
     return Words(candidates)
 
 
-def listed(names: Iterable[str], noun: str) -> str:
+def list_names(names: Iterable[str], noun: str) -> str:
     """`noun: a, b, c`, shortened when there are many."""
     known = list(names)
     if not known:
@@ -112,7 +114,7 @@ def listed(names: Iterable[str], noun: str) -> str:
     return f"{noun}: {', '.join(known[:_LISTED])}{tail}"
 
 
-def slip_of(word: str, candidates: Iterable[str]) -> str | None:
+def find_slip(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that differs from `word` by a slip of the fingers; None: none.
 
     One edit (insert, drop, replace, swap neighbours); two from eight letters on. A
@@ -124,12 +126,12 @@ def slip_of(word: str, candidates: Iterable[str]) -> str | None:
         for candidate in candidates
         if candidate != word
         and max(len(word), len(candidate)) > 1
-        and (edits := _edits(word, candidate, allowed)) <= allowed
+        and (edits := _count_edits(word, candidate, allowed)) <= allowed
     ]
     return min(near)[1] if near else None
 
 
-def _edits(a: str, b: str, most: int) -> int:
+def _count_edits(a: str, b: str, most: int) -> int:
     """Edits between two words, swapped neighbours as one; `most` + 1 when more."""
     if abs(len(a) - len(b)) > most:
         return most + 1

@@ -100,7 +100,7 @@ def compile_text_pattern(source: str) -> Pattern:
     return _compile(source, _make_options(_MEMORY, lines=False))
 
 
-def literal_pattern(text: str) -> Pattern:
+def compile_literal_pattern(text: str) -> Pattern:
     """A pattern for lines that hold a text as it is.
 
     Raises:
@@ -109,7 +109,7 @@ def literal_pattern(text: str) -> Pattern:
     return compile_line_pattern(re2.escape(_encode(text)).decode())
 
 
-def readable(data: bytes) -> bytes:
+def make_readable(data: bytes) -> bytes:
     """`data` as it is searched, of the same length: with `\\n` for each `\\r`, and `?`
     for each byte that is no UTF-8."""
     text = data if data.isascii() else read_text(data).encode()
@@ -121,10 +121,10 @@ def read_text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()
 
 
-def readable_text(data: bytes) -> bytes:
+def make_text_readable(data: bytes) -> bytes:
     """`data` as it is searched whole: as `readable`, and each end of a line is one
     `\\n`."""
-    return readable(data.replace(b"\r\n", b"\n"))
+    return make_readable(data.replace(b"\r\n", b"\n"))
 
 
 # ------------------------------------------------------------------------ compiling

@@ -72,11 +72,11 @@ def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -
     shown = (
         whole
         if _is_plain(whole)
-        else _without_tricks(whole, keep_newlines=keep_newlines)
+        else _remove_tricks(whole, keep_newlines=keep_newlines)
     )
     if limit is None or (len(shown) <= limit and len(whole) == len(text)):
         return shown
-    return _cut(shown, limit)
+    return _cut_text(shown, limit)
 
 
 def clean_line(value: object, limit: int = 400) -> str:
@@ -89,25 +89,25 @@ def _is_plain(text: str) -> bool:
     return text.isascii() and text.isprintable()
 
 
-def _without_tricks(text: str, *, keep_newlines: bool) -> str:
-    shown = _STRIP.sub(_replacement, text)
+def _remove_tricks(text: str, *, keep_newlines: bool) -> str:
+    shown = _STRIP.sub(_replace_match, text)
     if not shown.isascii():
-        shown = _PILES.sub(r"\1", _JOINERS.sub(_joined, shown))
+        shown = _PILES.sub(r"\1", _JOINERS.sub(_join_scripts, shown))
     return shown if keep_newlines else shown.translate(_BLANKS)
 
 
-def _replacement(match: re.Match[str]) -> str:
+def _replace_match(match: re.Match[str]) -> str:
     if match["line"] is not None:
         return "\n"
     return "\ufffd" if match["bad"] is not None else ""
 
 
-def _joined(match: re.Match[str]) -> str:
+def _join_scripts(match: re.Match[str]) -> str:
     """Joiners stay only within scripts that need them, one at a time."""
     before = match["before"] or ""
     fits = bool(before) and match["after"] is not None
     return before + (match["joiner"] if fits else "")
 
 
-def _cut(text: str, limit: int) -> str:
+def _cut_text(text: str, limit: int) -> str:
     return text[: max(limit - 1, 0)] + ELLIPSIS[:limit]

@@ -59,11 +59,11 @@ def duration(seconds: float) -> str:
     if whole < 100 * MINUTE:
         return f"{whole // MINUTE} min"
     if whole < 2 * DAY:
-        return _two(whole, HOUR, MINUTE, " h", "{:02d}")
-    return _two(whole, DAY, HOUR, " d", "{} h")
+        return _format_two(whole, HOUR, MINUTE, " h", "{:02d}")
+    return _format_two(whole, DAY, HOUR, " d", "{} h")
 
 
-def _two(whole: int, big: int, small: int, unit: str, rest: str) -> str:
+def _format_two(whole: int, big: int, small: int, unit: str, rest: str) -> str:
     head, left = divmod(whole, big)
     tail = left // small
     return f"{head}{unit} {rest.format(tail)}" if tail else f"{head}{unit}"
@@ -76,20 +76,14 @@ def clock_time(t: float, now: float | None = None) -> str:
         t: UTC seconds since the epoch, or of a session when `now` is its `Present`.
         now: the present; None leaves the date out.
     """
-    moment = _local(t + _ahead(now))
+    moment = _local(wall_time(t, now))
     if moment is None:
         return UNKNOWN
     clock = time.strftime("%H:%M", moment)
-    today = _local(now + _ahead(now)) if now is not None else moment
+    today = _local(wall_time(now, now)) if now is not None else moment
     if today is None or moment[:3] == today[:3]:
         return clock
     return f"{time.strftime('%Y-%m-%d', moment)} {clock}"
-
-
-def _ahead(now: float | None) -> float:
-    """Seconds by which the wall clock shows more than `now`, where that knows it."""
-    ahead: float = getattr(now, "wall_ahead", 0.0)
-    return ahead
 
 
 def _local(t: float) -> time.struct_time | None:
@@ -107,11 +101,11 @@ def count(number: float) -> str:
         return f"{number:.0f}"
     for unit, scale in (("k", 1e3), ("M", 1e6), ("G", 1e9)):
         if abs(number) < 999.5 * scale:
-            return _three(number / scale) + unit
-    return _three(number / 1e12) + "T"
+            return _format_three(number / scale) + unit
+    return _format_three(number / 1e12) + "T"
 
 
-def _three(number: float) -> str:
+def _format_three(number: float) -> str:
     """Three digits that say something, no idle zeros."""
     text = f"{number:.2f}" if abs(number) < 9.995 else f"{number:.1f}"
     if abs(number) >= 99.95:
@@ -125,8 +119,8 @@ def size(count_of_bytes: float) -> str:
         return UNKNOWN
     for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
         if abs(count_of_bytes) < 999.5 * scale:
-            return f"{_three(count_of_bytes / scale)} {unit}"
-    return f"{_three(count_of_bytes / 1e12)} TB"
+            return f"{_format_three(count_of_bytes / scale)} {unit}"
+    return f"{_format_three(count_of_bytes / 1e12)} TB"
 
 
 def plural(number: int, noun: str) -> str:
@@ -152,7 +146,7 @@ def ordinal(number: int) -> str:
 _PLACES: Final = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
-def spell_float(number: float) -> str:
+def format_float(number: float) -> str:
     """The shorter of decimal and scientific, decimal on a tie, no idle zeros.
 
     `1e-4`, `2.5e-4`, `0.01`, `50`; whole numbers given as `int` stay decimal. The
@@ -163,30 +157,33 @@ def spell_float(number: float) -> str:
     if not math.isfinite(number):
         return str(number)
     sign = "-" if number < 0 else ""
-    digits, exponent = _digits(abs(number))
-    decimal, scientific = _decimal(digits, exponent), _scientific(digits, exponent)
+    digits, exponent = _split_digits(abs(number))
+    decimal, scientific = (
+        _format_decimal(digits, exponent),
+        _format_scientific(digits, exponent),
+    )
     return sign + (scientific if len(scientific) < len(decimal) else decimal)
 
 
-def number(value: float) -> str:
+def format_number(value: float) -> str:
     """A measured number in at most four significant digits: `2.914`, `1e-4`, `8000`."""
     if isinstance(value, int) or not math.isfinite(value):
         return str(value)
     if value == int(value) and abs(value) < 1e6:
         return str(int(value))
-    return spell_float(float(f"{value:.4g}"))
+    return format_float(float(f"{value:.4g}"))
 
 
-def spell_value(value: object) -> str:
+def format_yaml_value(value: object) -> str:
     """A value of a config as YAML has it, cleaned: `true`, `null`, `1e-4`, `""`."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float):
-        return spell_float(value)
+        return format_float(value)
     return clean_line(value) or '""'
 
 
-def _digits(number: float) -> tuple[str, int]:
+def _split_digits(number: float) -> tuple[str, int]:
     """Shortest digits without idle zeros, and the exponent of the first one."""
     mantissa, _, power = f"{number!r}".partition("e")
     whole, _, fraction = mantissa.partition(".")
@@ -196,7 +193,7 @@ def _digits(number: float) -> tuple[str, int]:
     return digits.strip("0") or "0", exponent - leading if digits.strip("0") else 0
 
 
-def _decimal(digits: str, exponent: int) -> str:
+def _format_decimal(digits: str, exponent: int) -> str:
     if exponent < 0:
         return "0." + "0" * (-exponent - 1) + digits
     whole = digits[: exponent + 1].ljust(exponent + 1, "0")
@@ -204,12 +201,12 @@ def _decimal(digits: str, exponent: int) -> str:
     return f"{whole}.{fraction}" if fraction else whole
 
 
-def _scientific(digits: str, exponent: int) -> str:
+def _format_scientific(digits: str, exponent: int) -> str:
     mantissa = f"{digits[0]}.{digits[1:]}" if digits[1:] else digits
     return f"{mantissa}e{exponent}"
 
 
-def columns(text: str) -> int:
+def count_columns(text: str) -> int:
     """Columns that `text` takes in a terminal, wide characters as two."""
     if text.isascii():
         return len(text)
@@ -224,10 +221,10 @@ def _width(char: str) -> int:
 
 def fit(text: str, width: int) -> str:
     """`text` in at most `width` columns, an ellipsis where it was cut."""
-    if columns(text) <= width:
+    if count_columns(text) <= width:
         return text
     kept = text[: max(width, 0)]
-    while kept and columns(kept) > width - 1:
+    while kept and count_columns(kept) > width - 1:
         kept = kept[:-1]
     return kept.rstrip() + "…" if width > 0 else ""
 
@@ -248,7 +245,7 @@ def format_metric(value: float | None) -> str:
 
 def format_pace(rate: float) -> str:
     """`2.6 steps a second`: three digits, for it is measured over seconds, no finer."""
-    return f"{number(float(f'{rate:.3g}'))} steps a second"
+    return f"{format_number(float(f'{rate:.3g}'))} steps a second"
 
 
 def format_progress(step: int | None, total: int | None) -> str:
@@ -282,7 +279,7 @@ def format_elapsed(seconds: float | None) -> str:
 def format_estimate(t: float, now: float) -> str:
     """An estimated time to come: `~19:40` within a day, `in ~3 d 4 h` beyond."""
     return (
-        f"~{clock_time(t + _ahead(now))}"
+        f"~{clock_time(wall_time(t, now))}"
         if t - now < 20 * 3600
         else f"in ~{duration(t - now)}"
     )

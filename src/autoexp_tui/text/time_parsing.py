@@ -52,14 +52,14 @@ def parse_moment(text: str, at: float, begin: float, end: float) -> float:
             raise NoMoment(f"no time of day: {wanted}")
         of_day = (hours, minutes, int(seconds))
         if month is None:
-            return _nearest(of_day, at, begin, end)
-        return _moment(year, month, day, of_day, at)
+            return _find_nearest(of_day, at, begin, end)
+        return _build_moment(year, month, day, of_day, at)
     if match := _DAY.fullmatch(wanted):
-        return _moment(match[1], match[2], match[3], (0, 0, 0), at)
+        return _build_moment(match[1], match[2], match[3], (0, 0, 0), at)
     raise NoMoment(f"a time reads {EXAMPLES}")
 
 
-def _moment(
+def _build_moment(
     year: str | None, month: str, day: str, clock: tuple[int, int, int], at: float
 ) -> float:
     """A date and time in the machine's zone; the year is that of `at` if not given."""
@@ -70,7 +70,9 @@ def _moment(
     return made
 
 
-def _nearest(clock: tuple[int, int, int], at: float, begin: float, end: float) -> float:
+def _find_nearest(
+    clock: tuple[int, int, int], at: float, begin: float, end: float
+) -> float:
     """That time of the shown day, or of the nearest one at which the journal has it."""
     shown = time.localtime(at)
     days = sorted(range(-31, 32), key=abs)

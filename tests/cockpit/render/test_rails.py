@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.state.stages import draw_rails
+from autoexp_tui.cockpit.state.stages import build_rails
 
 
 def drawn(parents: Mapping[str, Sequence[str]]) -> list[str]:
-    return [f"{one.first}{stage}" for stage, one in draw_rails(parents).items()]
+    return [f"{one.first}{stage}" for stage, one in build_rails(parents).items()]
 
 
 def test_stages_that_follow_from_nothing_have_no_lines() -> None:
@@ -29,7 +29,7 @@ def test_branches_hang_on_the_same_stage() -> None:
 def test_what_follows_from_jobs_without_a_stage_hangs_on_them() -> None:
     parents = {"": (), "b": ("",), "c": ("",)}
     assert drawn(parents) == ["", "├b", "└c"]
-    assert draw_rails(parents)["b"].below == "│"
+    assert build_rails(parents)["b"].below == "│"
 
 
 def test_a_merge_joins_every_stage_that_it_follows_from() -> None:
@@ -43,7 +43,7 @@ def test_a_line_passes_over_a_lane_that_it_does_not_join() -> None:
 
 
 def test_further_lines_of_a_stage_keep_the_lanes_that_are_open() -> None:
-    found = draw_rails({"a": (), "b": ("a",), "c": ("a",)})
+    found = build_rails({"a": (), "b": ("a",), "c": ("a",)})
     assert [one.below for one in found.values()] == ["│", "│", ""]
 
 
@@ -68,7 +68,7 @@ def test_a_line_joins_exactly_the_lanes_of_what_a_stage_follows(
     parents: dict[str, tuple[str, ...]],
 ) -> None:
     columns: dict[int, str] = {}
-    for stage, one in draw_rails(parents).items():
+    for stage, one in build_rails(parents).items():
         joined = {columns[at] for at, mark in enumerate(one.first) if mark in "├└┼┴"}
         assert joined == set(parents[stage])
         columns[len(one.first)] = stage

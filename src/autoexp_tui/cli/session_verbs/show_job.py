@@ -23,7 +23,7 @@ from autoexp_tui.model.wording import (
     cause_of_end,
     clock_time,
     duration,
-    number,
+    format_number,
     sentence,
 )
 from autoexp_tui.text.sanitize import clean
@@ -208,7 +208,7 @@ def _list_facts(
 
 
 def _format_value(value: float | str) -> str:
-    return value if isinstance(value, str) else number(value)
+    return value if isinstance(value, str) else format_number(value)
 
 
 def _describe_status(condition: Record, now: float) -> str:

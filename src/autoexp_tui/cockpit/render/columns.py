@@ -73,7 +73,9 @@ def choose_columns(
     wanted = next(cells for least, cells in _WHY_WANTED if screen_cells >= least)
     while True:
         columns = _build_columns(session, parameters, dropped, percent=percent)
-        columns = _shrink(columns, wanted - _count_left_over(columns, table_cells))
+        columns = _update_widths(
+            columns, wanted - _count_left_over(columns, table_cells)
+        )
         why = _count_left_over(columns, table_cells)
         if why < wanted and rest and rest[0] in _GIVEN_FOR_WHY:
             dropped.append(rest.pop(0))
@@ -89,7 +91,7 @@ def _count_left_over(columns: Sequence[Column], table_cells: int) -> int:
     return table_cells - GUTTER - sum(column.cells + 1 for column in columns)
 
 
-def _shrink(columns: list[Column], missing: int) -> list[Column]:
+def _update_widths(columns: list[Column], missing: int) -> list[Column]:
     """The columns with parameters narrower, the widest first, by up to `missing`."""
     found = list(columns)
     places = [place for place, one in enumerate(found) if one.kind == "parameter"]
@@ -163,9 +165,9 @@ def render_titles(
     for column in columns:
         if column.title == sorted_by:
             title = fit(column.title, column.cells - len(glyph)).rstrip() + glyph
-            spans.append(_align(column, Span(title, "accent")))
+            spans.append(_format_cell(column, Span(title, "accent")))
         else:
-            spans.append(_align(column, Span(column.title, "muted")))
+            spans.append(_format_cell(column, Span(column.title, "muted")))
     titles = join(((one,) for one in spans), " ", "muted")
     return (Span(" " * GUTTER, "muted"), *titles)
 
@@ -173,7 +175,8 @@ def render_titles(
 def render_job(job: JobView, columns: Sequence[Column], session: SessionView) -> Line:
     """One job's line, gutter left out."""
     cells = (
-        _align(column, _CELLS[column.kind](job, column, session)) for column in columns
+        _format_cell(column, _CELLS[column.kind](job, column, session))
+        for column in columns
     )
     return join(((one,) for one in cells), " ")
 
@@ -182,11 +185,13 @@ def render_group(
     jobs: Sequence[JobView], columns: Sequence[Column], session: SessionView
 ) -> Line:
     """The line of several jobs folded into one: state, stage, values, count, why."""
-    cells = (_align(one, _build_group_cell(jobs, one, session)) for one in columns)
+    cells = (
+        _format_cell(one, _build_group_cell(jobs, one, session)) for one in columns
+    )
     return join(((one,) for one in cells), " ")
 
 
-def _align(column: Column, content: Span) -> Span:
+def _format_cell(column: Column, content: Span) -> Span:
     aligned = fit_right if column.right else fit
     return Span(aligned(content.text, column.cells), content.role)
 

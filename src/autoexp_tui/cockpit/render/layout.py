@@ -85,8 +85,8 @@ def build_boxes(
         return _add_frame(middle, {enlarged: middle})
     if has_side(width, height):
         wide = width >= WIDE_FROM
-        return _add_frame(middle, _place_beside(middle, stages, rows, wide=wide))
-    return _add_frame(middle, _place_stacked(middle, stages, rows))
+        return _add_frame(middle, _build_beside(middle, stages, rows, wide=wide))
+    return _add_frame(middle, _build_stacked(middle, stages, rows))
 
 
 def build_two_boxes(
@@ -124,7 +124,7 @@ def _count_spare(height: int, needed: int, rows: int | None) -> int:
     return 0 if rows is None else max(0, height - needed)
 
 
-def _place_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
+def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
     """Stages in a strip, jobs, why, log; the lowest screens do without the log."""
     low = middle.height < 18
     strip = min(max(1, stages), 2 if low else 4 if middle.height < 26 else 6)
@@ -146,7 +146,7 @@ def _place_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Bo
     return places
 
 
-def _place_beside(
+def _build_beside(
     middle: Box, stages: int, rows: int | None, *, wide: bool
 ) -> dict[Place, Box]:
     log = max(4, middle.height // 7)

@@ -111,7 +111,9 @@ def _compile_words(text: str) -> Filter:
 
     def keeps(job: JobView) -> bool:
         return all(
-            _compares(list_values(job).get(match[1]), match[2], match[3].strip("\"'"))
+            _compare_values(
+                list_values(job).get(match[1]), match[2], match[3].strip("\"'")
+            )
             if match
             else word.lower() in build_haystack(job)
             for word, match in matches
@@ -181,7 +183,7 @@ def list_values(job: JobView) -> dict[str, object]:
     }
 
 
-def _compares(value: object, sign: str, wanted: str) -> bool:
+def _compare_values(value: object, sign: str, wanted: str) -> bool:
     if value is None:
         return False
     try:

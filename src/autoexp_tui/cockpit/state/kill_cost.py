@@ -149,16 +149,16 @@ def is_outside(job: JobView) -> bool:
 
 def find_waiting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that have not started and wait, however far down, for one of `jobs`."""
-    found = _follow(jobs, session, session.behind)
+    found = _find_linked(jobs, session, session.behind)
     return tuple(job for job in found if not job.record.started)
 
 
 def find_needed(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that `jobs` wait for, however far up."""
-    return _follow(jobs, session, session.upstream)
+    return _find_linked(jobs, session, session.upstream)
 
 
-def _follow(
+def _find_linked(
     jobs: Sequence[JobView], session: SessionView, links: Mapping[str, Sequence[str]]
 ) -> tuple[JobView, ...]:
     """All that links lead to from `jobs`, without these, in plan order."""

@@ -10,7 +10,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.text.spelling import spell_value
+from autoexp_tui.text.spelling import format_yaml_value
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
@@ -107,23 +107,23 @@ def _find_varying(seen: _Seen) -> Sequence[Parameter]:
         for key, stages in seen.items()
         if is_value(key) and any(len(values) > 1 for values in stages.values())
     }
-    tails = Counter(_shorten_key(key, 1) for key in varying)
+    tails = Counter(_format_key(key, 1) for key in varying)
     found = []
     for key, stages in varying.items():
-        tail = _shorten_key(key, 1)
-        label = tail if tails[tail] == 1 else _shorten_key(key, 2)
+        tail = _format_key(key, 1)
+        label = tail if tails[tail] == 1 else _format_key(key, 2)
         values = dict.fromkeys(one for values in stages.values() for one in values)
         found.append(Parameter(key, label, tuple(values)))
     return found
 
 
-def _shorten_key(key: str, parts: int) -> str:
+def _format_key(key: str, parts: int) -> str:
     return outside(".".join(key.split(".")[-parts:]).lstrip("+~"))
 
 
 def format_value(value: object) -> str:
     """A parameter's value as a person writes it."""
-    return outside(spell_value(value), limit=80)
+    return outside(format_yaml_value(value), limit=80)
 
 
 def find_value(spec: JobSpec, key: str) -> str:

@@ -260,7 +260,7 @@ def _find_retry(job: JobView, session: SessionView) -> str:
     return format_why(retry.why, job, session) if retry is not None else ""
 
 
-def _recorded_or(words: str) -> Callable[[JobView, SessionView], str]:
+def _make_recorded(words: str) -> Callable[[JobView, SessionView], str]:
     return lambda job, session: format_why(job.record.why, job, session) or words
 
 
@@ -281,10 +281,10 @@ _REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
             Look.QUEUED: _find_queued,
             Look.RETRYING: _find_retry,
             Look.DONE: _find_done,
-            Look.HELD: _recorded_or("not chosen yet; S releases it"),
-            Look.PLANNED: _recorded_or("S submits it"),
-            Look.SENDING: _recorded_or("being sent"),
-            Look.IN_DOUBT: _recorded_or("in doubt"),
+            Look.HELD: _make_recorded("not chosen yet; S releases it"),
+            Look.PLANNED: _make_recorded("S submits it"),
+            Look.SENDING: _make_recorded("being sent"),
+            Look.IN_DOUBT: _make_recorded("in doubt"),
         }
     )
 )

@@ -101,7 +101,7 @@ def build_rows(
     if wanted.filter is not None:
         jobs = [job for job in jobs if wanted.filter.keeps(job)]
     if wanted.order == "needs":
-        jobs = sorted(jobs, key=rank_urgency)
+        jobs = sorted(jobs, key=find_urgency)
     elif wanted.order == "column":
         last = len(wanted.ranks)
         jobs = sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
@@ -110,7 +110,7 @@ def build_rows(
     return tuple([singles[job.index] for job in jobs])
 
 
-def rank_urgency(job: JobView) -> int:
+def find_urgency(job: JobView) -> int:
     """Sorts what needs a person first; ties keep plan order."""
     if job.look in URGENCY:
         return URGENCY[job.look]
@@ -192,41 +192,41 @@ _MISSING: Final[_SortKey] = (9, 0.0, "")
 """The key of a job that has no value."""
 
 
-def _rank_number(value: float | None) -> _SortKey:
+def _build_number_key(value: float | None) -> _SortKey:
     return _MISSING if value is None or math.isnan(value) else (0, value, "")
 
 
-def _rank_parameter(job: JobView, column: Column) -> _SortKey:
+def _build_parameter_key(job: JobView, column: Column) -> _SortKey:
     value = job.record.spec.parameters.get(column.key)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return (0, float(value), "")
     return _MISSING if value is None else (1, 0.0, str(value))
 
 
-def _rank_progress(job: JobView) -> _SortKey:
+def _build_progress_key(job: JobView) -> _SortKey:
     if job.step is None:
         return _MISSING
     return (0, -job.step / job.total, "") if job.total else (1, -float(job.step), "")
 
 
-def _rank_time(job: JobView, session: SessionView) -> _SortKey:
+def _build_time_key(job: JobView, session: SessionView) -> _SortKey:
     ran = job.measure_run(session.now)
-    return _rank_number(None if ran is None else -ran)
+    return _build_number_key(None if ran is None else -ran)
 
 
 _LOOKS: Final = {look: place for place, look in enumerate(Look)}
 _SORTS: Final[Mapping[Kind, Callable[[JobView, Column, SessionView], _SortKey]]] = {
     "state": lambda job, column, session: (
-        rank_urgency(job),
+        find_urgency(job),
         float(_LOOKS[job.look]),
         "",
     ),
     "stage": lambda job, column, session: (0, 0.0, job.stage),
-    "parameter": lambda job, column, session: _rank_parameter(job, column),
-    "progress": lambda job, column, session: _rank_progress(job),
-    "loss": lambda job, column, session: _rank_number(session.find_result(job)),
-    "trend": lambda job, column, session: _rank_number(session.find_result(job)),
-    "time": lambda job, column, session: _rank_time(job, session),
+    "parameter": lambda job, column, session: _build_parameter_key(job, column),
+    "progress": lambda job, column, session: _build_progress_key(job),
+    "loss": lambda job, column, session: _build_number_key(session.find_result(job)),
+    "trend": lambda job, column, session: _build_number_key(session.find_result(job)),
+    "time": lambda job, column, session: _build_time_key(job, session),
     "id": lambda job, column, session: (
         (0, 0.0, job.attempt.executor_id) if job.attempt else _MISSING
     ),

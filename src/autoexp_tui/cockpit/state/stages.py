@@ -90,7 +90,7 @@ class FamilyView:
 def build_stages(session: SessionView, ends: Ends) -> tuple[StageView, ...]:
     """The plan's stages, each after those that it follows from."""
     parents = session.links.stages
-    rails = draw_rails(parents)
+    rails = build_rails(parents)
     grouped: dict[str, list[JobView]] = {stage: [] for stage in parents}
     for job in session.jobs:
         grouped.setdefault(job.stage, []).append(job)
@@ -152,7 +152,7 @@ def build_families(
 
 
 # ----------------------------------------------------------------------------- rails
-def draw_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
+def build_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
     """The rails of stages.
 
     `parents`: by stage, in the order of the list, those that it follows from; one that
@@ -174,7 +174,7 @@ def draw_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
         left.subtract(lanes[at] or "" for at in joined)
         ended = {at for at in joined if not left[lanes[at] or ""]}
         first = "".join(
-            _draw_cell(lanes, at, joined, ended) for at in range(len(lanes))
+            _build_rail(lanes, at, joined, ended) for at in range(len(lanes))
         )
         lanes = [None if at in ended else one for at, one in enumerate(lanes)]
         if left[stage]:
@@ -186,7 +186,7 @@ def draw_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
     return found
 
 
-def _draw_cell(
+def _build_rail(
     lanes: Sequence[str | None], lane: int, joined: Sequence[int], ended: set[int]
 ) -> str:
     """What stands in a lane on the first line of a stage that joins some lanes."""

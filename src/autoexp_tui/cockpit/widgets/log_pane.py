@@ -34,7 +34,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 from autoexp_tui.model.wording import size as spell_size
-from autoexp_tui.text.patterns import Pattern, literal_pattern
+from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.background import Background
@@ -366,7 +366,7 @@ class LogPane(Pane):
 
     def _find_words(self, words: str) -> None:
         written = words.encode("utf-8", "replace").decode()
-        self.pattern = literal_pattern(written[:_WORDS_SOUGHT])
+        self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
         self.match = None
         self.seek(forward=False)
 
