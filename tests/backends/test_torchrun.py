@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.backends.torchrun import ON_A_NODE
-from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from autoexp_tui.executors.slurm.script import AROUND
 from tests.backends.backend_configs import found, launched, refused, slurm
 from tests.support.refusals import read_refusals
 

@@ -39,7 +39,7 @@ def test_this_machine_offers_its_slots_and_gpus() -> None:
 
 
 def test_without_a_setting_there_is_a_slot_a_cpu() -> None:
-    assert find_offer(plan()).slots == local.default_slots()
+    assert find_offer(plan()).slots == local.count_cpus()
 
 
 def test_the_plan_s_own_limit_counts_where_it_is_lower() -> None:

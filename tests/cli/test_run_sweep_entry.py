@@ -26,7 +26,7 @@ from autoexp_tui.conditions.kinds import (
     MetadataIs,
     Not,
 )
-from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.specs import ExecutorSpec, JobSpec, Plan
 from autoexp_tui.storage.done_file import read_done

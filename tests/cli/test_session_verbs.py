@@ -26,7 +26,7 @@ from autoexp_tui.model.states import Cause, JobState, Outcome, Result, why
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.json_codec import encode_live
-from autoexp_tui.storage.live_sink import FileLiveSink, detail_of
+from autoexp_tui.storage.live_sink import FileLiveSink, build_detail
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import note_place
 from tests.cli.session_places import (
@@ -467,7 +467,7 @@ def test_show_does_not_tell_what_the_journal_has_left_behind(
     monkeypatch.setattr(session_sight, "PROBE_SECONDS", 0.1)
     session = place.session("k7f2", *in_queue(), released=False)
     newest = load_state(session).state.seq
-    detail = detail_of(asked_in_the_queue(place, session, newest - 1))
+    detail = build_detail(asked_in_the_queue(place, session, newest - 1))
     session.live.write_bytes(encode_live(detail))
     _, out, _ = place.say("show", "k7f2", "--jobs", "queued")
     assert "queued       train" in out

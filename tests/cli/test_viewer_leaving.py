@@ -9,8 +9,8 @@ import pytest
 
 from autoexp_tui.engine.viewer import POLL_SECONDS, ViewerHandle
 from autoexp_tui.model.commands import Order, Pause
+from autoexp_tui.storage.live_sink import FileSessionWatcher
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_watch import FileSessionWatcher
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place
 

@@ -129,7 +129,7 @@ def test_a_kept_plan_has_a_manifest_and_a_record_of_its_configs(place: Path) -> 
 
     assert plan == answer.plan
     assert record is not None
-    configs = record.of("2_then")
+    configs = record.get_configs("2_then")
     assert configs is not None
     resolved, raw = map(yaml.safe_load, (configs.resolved, configs.unresolved))
     assert resolved["project"]["name"] == "2_then"
@@ -472,7 +472,7 @@ def test_the_planner_keeps_the_config_of_a_job_with_other_values(place: Path) ->
     place_of_record = Path(made.config_record)
     assert place_of_record.is_relative_to(place / "state")
     record = read_record(place_of_record)
-    configs = record.of("2_then") if record else None
+    configs = record.get_configs("2_then") if record else None
     assert configs is not None
     assert "lr: 5\n" in configs.resolved
 

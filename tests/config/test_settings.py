@@ -7,8 +7,8 @@ import pytest
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.executors.slurm.sbatch_options import (
     OURS_ALONE,
-    known_option,
-    seconds,
+    find_option,
+    parse_seconds,
 )
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
@@ -174,7 +174,7 @@ def test_ui_settings_come_with_their_defaults() -> None:
 def test_a_time_limit_is_read_as_slurm_does(
     time: str | int | None, expected: float | None
 ) -> None:
-    assert seconds(time) == expected
+    assert parse_seconds(time) == expected
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_gpus_are_counted_over_all_nodes(
 
 
 def test_an_option_of_the_site_is_let_be() -> None:
-    assert known_option("container-image") == "container-image"
+    assert find_option("container-image") == "container-image"
 
 
 @pytest.mark.parametrize("name", sorted(OURS_ALONE))

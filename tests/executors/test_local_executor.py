@@ -34,13 +34,22 @@ from autoexp_tui.executors import supervisors
 from autoexp_tui.executors.local import executor as local
 from autoexp_tui.executors.local.executor import (
     LocalExecutor,
-    local_settings,
-    visible_gpus,
+    build_local_settings,
+    list_gpus,
 )
-from autoexp_tui.executors.local.start import LocalSettings
+from autoexp_tui.executors.local.start import (
+    LONGEST,
+    MOST_TOLD,
+    LocalSettings,
+    format_commands,
+)
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.executors.wrapper import WRAPPER_VERSION
-from autoexp_tui.executors.wrapper_copy import compiled, install_wrapper, version_of
+from autoexp_tui.executors.wrapper_copy import (
+    compile_wrapper,
+    install_wrapper,
+    read_wrapper_version,
+)
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.states import Cause
 from autoexp_tui.probes.clock import SystemClock
@@ -172,12 +181,12 @@ def die_and_stop_the_start():
 
 settings, submission, place = pickle.load(sys.stdin.buffer)
 if place == "before it starts anything":
-    local_start.Starter._spawn = die
+    local_start.subprocess.Popen = die
 elif place == "between fork and exec":
     popen = functools.partial(subprocess.Popen, preexec_fn=die_and_stop_the_start)
     local_start.subprocess.Popen = popen
 elif place == "before it hears of the start":
-    local_start._line = die
+    local_start._read_line = die
 LocalExecutor(settings, SystemClock()).submit(submission)
 os.killpg(0, signal.SIGHUP)
 """
@@ -479,10 +488,10 @@ def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> Non
     for _ in range(4):
         executor.poll(tasks)
         clock.advance(1.0)
-    before = executor.directories_read
+    before = executor._cache.readings
     for _ in range(10):
         assert [r.phase for r in executor.poll(tasks).reports] == ["running"] * 2
-    assert executor.directories_read == before
+    assert executor._cache.readings == before
 
 
 def test_records_that_cannot_be_looked_at_make_nothing_gone(machine: Machine) -> None:
@@ -984,10 +993,10 @@ def test_the_machine_is_described_as_it_is(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,GPU-ab,-1")
-    settings = local_settings(Path("/wrapper.py"))
+    settings = build_local_settings(Path("/wrapper.py"))
     assert settings.slots == len(os.sched_getaffinity(0))
     assert settings.gpus == ("0", "GPU-ab")
-    assert local_settings(Path("/wrapper.py"), slots=7).slots == 7
+    assert build_local_settings(Path("/wrapper.py"), slots=7).slots == 7
 
 
 def test_gpus_are_found_by_their_devices(
@@ -997,15 +1006,15 @@ def test_gpus_are_found_by_their_devices(
     names = ["nvidia10", "nvidia2", "nvidiactl", "null"]
     listdir: Callable[[str], list[str]] = lambda _: names  # noqa: E731
     monkeypatch.setattr(os, "listdir", listdir)
-    assert visible_gpus() == ("2", "10")
+    assert list_gpus() == ("2", "10")
 
 
 def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
     place = install_wrapper(tmp_path / "session")
-    assert version_of(place) == WRAPPER_VERSION
+    assert read_wrapper_version(place) == WRAPPER_VERSION
     place.write_text('WRAPPER_VERSION = "0.9"\n')
     assert install_wrapper(tmp_path / "session") == place
-    assert version_of(place) == "0.9"
+    assert read_wrapper_version(place) == "0.9"
 
 
 def test_a_wrapper_is_started_from_its_compiled_form(machine: Machine) -> None:
@@ -1023,14 +1032,55 @@ def test_a_wrapper_is_started_from_its_compiled_form(machine: Machine) -> None:
 def test_a_wrapper_that_was_changed_is_compiled_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("1")
-    place = compiled(script)
+    place = compile_wrapper(script)
     before = place.read_bytes()
     script.write_text("2")
     os.utime(script, (place.stat().st_mtime + 5,) * 2)
-    assert compiled(script).read_bytes() != before
+    assert compile_wrapper(script).read_bytes() != before
 
 
 def test_a_script_that_cannot_be_compiled_is_run_itself(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("no python")
-    assert compiled(script) == script
+    assert compile_wrapper(script) == script
+
+
+# ------------------------------- a start on this machine is told as what it runs, where
+TASK = Task(
+    job="a",
+    attempt=1,
+    command=("python", "train.py", "--note=two words"),
+    cwd="/data/my runs",
+    output_dir="/data/out",
+    log_dir="/data/log",
+    attempt_dir="/state/a/1",
+    env={"TOKEN": "hidden"},
+)
+
+
+def test_the_command_is_quoted_and_its_place_is_told() -> None:
+    words = "cd '/data/my runs' && python train.py '--note=two words'  # on node7"
+    assert format_commands([TASK], "node7") == words
+
+
+def test_each_command_has_its_line() -> None:
+    other = replace(TASK, job="b", command=("true",))
+    lines = format_commands([TASK, other], "node7").split("\n")
+    assert lines[1] == "$ cd '/data/my runs' && true  # on node7"
+
+
+def test_of_many_commands_the_rest_is_counted() -> None:
+    lines = format_commands([TASK] * (MOST_TOLD + 5), "node7").split("\n")
+    assert len(lines) == MOST_TOLD + 1
+    assert lines[-1] == "and 5 more on node7"
+
+
+def test_the_environment_is_not_told() -> None:
+    assert "hidden" not in format_commands([TASK], "node7")
+
+
+def test_a_hostile_command_is_cleaned_and_bounded() -> None:
+    hostile = replace(TASK, command=("echo", "\x1b]52;c;eA==\x07" + "x" * 9000))
+    told = format_commands([hostile], "node7")
+    assert "\x1b" not in told
+    assert len(told) < LONGEST + 100

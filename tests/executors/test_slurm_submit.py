@@ -22,8 +22,7 @@ from autoexp_tui.engine.executor_port import (
     Unexplained,
 )
 from autoexp_tui.executors.slurm.commands import Ran
-from autoexp_tui.executors.slurm.script import read_template
-from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from autoexp_tui.executors.slurm.script import AROUND, read_template
 from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Resources

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.executors.slurm.task_history import (
     LastWords,
@@ -40,43 +42,42 @@ def row(word: str, executor_id: str = "6") -> AccountRow:
     )
 
 
+START = Start(task=TASK, run=0, executor_id="6", token="0c34")
+
+
 def heard(word: str) -> LastWords[AccountRow]:
     words: LastWords[AccountRow] = LastWords()
-    words.of(TASK, 0, "6", row(word))
+    words.update(START, row(word))
     return words
 
 
 def test_an_end_that_was_told_is_not_forgotten_by_answers_that_lack_it() -> None:
     words = heard("PREEMPTED")
-    assert words.of(TASK, 0, "6", None) == row("PREEMPTED")
+    assert words.update(START, None) == row("PREEMPTED")
+    words.update(START, row("NODE_FAIL"))
+    assert words.update(START, None) == row("NODE_FAIL")
 
 
-def test_who_was_told_to_live_may_have_ended_since() -> None:
-    assert heard("RUNNING").of(TASK, 0, "6", None) is None
-
-
-def test_an_end_of_one_run_is_none_of_the_next() -> None:
-    assert heard("PREEMPTED").of(TASK, 1, "6", None) is None
-
-
-def test_an_end_of_another_start_is_none_of_this_one() -> None:
-    assert heard("PREEMPTED").of(TASK, 0, "7", None) is None
-
-
-def test_what_is_told_now_counts_and_is_remembered() -> None:
-    words = heard("PREEMPTED")
-    words.of(TASK, 0, "6", row("NODE_FAIL"))
-    assert words.of(TASK, 0, "6", None) == row("NODE_FAIL")
+@pytest.mark.parametrize(
+    ("word", "start"),
+    [
+        ("RUNNING", START),
+        ("PREEMPTED", replace(START, run=1)),
+        ("PREEMPTED", replace(START, executor_id="7")),
+    ],
+    ids=["it may have ended since", "another run", "another start"],
+)
+def test_what_was_told_of_something_else_says_nothing(word: str, start: Start) -> None:
+    assert heard(word).update(start, None) is None
 
 
 def test_nothing_is_kept_of_tasks_that_nobody_asks_about() -> None:
     words = heard("PREEMPTED")
     words.keep_only({("b", 1)})
-    assert words.of(TASK, 0, "6", None) is None
+    assert words.update(START, None) is None
 
 
 # ----------------------------------------------------------------- between two polls
-START = Start(task=TASK, run=0, executor_id="6", token="0c34")
 QUEUE = "6|6|{}|None|n2|main|N/A|1|a-0c34\n"
 BOOK = "6|6|{}|0:0|1|1|16|n2|a-0c34\n"
 
@@ -95,8 +96,8 @@ def asked(*words: str) -> QueueWatch:
 
 def test_an_end_that_only_another_question_heard_of_is_known() -> None:
     words = SlurmWords(asked("OUT_OF_MEMORY", ""))
-    words.listen([START])
-    told, _ = words.of(START)
+    words.note_ends([START])
+    told, _ = words.get(START)
     assert told is not None
     assert told.state.word == "OUT_OF_MEMORY"
 
@@ -112,24 +113,24 @@ def test_an_end_that_only_another_question_to_accounting_heard_of_is_known() -> 
     assert watch.ask_accounts(0.0)
     assert watch.ask_accounts(0.0)
     words = SlurmWords(watch)
-    words.listen([START])
-    _, told = words.of(START)
+    words.note_ends([START])
+    _, told = words.get(START)
     assert told is not None
     assert told.state.word == "TIMEOUT"
 
 
 def test_of_two_ends_that_were_heard_the_newer_counts() -> None:
     words = SlurmWords(asked("PREEMPTED", "CANCELLED", ""))
-    words.listen([START])
-    told, _ = words.of(START)
+    words.note_ends([START])
+    told, _ = words.get(START)
     assert told is not None
     assert told.state.word == "CANCELLED"
 
 
 def test_who_lives_by_the_newest_answer_has_not_ended() -> None:
     words = SlurmWords(asked("PREEMPTED", "RUNNING"))
-    words.listen([START])
-    told, _ = words.of(START)
+    words.note_ends([START])
+    told, _ = words.get(START)
     assert told is not None
     assert told.state.word == "RUNNING"
 
@@ -137,8 +138,8 @@ def test_who_lives_by_the_newest_answer_has_not_ended() -> None:
 def test_an_end_that_was_heard_under_another_s_name_is_none_of_ours() -> None:
     words = SlurmWords(asked("TIMEOUT", ""))
     start = replace(START, token="else")
-    words.listen([start])
-    assert words.of(start) == (None, None)
+    words.note_ends([start])
+    assert words.get(start) == (None, None)
 
 
 # ------------------------------------------------------------------------- accounting
@@ -150,7 +151,7 @@ def silences(*questions: tuple[float, float]) -> list[float]:
     found = []
     for at, since in questions:
         watch.accounted_at, watch.accounted_since = at, since
-        found.append(silence.of(TASK, since=100.0, news_at=10.0))
+        found.append(silence.measure(TASK, since=100.0, news_at=10.0))
     return found
 
 
@@ -171,8 +172,8 @@ def test_news_of_a_task_begin_its_silence_anew() -> None:
     silence = Silence(watch)
     for at in (20.0, 80.0):
         watch.accounted_at = at
-        silence.of(TASK, since=100.0, news_at=10.0)
-    assert silence.of(TASK, since=100.0, news_at=50.0) == 0.0
+        silence.measure(TASK, since=100.0, news_at=10.0)
+    assert silence.measure(TASK, since=100.0, news_at=50.0) == 0.0
 
 
 # --------------------------------------------------------------- a word that comes late
@@ -182,8 +183,8 @@ ENDED = TaskReport(job="a", attempt=1, phase=TaskPhase.ENDED)
 def late(word: str) -> list[TaskReport]:
     """What is told, at two looks, of an end that was judged before Slurm said so."""
     words = LateWords(asked(word))
-    words.expect(START, ENDED, 0.0)
-    return [*words.reports(1.0), *words.reports(2.0)]
+    words.await_word(START, ENDED, 0.0)
+    return [*words.list_reports(1.0), *words.list_reports(2.0)]
 
 
 def test_out_of_memory_that_is_told_late_is_told_once() -> None:
@@ -193,13 +194,13 @@ def test_out_of_memory_that_is_told_late_is_told_once() -> None:
 def test_while_slurm_has_no_last_word_it_is_listened_for() -> None:
     watch = asked("COMPLETING")
     listening = LateWords(watch)
-    listening.expect(START, ENDED, 0.0)
-    assert not list(listening.reports(1.0))
+    listening.await_word(START, ENDED, 0.0)
+    assert not list(listening.list_reports(1.0))
     watch.commands = ScriptedCommands(
         {"squeue": lambda _: says(queue_answer(QUEUE.format("OUT_OF_MEMORY")))}
     )
     watch.ask()
-    assert list(listening.reports(2.0)) == [
+    assert list(listening.list_reports(2.0)) == [
         replace(ENDED, late_cause=Cause.OUT_OF_MEMORY)
     ]
 

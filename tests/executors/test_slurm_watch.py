@@ -72,15 +72,15 @@ def asked_at(
     """When a poll a second asks; `moves`: when the answers begin to differ."""
     times: list[float] = []
     for now in range(int(seconds)):
-        if rhythm.due(float(now)):
+        if rhythm.is_due(float(now)):
             moved = any((times or [-1.0])[-1] < at <= now for at in moves)
-            rhythm.asked(float(now), moved=moved or not times)
+            rhythm.note_question(float(now), moved=moved or not times)
             times.append(float(now))
     return times
 
 
 def test_the_first_question_is_put_at_once() -> None:
-    assert Rhythm().due(0.0)
+    assert Rhythm().is_due(0.0)
 
 
 def test_questions_come_every_15_seconds_and_slower_to_60_while_nothing_moves() -> None:
@@ -99,23 +99,23 @@ def test_questions_are_quick_again_after_something_has_moved() -> None:
 
 def test_a_hurried_question_is_put_three_seconds_after_the_last() -> None:
     rhythm = Rhythm()
-    rhythm.asked(0.0, moved=True)
-    rhythm.hurry()
-    assert (rhythm.due(2.9), rhythm.due(3.0)) == (False, True)
+    rhythm.note_question(0.0, moved=True)
+    rhythm.set_hurried()
+    assert (rhythm.is_due(2.9), rhythm.is_due(3.0)) == (False, True)
 
 
 def test_one_hurry_is_one_question() -> None:
     rhythm = Rhythm()
-    rhythm.hurry()
-    rhythm.asked(0.0, moved=True)
-    assert not rhythm.due(14.0)
+    rhythm.set_hurried()
+    rhythm.note_question(0.0, moved=True)
+    assert not rhythm.is_due(14.0)
 
 
 def test_while_something_is_to_come_questions_do_not_become_slower() -> None:
     rhythm, times = Rhythm(), []
     for now in range(100):
-        if rhythm.due(float(now)):
-            rhythm.asked(float(now), moved=False)
+        if rhythm.is_due(float(now)):
+            rhythm.note_question(float(now), moved=False)
             rhythm.keep_up()
             times.append(now)
     assert times == [0, 15, 30, 45, 60, 75, 90]
@@ -124,9 +124,9 @@ def test_while_something_is_to_come_questions_do_not_become_slower() -> None:
 def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
     rhythm, times = Rhythm(), []
     for tenth in range(600):
-        rhythm.hurry()
-        if rhythm.due(tenth / 10):
-            rhythm.asked(tenth / 10, moved=True)
+        rhythm.set_hurried()
+        if rhythm.is_due(tenth / 10):
+            rhythm.note_question(tenth / 10, moved=True)
             times.append(tenth / 10)
     assert len(times) == 20
 
@@ -135,7 +135,7 @@ def test_a_controller_that_fails_is_asked_less_and_less() -> None:
     watched = Watched()
     watched.says.stderr["squeue"] = "slurm_load_jobs error: no"
     for _ in range(600):
-        if watched.watch.rhythm.due(watched.clock.monotonic()):
+        if watched.watch.rhythm.is_due(watched.clock.monotonic()):
             watched.watch.ask()
         watched.clock.advance(1)
     assert watched.says.calls["squeue"] <= 13
@@ -155,7 +155,7 @@ def test_what_the_queue_said_stays_when_it_does_not_answer() -> None:
     watched.clock.advance(60)
     watched.says.silent.add("squeue")
     assert watched.watch.ask() is None
-    assert watched.watch.row("7", "tok") is not None
+    assert watched.watch.told.find_row("7", "tok") is not None
     assert watched.watch.answered_at == before
     assert watched.watch.error == "squeue did not answer within 30 s"
 
@@ -171,7 +171,7 @@ def test_an_answer_that_was_overtaken_by_a_later_one_s_is_no_news() -> None:
 
     watched.says.meanwhile = later_answer
     watched.watch.ask()
-    row = watched.watch.row("7", "tok")
+    row = watched.watch.told.find_row("7", "tok")
     assert row is not None
     assert row.state.word == "COMPLETED"
 
@@ -198,7 +198,7 @@ def test_an_answer_that_cannot_be_read_is_no_answer() -> None:
     watched.watch.ask()
     watched.says.texts["squeue"] = ROW.replace("7|7", "seven|7")
     assert watched.watch.ask() is None
-    assert watched.watch.row("7", "tok") is not None
+    assert watched.watch.told.find_row("7", "tok") is not None
     assert "squeue said" in watched.watch.error
 
 
@@ -206,34 +206,34 @@ def test_an_id_that_another_s_job_has_now_is_not_our_row() -> None:
     watched = Watched(squeue=ROW.replace("a-tok", "b-other"), sacct=ACCOUNT)
     watched.watch.ask()
     watched.watch.ask_accounts(0.0)
-    assert watched.watch.row("7", "tok") is None
-    assert watched.watch.account("7", "tok") is not None
-    assert watched.watch.account("7", "other") is None
+    assert watched.watch.told.find_row("7", "tok") is None
+    assert watched.watch.told.find_account("7", "tok") is not None
+    assert watched.watch.told.find_account("7", "other") is None
 
 
 # --------------------------------------------------------------------------- by name
 def test_a_submission_is_found_by_its_name_in_the_queue() -> None:
     watched = Watched(squeue=ROW.replace("7|7", "7_3|9"))
     watched.watch.ask()
-    assert watched.watch.named("tok") == "7"
+    assert watched.watch.find_job("tok") == "7"
 
 
 def test_a_submission_that_has_left_the_queue_is_found_in_accounting() -> None:
     watched = Watched(sacct=ACCOUNT)
     watched.watch.ask_accounts(0.0)
-    assert watched.watch.named("tok") == "7"
+    assert watched.watch.find_job("tok") == "7"
 
 
 def test_pending_in_accounting_alone_proves_nothing() -> None:
     watched = Watched(sacct=ACCOUNT.replace("COMPLETED", "PENDING"))
     watched.watch.ask_accounts(0.0)
-    assert watched.watch.named("tok") == ""
+    assert watched.watch.find_job("tok") == ""
 
 
 def test_part_of_a_name_is_not_the_name() -> None:
     watched = Watched(squeue=ROW)
     watched.watch.ask()
-    assert (watched.watch.named("ok"), watched.watch.named("a")) == ("", "")
+    assert (watched.watch.find_job("ok"), watched.watch.find_job("a")) == ("", "")
 
 
 # ------------------------------------------------------------------------- accounting
@@ -259,14 +259,14 @@ def test_accounting_that_is_down_is_no_answer() -> None:
 # ----------------------------------------------------------------------------- facts
 def test_the_configuration_is_asked_for_once() -> None:
     watched = Watched()
-    assert [watched.watch.facts.min_job_age for _ in range(3)] == [5.0] * 3
+    assert [watched.watch.load_facts().min_job_age for _ in range(3)] == [5.0] * 3
     assert watched.says.calls["scontrol"] == 1
 
 
 def test_defaults_hold_until_the_configuration_is_known() -> None:
     watched = Watched()
     watched.says.silent.add("scontrol")
-    assert watched.watch.facts == ClusterFacts()
+    assert watched.watch.load_facts() == ClusterFacts()
     watched.says.silent.clear()
-    assert watched.watch.known_facts.min_job_age == 300.0
-    assert watched.watch.facts.min_job_age == 5.0
+    assert watched.watch.get_known_facts().min_job_age == 300.0
+    assert watched.watch.load_facts().min_job_age == 5.0

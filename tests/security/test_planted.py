@@ -30,11 +30,11 @@ from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.executors.wrapper_copy import (
-    compiled,
-    digest_of,
+    compile_wrapper,
+    find_wrapper_problem,
+    get_wrapper,
+    hash_wrapper,
     install_wrapper,
-    wrapper_place,
-    wrapper_problem,
 )
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -525,26 +525,26 @@ def test_a_lease_is_taken_of_the_users_own_session_alone(lab: Lab) -> None:
 def test_a_wrapper_that_was_changed_is_replaced_before_it_is_used(lab: Lab) -> None:
     session = lab.own()
     place = install_wrapper(session.path)
-    recorded = digest_of(place)
+    recorded = hash_wrapper(place)
     place.write_text("print('planted')")
-    assert "changed it" in wrapper_problem(session.path, recorded)
+    assert "changed it" in find_wrapper_problem(session.path, recorded)
     install_wrapper(session.path, recorded)
-    assert wrapper_problem(session.path, recorded) == ""
-    assert digest_of(place) == recorded
+    assert find_wrapper_problem(session.path, recorded) == ""
+    assert hash_wrapper(place) == recorded
 
 
 def test_the_wrapper_of_a_session_of_an_older_version_is_kept(lab: Lab) -> None:
     session = lab.own()
     place = install_wrapper(session.path)
     place.write_text("older")
-    assert wrapper_problem(session.path, "") == ""
+    assert find_wrapper_problem(session.path, "") == ""
     assert install_wrapper(session.path, "").read_text() == "older"
 
 
 def test_a_wrapper_of_somebody_else_is_replaced(lab: Lab) -> None:
     session = lab.own()
     place = give(install_wrapper(session.path), ALICE)
-    assert "belongs to" in wrapper_problem(session.path, "")
+    assert "belongs to" in find_wrapper_problem(session.path, "")
     assert install_wrapper(session.path, "").stat().st_uid == 0
     assert place.stat().st_uid == 0
 
@@ -552,11 +552,11 @@ def test_a_wrapper_of_somebody_else_is_replaced(lab: Lab) -> None:
 def test_what_an_earlier_engine_compiled_is_not_run(lab: Lab) -> None:
     script = lab.root / "script.py"
     script.write_text("pass")
-    place = compiled(script)
+    place = compile_wrapper(script)
     honest = place.read_bytes()
     place.write_bytes(b"planted")
     os.utime(place, (4e9, 4e9))
-    assert compiled(script).read_bytes() == honest
+    assert compile_wrapper(script).read_bytes() == honest
 
 
 def test_a_replaced_wrapper_is_told_with_the_start(lab: Lab) -> None:
@@ -570,7 +570,7 @@ def test_a_replaced_wrapper_is_told_with_the_start(lab: Lab) -> None:
     engine = start_session(plan, lambda _: None, wanted)
     (session,) = find_sessions(lab.state_dir)
     stop(engine)
-    wrapper_place(session.path).write_text("print('planted')")
+    get_wrapper(session.path).write_text("print('planted')")
     again = resume_session(session, lambda _: None, wanted)
     stop(again)
     texts = [

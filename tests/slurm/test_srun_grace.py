@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.executors.slurm.srun_wrapper import with_grace
+from autoexp_tui.executors.slurm.script import with_grace
 from tests.slurm.campaign import until
 from tests.slurm.cluster import Cluster
 

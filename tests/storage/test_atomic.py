@@ -12,7 +12,7 @@ import pytest
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.storage.atomic import (
     Place,
-    explained,
+    explain,
     link_new,
     make_directory,
     write_all,
@@ -90,12 +90,12 @@ def test_a_directory_that_may_not_be_written_is_named(tmp_path: Path) -> None:
 def test_another_place_is_chosen_where_this_one_was(
     code: int, place: Place, choice: str
 ) -> None:
-    failed = explained(OSError(code, os.strerror(code)), "/x", "write", place)
+    failed = explain(OSError(code, os.strerror(code)), "/x", "write", place)
     assert failed.hint.endswith(f"{choice}.")
 
 
 def test_a_disk_error_reads_on_one_line_too() -> None:
-    failed = explained(OSError(errno.EROFS, "Read-only file system"), "/x", "write")
+    failed = explain(OSError(errno.EROFS, "Read-only file system"), "/x", "write")
     assert failed.line == (
         "/x: cannot write: Read-only file system. It is mounted read-only: choose "
         "another place with --state-dir"
@@ -104,7 +104,7 @@ def test_a_disk_error_reads_on_one_line_too() -> None:
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EDQUOT, errno.EIO, errno.ESTALE])
 def test_what_a_disk_says_comes_with_a_next_step(code: int) -> None:
-    failed = explained(OSError(code, os.strerror(code)), "/x", "write")
+    failed = explain(OSError(code, os.strerror(code)), "/x", "write")
     assert failed.where == "/x"
     assert os.strerror(code) in failed.problem
     assert failed.hint

@@ -15,7 +15,7 @@ from autoexp_tui.model.outputs import CheckpointPlace, FoundCheckpoint, SeenChec
 from autoexp_tui.storage.checkpoint_files import (
     CheckpointFiles,
     look_for_checkpoints,
-    step_of,
+    parse_step,
 )
 
 FILES = CheckpointFiles()
@@ -95,7 +95,7 @@ def test_among_names_without_a_number_the_youngest_is_the_newest(out: Path) -> N
     ],
 )
 def test_the_step_is_read_from_the_name(name: str, step: int | None) -> None:
-    assert step_of(name) == step
+    assert parse_step(name) == step
 
 
 def test_nothing_there_is_nothing(out: Path) -> None:
@@ -298,5 +298,5 @@ def test_a_checkpoint_directory_that_cannot_be_read_is_told(
     def refused(*_args: object) -> object:
         raise EnvironmentFailed("cannot look for checkpoints: refused", "/ckpt")
 
-    monkeypatch.setattr("autoexp_tui.storage.checkpoint_files._matches", refused)
+    monkeypatch.setattr("autoexp_tui.storage.checkpoint_files._find_matches", refused)
     assert "refused" in str(seen(out))

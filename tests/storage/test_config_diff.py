@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.planning.plan_diff import ABSENT
 from autoexp_tui.probes.yaml_text import YamlWriter
-from autoexp_tui.storage.plan_history import diff_configs
+from autoexp_tui.storage.plan_history import compare_configs
 
 CONFIG: dict[str, Any] = {
     "optim": {"lr": 1e-3, "betas": [0.9, 0.95], "kind": "adam"},
@@ -21,7 +21,7 @@ CONFIG: dict[str, Any] = {
 
 def differing(old: str, new: str) -> dict[str, tuple[object, object]]:
     """Dotted key -> (old, new)."""
-    return {key: (theirs, ours) for key, theirs, ours in diff_configs(old, new)}
+    return {key: (theirs, ours) for key, theirs, ours in compare_configs(old, new)}
 
 
 def text(**changed: object) -> str:

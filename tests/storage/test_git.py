@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.storage import git as git_module
-from autoexp_tui.storage.git import Git, Unsafe
-from autoexp_tui.storage.provenance import git_state
+from autoexp_tui.storage import provenance
+from autoexp_tui.storage.provenance import Git, Unsafe, read_git_state
 
 _LOCAL = ("-c", "protocol.file.allow=always")
 _IDENTITY = ("-c", "user.name=t", "-c", "user.email=t@t")
@@ -96,7 +95,7 @@ def test_no_program_of_a_repository_runs(repository: Path, ran: Path) -> None:
     for key, value in plant(repository, ran).items():
         git(repository, "config", key, value)
     git_runs_them(repository, ran)
-    state = git_state(repository)
+    state = read_git_state(repository)
     assert not ran.exists()
     assert "+two" in state.diff
     assert state.untracked == ("new.txt",)
@@ -117,7 +116,7 @@ def test_nor_one_of_a_file_that_it_includes(repository: Path, ran: Path) -> None
         subprocess.run(("git", "config", "-f", more, key, value), check=True)
     git(repository, "config", "include.path", str(more))
     git_runs_them(repository, ran)
-    assert "+two" in git_state(repository).diff
+    assert "+two" in read_git_state(repository).diff
     assert not ran.exists()
 
 
@@ -135,7 +134,7 @@ def test_nor_one_of_a_submodule(repository: Path, ran: Path, tmp_path: Path) -> 
     git(repository / "sub", "config", "filter.other.clean", f"touch {ran}; cat")
     git_runs_them(repository, ran)
     (repository / "sub" / "x.txt").write_text("three\n")
-    assert git_state(repository).commit
+    assert read_git_state(repository).commit
     assert not ran.exists()
 
 
@@ -145,31 +144,31 @@ def test_a_program_that_cannot_be_switched_off_is_told(
     git(repository, "config", "filter.a=b.clean", f"touch {ran}")
     with pytest.raises(Unsafe):
         Git(repository)
-    assert "names a program" in git_state(repository).note
+    assert "names a program" in read_git_state(repository).note
     assert not ran.exists()
 
 
 def test_a_configuration_that_never_ends_is_given_up(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(git_module, "_SECONDS", 0.2)
+    monkeypatch.setattr(provenance, "_SECONDS", 0.2)
     os.mkfifo(repository / "pipe")
     git(repository, "config", "include.path", str(repository / "pipe"))
-    assert git_state(repository).note.startswith("git did not answer")
+    assert read_git_state(repository).note.startswith("git did not answer")
 
 
 def test_variables_that_name_a_program_are_not_passed_on(
     repository: Path, ran: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GIT_EXTERNAL_DIFF", f"touch {ran}")
-    assert "+two" in git_state(repository).diff
+    assert "+two" in read_git_state(repository).diff
     assert not ran.exists()
 
 
 def test_nothing_else_calls_git() -> None:
-    package = Path(git_module.__file__).parents[1]
+    package = Path(provenance.__file__).parents[1]
     calls = re.compile(r"""[=(\s][\[(]\s*["']git["'],""")
     callers = [
         path.name for path in package.rglob("*.py") if calls.search(path.read_text())
     ]
-    assert callers == ["git.py"]
+    assert callers == ["provenance.py"]

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from autoexp_tui.executors.job_details import PaperReader, build_script
 from autoexp_tui.model.specs import ExecutorSpec, Plan, Resources
-from autoexp_tui.storage.job_details import PaperReader, script_lines
-from autoexp_tui.storage.provenance import (
-    GitState,
-    RecordBuilder,
-    store_record,
-)
+from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.planning.plans import job, plan
 
 RESOLVED = {"optim": {"lr": 1e-3}, "train": {"iters": 800}}
@@ -25,7 +21,7 @@ def kept(tmp_path: Path) -> Plan:
     )
     builder = RecordBuilder()
     builder.add(0, RESOLVED, WRITTEN)
-    store_record(
+    save_record(
         Path(made.state_dir), made.plan_id, builder.record(made.jobs, GitState())
     )
     return made
@@ -45,7 +41,7 @@ def test_the_config_of_a_job_with_other_values_is_its_own(tmp_path: Path) -> Non
     builder = RecordBuilder()
     builder.add(0, {"optim": {"lr": 2e-3}}, {"optim": {"lr": 2e-3}})
     record = builder.record(made.jobs, GitState())
-    path = store_record(tmp_path / "other", "x", record)
+    path = save_record(tmp_path / "other", "x", record)
     reader, spec = PaperReader(), made.jobs[0]
     assert reader(made, spec).entries[0].value == "0.001"
     changed = replace(
@@ -74,7 +70,7 @@ def test_a_plan_that_came_without_its_record_says_so(tmp_path: Path) -> None:
 
 def test_a_command_stands_an_option_a_line() -> None:
     spec = job("a", command=("python", "train.py", "--lr", "1e-3", "--name=a b"))
-    assert list(script_lines(plan([spec]), spec)) == [
+    assert list(build_script(plan([spec]), spec)) == [
         "# in the session's directory",
         "python \\",
         "  train.py \\",
@@ -90,7 +86,7 @@ def test_a_cluster_s_script_holds_the_command_and_its_options() -> None:
         resources=Resources(gpus=4, options={"partition": "gpu"}),
     )
     made = plan([spec], executor=ExecutorSpec(class_name="SlurmClient"))
-    lines = list(script_lines(made, spec))
+    lines = list(build_script(made, spec))
     assert "# sbatch: --partition=gpu" in lines
     assert "exec python train.py" in lines
 
@@ -99,6 +95,6 @@ def test_a_template_that_is_gone_is_told_and_the_command_stays() -> None:
     spec = job("a", command=("python", "train.py"))
     settings = {"template_path": "/nowhere/job.sbatch"}
     made = plan([spec], executor=ExecutorSpec(class_name="Slurm", settings=settings))
-    lines = list(script_lines(made, spec))
+    lines = list(build_script(made, spec))
     assert any("cannot read /nowhere/job.sbatch" in text for text in lines)
     assert lines[-1] == "  train.py"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import resource
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -15,6 +17,7 @@ import pytest
 from autoexp_tui.events.jobs import JobEnded, JobReplanned, JobsReleased
 from autoexp_tui.events.session import EngineStarted, PlanAdded
 from autoexp_tui.model.errors import (
+    AutoexpError,
     EnvironmentFailed,
     JournalDamaged,
     SessionOwned,
@@ -25,12 +28,17 @@ from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import (
     JournalFollower,
+    list_earlier,
     load_state,
     read_session,
 )
 from autoexp_tui.storage.journal_parts import Part, find_seal
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.record_codec import decode_record, encode_record
+from autoexp_tui.storage.session_dir import SessionDir, get_packed
+from autoexp_tui.storage.session_removal import require_removable
+from tests.storage.week_session import write_week
+from tests.storage.whole_session import WholeSession
 from tests.support.journal_contract import (
     PLAN,
     JournalContract,
@@ -706,3 +714,90 @@ def test_a_part_for_the_group_is_closed_before_it_holds_a_secret(
     assert any("closed to the group" in text for text in store.faults) == (
         mode == 0o600
     )
+
+
+# ------------ a session whose journal was emptied is not taken for one tha
+@pytest.fixture
+def emptied(tmp_path: Path) -> WholeSession:
+    made = WholeSession(tmp_path / "k7f2")
+    made.submit()
+    made.begin()
+    made.leave()
+    for part in made.session.path.glob("journal.*.jsonl"):
+        part.write_bytes(b"")
+    return made
+
+
+def test_it_is_refused_with_the_job_that_ran(emptied: WholeSession) -> None:
+    with pytest.raises(JournalDamaged, match="jobs have run: a"):
+        load_state(emptied.session)
+
+
+def test_it_is_not_removed_while_its_jobs_may_run(emptied: WholeSession) -> None:
+    with pytest.raises(AutoexpError):
+        require_removable(emptied.session)
+
+
+def test_a_session_in_which_nothing_ran_has_merely_not_begun(tmp_path: Path) -> None:
+    made = WholeSession(tmp_path / "k7f2")
+    made.leave()
+    for part in made.session.path.glob("journal.*.jsonl"):
+        part.write_bytes(b"")
+    assert load_state(made.session).state.plan is None
+
+
+# ------------------ older records come a page at a time, backwards over lines an
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> SessionDir:
+    made, told = write_week(
+        tmp_path_factory.mktemp("state"), jobs=31, note_seconds=1800, slots=4
+    )
+    assert len(made.list_parts()) > 1
+    assert len(list(read_session(made))) == len(told.records)
+    return made
+
+
+def test_pages_lead_back_to_the_first_record(session: SessionDir) -> None:
+    whole = list(read_session(session))
+    seq = whole[-1].seq + 1
+    found: list[Recorded] = []
+    while page := list_earlier(str(session.path), seq, 37):
+        found = [*page, *found]
+        seq = page[0].seq
+    assert found == whole
+
+
+def test_a_page_from_the_midst_ends_before_the_record_asked_about(
+    session: SessionDir,
+) -> None:
+    page = list_earlier(str(session.path), 120, 5)
+    assert [record.seq for record in page] == [115, 116, 117, 118, 119]
+
+
+def test_before_the_first_record_there_is_nothing(session: SessionDir) -> None:
+    assert list_earlier(str(session.path), 1, 5) == []
+    assert list_earlier("", 100, 5) == []
+
+
+def test_a_packed_part_reads_as_before(session: SessionDir, tmp_path: Path) -> None:
+    copy = SessionDir(tmp_path / "copy")
+    copy.make()
+    for part in session.list_parts():
+        shutil.copy(session.get_part(*part), copy.get_part(*part))
+    first = copy.get_part(1)
+    get_packed(first).write_bytes(gzip.compress(first.read_bytes()))
+    first.unlink()
+    page = list_earlier(str(copy.path), 120, 5)
+    assert page == list_earlier(str(session.path), 120, 5)
+
+
+def test_a_record_that_does_not_read_is_named(
+    session: SessionDir, tmp_path: Path
+) -> None:
+    copy = SessionDir(tmp_path / "copy")
+    copy.make()
+    part = copy.get_part(1)
+    lines = session.get_part(1).read_bytes().splitlines(keepends=True)
+    part.write_bytes(b"".join(lines[:50]) + b'{"seq":51,"bad":1}\n')
+    with pytest.raises(JournalDamaged, match=r"journal\.1\.jsonl"):
+        list_earlier(str(copy.path), 60, 5)

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autoexp_tui.conditions.kinds import Not, TimeReached
 from autoexp_tui.events.events import (
     JobEnded,
     LogMatched,
@@ -35,10 +36,12 @@ from autoexp_tui.storage.json_codec import (
     LiveDetail,
     Undecodable,
     Unencodable,
+    build_validator,
     decode_job,
     decode_live,
     decode_order,
     decode_plan,
+    describe_error,
     encode,
     encode_job,
     encode_live,
@@ -402,3 +405,46 @@ def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
     back = decode_live(encode_live(detail)).jobs["a"]
     assert back.curves["loss"].values == (0.0, 0.5, 1.0)
     assert tuple(back.trend) == (0.0, 0.5, 1.0)
+
+
+# ----------- unions of dataclasses are told apart at once, and validators
+@dataclass(frozen=True)
+class Cat:
+    """A member of a union, with a kind."""
+
+    kind: Literal["cat"] = "cat"
+
+
+@dataclass(frozen=True)
+class Dog:
+    """Another."""
+
+    kind: Literal["dog"] = "dog"
+
+
+@dataclass(frozen=True)
+class Stone:
+    """One without a kind."""
+
+    weight: int = 1
+
+
+def test_a_union_within_itself_is_read() -> None:
+    spec = Not(condition=Not(condition=TimeReached(after_seconds=1.0)))
+    inner = {"kind": "time", "after_seconds": 1.0}
+    tree = {"kind": "not", "condition": {"kind": "not", "condition": inner}}
+    assert build_validator(Not).validate_python(tree) == spec
+
+
+def test_a_validator_is_made_once() -> None:
+    assert build_validator(Cat) is build_validator(Cat)
+
+
+def test_a_complaint_names_the_field() -> None:
+    with pytest.raises(ValueError, match="weight") as caught:
+        build_validator(Stone).validate_python({"weight": "heavy"})
+    assert describe_error(caught.value).startswith("weight: ")
+
+
+def test_any_other_error_speaks_for_itself() -> None:
+    assert describe_error(ValueError("no")) == "no"

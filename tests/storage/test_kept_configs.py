@@ -14,7 +14,7 @@ from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.planning.build import build_plan_outcome
-from autoexp_tui.storage.kept_configs import ConfigKeeper, Shared, configs_in
+from autoexp_tui.storage.kept_configs import ConfigKeeper, Shared, unpack_configs
 from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 
 ORIGIN: dict[str, Any] = {
@@ -51,7 +51,7 @@ CHANGES = st.dictionaries(
 def read_back(resolved: Any, unresolved: Any) -> tuple[Any, Any]:
     keeper = ConfigKeeper()
     kept = keeper.kept(resolved, unresolved)
-    found = configs_in(kept, keeper.shared)
+    found = unpack_configs(kept, keeper.shared)
     return yaml.safe_load(found.resolved), yaml.safe_load(found.unresolved)
 
 
@@ -90,7 +90,7 @@ def test_many_jobs_of_one_origin_hold_it_once() -> None:
 @pytest.mark.parametrize("kept", ["no base 85 \\", "[1]", "[9,[],9,[]]", "[", "[[]]"])
 def test_damage_is_told(kept: str) -> None:
     with pytest.raises(EnvironmentFailed, match="a config is damaged"):
-        configs_in(kept, Shared())
+        unpack_configs(kept, Shared())
 
 
 def test_a_damaged_whole_is_told() -> None:
@@ -98,7 +98,7 @@ def test_a_damaged_whole_is_told() -> None:
     tree = with_values(ORIGIN, {("lr",): 1})
     kept = keeper.kept(tree, tree)
     with pytest.raises(EnvironmentFailed, match="a config is damaged"):
-        configs_in(kept, Shared(wholes=["0" * 20]))
+        unpack_configs(kept, Shared(wholes=["0" * 20]))
 
 
 NUMBERED = """
@@ -128,6 +128,6 @@ def test_keys_of_a_plans_configs_that_are_no_texts_come_back_as_they_were(
     )
     assert outcome.errors == ()
     for index, one in kept.items():
-        tree = yaml.safe_load(configs_in(one, keeper.shared).resolved)
+        tree = yaml.safe_load(unpack_configs(one, keeper.shared).resolved)
         assert tree["table"] == {1: "x", 7: [{2.5: "1"}]}
         assert tree["own" if index % 2 == 0 else "copy"] == {3: "y"}

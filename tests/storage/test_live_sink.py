@@ -25,7 +25,7 @@ from autoexp_tui.storage.live_sink import (
     LiveReader,
     ViewerHeartbeat,
     ViewerWatch,
-    detail_of,
+    build_detail,
 )
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.testing.clock import ManualClock
@@ -258,7 +258,7 @@ def test_there_is_no_detail_before_the_first(session: SessionDir) -> None:
 
 
 def test_jobs_without_volatile_detail_are_left_out() -> None:
-    assert detail_of(snapshot(a=None, b=Live(step=1))).jobs.keys() == {"b"}
+    assert build_detail(snapshot(a=None, b=Live(step=1))).jobs.keys() == {"b"}
 
 
 def test_a_disk_that_fails_means_no_detail(

@@ -8,18 +8,17 @@ import pytest
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.storage import git as git_module
 from autoexp_tui.storage import provenance
 from autoexp_tui.storage.kept_configs import JobConfigs
 from autoexp_tui.storage.provenance import (
     GitState,
     ProvenanceRecord,
     RecordBuilder,
-    git_state,
     load_record,
+    read_git_state,
     record_of,
     record_path,
-    store_record,
+    save_record,
     write_provenance,
 )
 
@@ -71,17 +70,17 @@ def written(tmp_path: Path, record: ProvenanceRecord | None) -> dict[str, str]:
 
 
 def test_each_jobs_configs_survive_the_record(tmp_path: Path) -> None:
-    store_record(tmp_path, "p1", make_record(GitState(commit="c")))
+    save_record(tmp_path, "p1", make_record(GitState(commit="c")))
     record = load_record(tmp_path, "p1")
 
     assert record is not None
-    assert {name: record.of(name) for name in CONFIGS} == CONFIGS
+    assert {name: record.get_configs(name) for name in CONFIGS} == CONFIGS
     assert record.git == GitState(commit="c")
-    assert record.of("unknown") is None
+    assert record.get_configs("unknown") is None
 
 
 def test_configs_that_are_alike_take_little_room(tmp_path: Path) -> None:
-    path = store_record(tmp_path, "p1", make_record(GitState()))
+    path = save_record(tmp_path, "p1", make_record(GitState()))
 
     assert path.stat().st_size < 6000
 
@@ -115,7 +114,7 @@ def test_writing_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_no_record_and_a_foreign_one_read_as_none(tmp_path: Path) -> None:
-    path = store_record(tmp_path, "p1", ProvenanceRecord())
+    path = save_record(tmp_path, "p1", ProvenanceRecord())
     path.write_text("{}")
 
     assert load_record(tmp_path, "p1") is None
@@ -125,7 +124,7 @@ def test_no_record_and_a_foreign_one_read_as_none(tmp_path: Path) -> None:
 def test_a_damaged_config_says_so() -> None:
     record = ProvenanceRecord(configs={"a": "not packed"})
     with pytest.raises(EnvironmentFailed, match="damaged"):
-        record.of("a")
+        record.get_configs("a")
 
 
 def test_an_output_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
@@ -145,7 +144,7 @@ def test_the_commit_and_the_changes_since_are_read(tmp_path: Path) -> None:
     git(tmp_path, "add", "a.txt")
     git(tmp_path, "commit", "-q", "-m", "first")
     (tmp_path / "a.txt").write_text("two\n")
-    state = git_state(tmp_path)
+    state = read_git_state(tmp_path)
 
     assert len(state.commit) == 40
     assert "+two" in state.diff
@@ -157,7 +156,7 @@ def test_outside_a_repository_a_note_says_so(
 ) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
 
-    assert git_state(tmp_path).note.startswith("not in a git repository")
+    assert read_git_state(tmp_path).note.startswith("not in a git repository")
 
 
 def test_without_git_a_note_says_so(
@@ -165,7 +164,7 @@ def test_without_git_a_note_says_so(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
 
-    assert git_state(tmp_path).note.startswith("git did not answer")
+    assert read_git_state(tmp_path).note.startswith("git did not answer")
 
 
 def test_files_that_git_does_not_track_are_named(tmp_path: Path) -> None:
@@ -175,7 +174,7 @@ def test_files_that_git_does_not_track_are_named(tmp_path: Path) -> None:
     git(tmp_path, "commit", "-q", "-m", "first")
     for name in ("new file.py", "ignored"):
         (tmp_path / name).touch()
-    state = git_state(tmp_path)
+    state = read_git_state(tmp_path)
     assert state.untracked == ("new file.py",)
     files = written(tmp_path, make_record(state))
     assert files["git_untracked.txt"] == "new file.py\n"
@@ -188,7 +187,9 @@ def test_a_binary_change_is_told_without_its_bytes(tmp_path: Path) -> None:
     git(tmp_path, "add", "data.bin")
     git(tmp_path, "commit", "-q", "-m", "first")
     (tmp_path / "data.bin").write_bytes(bytes(range(255, -1, -1)))
-    assert "Binary files a/data.bin and b/data.bin differ" in git_state(tmp_path).diff
+    assert (
+        "Binary files a/data.bin and b/data.bin differ" in read_git_state(tmp_path).diff
+    )
 
 
 def test_a_diff_without_end_is_cut_and_told(
@@ -200,7 +201,7 @@ def test_a_diff_without_end_is_cut_and_told(
     git(tmp_path, "add", "a.txt")
     git(tmp_path, "commit", "-q", "-m", "first")
     (tmp_path / "a.txt").write_text("line\n" * 100_000)
-    state = git_state(tmp_path)
+    state = read_git_state(tmp_path)
     assert len(state.diff) == 4096
     assert state.note == "the diff was cut at 4096 bytes"
 
@@ -212,13 +213,13 @@ def test_a_git_that_hangs_is_given_up(
     fake.write_text("#!/bin/sh\nexec sleep 600\n")
     fake.chmod(0o700)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(git_module, "_SECONDS", 0.2)
-    assert git_state(tmp_path).note.startswith("git did not answer")
+    monkeypatch.setattr(provenance, "_SECONDS", 0.2)
+    assert read_git_state(tmp_path).note.startswith("git did not answer")
 
 
 def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
     plan = plan_in(tmp_path)
-    store_record(Path(plan.state_dir), plan.plan_id, make_record(GitState(commit="c")))
+    save_record(Path(plan.state_dir), plan.plan_id, make_record(GitState(commit="c")))
     found = record_of(plan, tmp_path / "elsewhere")
     assert found is not None
     assert found.git.commit == "c"
@@ -226,6 +227,6 @@ def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
 
 
 def test_a_record_without_its_parts_reads_as_none(tmp_path: Path) -> None:
-    store_record(tmp_path, "p1", make_record(GitState()))
+    save_record(tmp_path, "p1", make_record(GitState()))
     record_path(tmp_path, "p1").write_text('{"version": 2, "git": {"x": 1}}')
     assert load_record(tmp_path, "p1") is None

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
+from autoexp_tui.executors import wrapper
 from autoexp_tui.executors.wrapper import EXIT_LINE
+from autoexp_tui.storage import attempt_records
 from autoexp_tui.storage.attempt_records import (
     AttemptRecords,
     RecordCache,
@@ -367,3 +369,7 @@ def test_records_that_were_put_right_are_told(place: Path) -> None:
     found = write(place, claim=CLAIM, begin_0=noncy(place), exit_0=end)
     assert found.exited is not None
     assert found.tampering.startswith("claim, begin.0.json was removed, changed or")
+
+
+def test_the_line_in_a_log_is_the_one_that_the_wrapper_writes() -> None:
+    assert attempt_records.EXIT_LINE == wrapper.EXIT_LINE

@@ -13,8 +13,11 @@ from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.storage.inbox import FileInbox
 from autoexp_tui.storage.json_codec import LiveDetail, encode_live
 from autoexp_tui.storage.lease import FileLease, take_lease
-from autoexp_tui.storage.live_sink import BEAT_SECONDS
-from autoexp_tui.storage.session_watch import LIVE_LAG_SECONDS, FileSessionWatcher
+from autoexp_tui.storage.live_sink import (
+    BEAT_SECONDS,
+    LIVE_LAG_SECONDS,
+    FileSessionWatcher,
+)
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.journal_contract import Writer, message
 

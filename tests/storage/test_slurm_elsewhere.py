@@ -18,9 +18,10 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
     Unexplained,
 )
+from autoexp_tui.executors import supervisors
 from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
-from autoexp_tui.storage import people, processes
+from autoexp_tui.storage import trust
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.testing.executor_contract import look, running, submission, submit
 from autoexp_tui.testing.fake_script import RunScript
@@ -218,7 +219,7 @@ def test_no_run_is_lost_while_its_directory_takes_no_writes(
 ) -> None:
     task = forgotten(world, restarted=restarted)
     with monkeypatch.context() as patched:
-        patched.setattr(processes, "write_record", refuses)
+        patched.setattr(supervisors, "write_record", refuses)
         assert not world.until(lambda: lost(world, task))
     assert world.until(lambda: lost(world, task))
 
@@ -227,7 +228,7 @@ def test_a_directory_that_takes_no_writes_is_told_as_what_is_not_known(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = forgotten(world)
-    monkeypatch.setattr(processes, "write_record", refuses)
+    monkeypatch.setattr(supervisors, "write_record", refuses)
     found: list[TaskReport] = []
 
     def unknown() -> bool:
@@ -256,7 +257,7 @@ def test_who_cancelled_is_told_by_accounting(world: World) -> None:
     [job] = jobs(world, task)
     world.cluster.cancel_by_others(job)
     report = told(world, task)
-    assert (report.cause, report.by) == (Cause.USER, people.person(0))
+    assert (report.cause, report.by) == (Cause.USER, trust.format_person(0))
 
 
 def test_an_end_without_accounting_does_not_wait_to_know_who(tmp_path: Path) -> None:
@@ -273,8 +274,8 @@ def test_an_end_without_accounting_does_not_wait_to_know_who(tmp_path: Path) -> 
 
 
 def test_a_person_is_a_name_and_a_number() -> None:
-    assert people.person(0) == "root (uid 0)"
-    assert people.person(3_999_999_999) == "uid 3999999999"
+    assert trust.format_person(0) == "root (uid 0)"
+    assert trust.format_person(3_999_999_999) == "uid 3999999999"
 
 
 def test_our_jobs_are_asked_for_by_number_whatever_logname_says(

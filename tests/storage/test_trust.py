@@ -17,7 +17,7 @@ from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.trust import (
     Untrusted,
-    modes_mean_nothing,
+    has_no_modes,
     open_own,
     read_own,
     read_regular,
@@ -114,7 +114,7 @@ def test_where_modes_mean_nothing_the_owner_alone_counts(
     tmp_path.chmod(0o777)
     require_place(tmp_path)
     require_own_session(tmp_path)
-    assert modes_mean_nothing(tmp_path)
+    assert has_no_modes(tmp_path)
 
 
 @root
@@ -134,7 +134,7 @@ def test_a_file_system_is_asked_only_where_it_matters(tmp_path: Path) -> None:
     read_own(file(tmp_path))
     require_place(tmp_path)
     assert trust._PROBED == {}
-    assert not modes_mean_nothing(tmp_path)
+    assert not has_no_modes(tmp_path)
 
 
 def test_what_a_file_system_is_asked_with_is_gone_again(tmp_path: Path) -> None:

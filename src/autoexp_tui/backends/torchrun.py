@@ -30,7 +30,7 @@ from autoexp_tui.backends.base import (
     problem,
     read_section,
 )
-from autoexp_tui.executors.slurm.srun_wrapper import AROUND
+from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.resource_totals import gpus_of, nodes_of
 from autoexp_tui.model.specs import Scalar

@@ -29,10 +29,10 @@ from autoexp_tui.engine.poller import Sources
 from autoexp_tui.events import events
 from autoexp_tui.executors.local_actions import LocalErrands
 from autoexp_tui.executors.wrapper_copy import (
-    digest_of,
+    find_wrapper_problem,
+    hash_wrapper,
     install_wrapper,
-    version_of,
-    wrapper_problem,
+    read_wrapper_version,
 )
 from autoexp_tui.model.decision_context import Policy
 from autoexp_tui.model.done import is_of_attempt
@@ -83,7 +83,7 @@ from autoexp_tui.storage.provenance import (
 from autoexp_tui.storage.senders import check_sender
 from autoexp_tui.storage.session_dir import SessionDir, require_ground
 from autoexp_tui.storage.sessions import create_session
-from autoexp_tui.storage.trust import session_user
+from autoexp_tui.storage.trust import find_session_user
 from autoexp_tui.storage.user_files import note_place
 
 Listener = Callable[[Snapshot], None]
@@ -134,7 +134,7 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
                     session=session.id,
                     name=plan.name,
                     engine_version=__version__,
-                    wrapper_version=version_of(wrapper),
+                    wrapper_version=read_wrapper_version(wrapper),
                     plan_sha=sha,
                 ),
                 _build_engine_started(journal, wrapper),
@@ -186,7 +186,7 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
                 f"session {session.id} was never begun: it has no plan",
                 hint=f"`autoexp-sessions clean {session.id}` removes it.",
             )
-        changed = wrapper_problem(session.path, state.wrapper_sha256)
+        changed = find_wrapper_problem(session.path, state.wrapper_sha256)
         wrapper = install_wrapper(session.path, state.wrapper_sha256)
         away = state.seconds_until(SystemClock().utc())
         unrecorded = min(_measure_unrecorded(session, journal, state), away)
@@ -227,7 +227,7 @@ def _build_engine_started(
         sealed_part=journal.seal.part,
         sealed_bytes=journal.seal.bytes,
         gap_seconds=gap,
-        wrapper_sha256=digest_of(wrapper),
+        wrapper_sha256=hash_wrapper(wrapper),
     )
 
 
@@ -444,7 +444,7 @@ class FaultLog:
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
         try:
-            if session_user(self.path.parent):
+            if find_session_user(self.path.parent):
                 return
             handle = os.open(self.path, flags, 0o600)
         except OSError:

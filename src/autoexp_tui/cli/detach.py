@@ -142,8 +142,8 @@ def read_last_visit(directory: Path) -> float | None:
 def record_visit(directory: Path) -> None:
     """This user sees the session now; where that cannot be kept, no more is lost
     than the digest of the next visit."""
-    from autoexp_tui.storage.trust import session_user
+    from autoexp_tui.storage.trust import find_session_user
 
     with suppress(OSError):
-        if not session_user(directory):
+        if not find_session_user(directory):
             name_visit_file(directory).touch(0o600)

@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import find_state_dir, parse_options
-from autoexp_tui.executors.local.slots_dir import find_slots_dir, usual_slots_dir
+from autoexp_tui.executors.local.slots import find_slots_dir, get_usual_dir
 from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import (
@@ -161,7 +161,7 @@ def _check_state_dir(state_dir: Path) -> Finding:
 
 
 def _check_slots_dir() -> Finding:
-    usual, found = usual_slots_dir(), find_slots_dir()
+    usual, found = get_usual_dir(), find_slots_dir()
     if found != usual:
         text = f"{found}, because {usual} is not yours alone"
         mend = "Nothing to do. Whoever made it, or an administrator, may remove it."

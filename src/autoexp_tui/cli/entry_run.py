@@ -26,8 +26,8 @@ from typing import Final
 from autoexp_tui.cli.diagnostics import handle_signals
 from autoexp_tui.engine.executor_port import task_of
 from autoexp_tui.executors import wrapper
-from autoexp_tui.executors.local.start import task_fields
-from autoexp_tui.executors.slurm.srun_wrapper import with_grace
+from autoexp_tui.executors.local.start import build_task_fields
+from autoexp_tui.executors.slurm.script import with_grace
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
@@ -125,7 +125,7 @@ def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
     made = task_of(job, attempt, str(place), resume=attempt > 1)
     task = replace(made, command=with_grace(entry.command))
     return {
-        **task_fields(task),
+        **build_task_fields(task),
         "v": 1,
         "token": token,
         "nonce": token,

@@ -13,9 +13,9 @@ from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import EvidenceSource
 from autoexp_tui.executors.local.executor import (
     LocalExecutor,
-    default_slots,
-    local_settings,
-    visible_gpus,
+    build_local_settings,
+    count_cpus,
+    list_gpus,
 )
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import Plan
@@ -49,8 +49,8 @@ def find_offer(plan: Plan) -> Offer:
     limit = plan.executor.max_parallel
     if _name_executor(plan) not in LOCAL_NAMES:
         return Offer(slots=limit)
-    slots = _read_slots(plan) or default_slots()
-    return Offer(min(limit or slots, slots), len(visible_gpus()))
+    slots = _read_slots(plan) or count_cpus()
+    return Offer(min(limit or slots, slots), len(list_gpus()))
 
 
 def _read_slots(plan: Plan) -> int:
@@ -121,7 +121,7 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
 
 def _make_local(plan: Plan, session: SessionDir) -> Executor:
     slots_dir = str(plan.executor.settings.get("slots_dir") or "")
-    settings = local_settings(
+    settings = build_local_settings(
         session.scripts / "wrapper.py",
         slots=_read_slots(plan),
         slots_dir=os.path.abspath(os.path.expanduser(slots_dir)) if slots_dir else "",
@@ -179,7 +179,7 @@ def find_launcher(plan: Plan) -> tuple[str, ...]:
 
     Options without a launcher mean srun; a launcher that is srun takes them itself.
     """
-    from autoexp_tui.executors.slurm.srun_wrapper import is_srun
+    from autoexp_tui.executors.slurm.script import is_srun
 
     settings = plan.executor.settings
     words = shlex.split(str(settings.get("launcher_cmd") or ""))

@@ -225,8 +225,8 @@ def open_as_viewer(
     from autoexp_tui.engine.viewer import ViewerHandle
     from autoexp_tui.probes.clock import SystemClock
     from autoexp_tui.storage.journal import list_earlier
+    from autoexp_tui.storage.live_sink import FileSessionWatcher
     from autoexp_tui.storage.senders import describe_sender
-    from autoexp_tui.storage.session_watch import FileSessionWatcher
 
     clock, user = SystemClock(), session.find_user()
     return ViewerHandle(

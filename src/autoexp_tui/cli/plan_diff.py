@@ -42,10 +42,10 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
         list_differences,
         summarize_diff,
     )
-    from autoexp_tui.storage.plan_history import diff_recorded_plans
+    from autoexp_tui.storage.plan_history import compare_plans
 
     old = _find_plan(other, options, plan)
-    found = diff_recorded_plans(old, plan)
+    found = compare_plans(old, plan)
     if options.json:
         ids = {"old": old.plan_id, "new": plan.plan_id}
         print(json.dumps(diff_to_json(found) | ids))
@@ -67,10 +67,10 @@ def _format_title(plan: Plan) -> str:
 def format_since(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
     from autoexp_tui.planning.plan_diff_text import list_first_differences
-    from autoexp_tui.storage.plan_history import diff_to_last_plan
+    from autoexp_tui.storage.plan_history import compare_to_last
     from autoexp_tui.text.spelling import clock_time
 
-    since = diff_to_last_plan(plan)
+    since = compare_to_last(plan)
     if since is None:
         return
     head, *rest = list_first_differences(since.difference)
@@ -110,12 +110,12 @@ def main(argv: Sequence[str]) -> int:
     """Compare the plan of a state directory with the one before, and print."""
     from autoexp_tui.planning.plan_diff_text import list_differences, summarize_diff
     from autoexp_tui.storage.manifests import find_manifest, read_manifest
-    from autoexp_tui.storage.plan_history import diff_to_last_plan
+    from autoexp_tui.storage.plan_history import compare_to_last
 
     with suppress(OSError):
         os.nice(_NICENESS)
     path = find_manifest(Path(argv[0]), argv[1])
-    since = diff_to_last_plan(read_manifest(path)) if path is not None else None
+    since = compare_to_last(read_manifest(path)) if path is not None else None
     answer = since and {
         "created_at": since.created_at,
         "differs": since.difference.differs,

@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
+    from autoexp_tui.executors.job_details import PaperReader
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobDetails
-    from autoexp_tui.storage.job_details import PaperReader
     from autoexp_tui.storage.session_dir import SessionDir
 
 _FLAGS: Final = (
@@ -187,7 +187,7 @@ class _JobDetails:
     def prepare(self) -> PaperReader:
         """Import what reads, ahead of the first question."""
         if self._reader is None:
-            from autoexp_tui.storage.job_details import PaperReader
+            from autoexp_tui.executors.job_details import PaperReader
 
             self._reader = PaperReader()
         return self._reader

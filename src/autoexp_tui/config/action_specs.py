@@ -32,7 +32,7 @@ from autoexp_tui.config.spec_building import (
     move_alias,
     parse_list,
 )
-from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
+from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.resource_totals import gpus_of
 
@@ -109,10 +109,10 @@ def _new_job(fields: Fields, findings: Findings) -> None:
         hint = "as slurm.sbatch: {time: 30, gpus: 1}"
         findings.add(f"is {written!r}, not a mapping", "sbatch", hint)
         return
-    options, problems = options_of(written, f"{findings.where}.sbatch")
+    options, problems = parse_options(written, f"{findings.where}.sbatch")
     findings.problems += problems
     fields["options"] = options
-    fields["time_limit_seconds"] = seconds(options.get("time"))
+    fields["time_limit_seconds"] = parse_seconds(options.get("time"))
     fields["gpus"] = gpus_of(options) if _GPUS & options.keys() else None
 
 

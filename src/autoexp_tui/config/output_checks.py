@@ -24,7 +24,7 @@ from autoexp_tui.model.specs import JobSpec, Share
 from autoexp_tui.storage.done_file import filter_existing, read_done
 from autoexp_tui.storage.trust import (
     Untrusted,
-    modes_mean_nothing,
+    has_no_modes,
     require_below,
     require_logs,
     require_place,
@@ -103,7 +103,7 @@ def find_problems(
         message = f"{place} cannot be looked at: {error.strerror or error}"
         yield Problem(message, WHERE), False
     yield from _check_trust(place, jobs, share)
-    if modes_mean_nothing(place):
+    if has_no_modes(place):
         message = (
             f"modes of files mean nothing at {place}: only their owners are looked at"
         )

@@ -66,11 +66,7 @@ from autoexp_tui.planning.validate import fold_problems
 from autoexp_tui.probes.config_files import find_config_dir, find_state_dir
 from autoexp_tui.storage.json_codec import encode_job, encode_plan
 from autoexp_tui.storage.manifests import make_state_dir, read_manifest, write_manifest
-from autoexp_tui.storage.provenance import (
-    RecordBuilder,
-    git_state,
-    store_record,
-)
+from autoexp_tui.storage.provenance import RecordBuilder, read_git_state, save_record
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepRefused
 from autoexp_tui.sweep.provenance import Origins
@@ -290,9 +286,9 @@ def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> OutputFindings:
 def _keep_manifest(planning: _Planning, plan: Plan, data: bytes) -> str:
     """Write the manifest (`data`) and, beside it, what the jobs were made from."""
     place = Path(plan.state_dir)
-    record = planning.configs.record(plan.jobs, git_state(planning.cwd))
+    record = planning.configs.record(plan.jobs, read_git_state(planning.cwd))
     make_state_dir(place, plan.share)
-    store_record(place, plan.plan_id, record)
+    save_record(place, plan.plan_id, record)
     return str(write_manifest(place, plan, data))
 
 
@@ -380,8 +376,8 @@ def _keep_record(planning: _Planning, job: JobSpec, plan: Plan) -> JobSpec:
     """Keep the config of a job that differs from its plan's beside the manifest."""
     name = f"{plan.plan_id}-{job.index}-{job.fingerprint[:16]}"
     place = Path(planning.request.state_dir or plan.state_dir)
-    record = planning.configs.record([job], git_state(planning.cwd))
-    return replace(job, config_record=str(store_record(place, name, record)))
+    record = planning.configs.record([job], read_git_state(planning.cwd))
+    return replace(job, config_record=str(save_record(place, name, record)))
 
 
 _WANTED: Final[Mapping[Want, Callable[[_Planning], PlanningAnswer]]] = {

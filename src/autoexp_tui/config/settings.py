@@ -24,7 +24,7 @@ from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config import action_specs, condition_specs, rule_specs
 from autoexp_tui.config.spec_building import describe_errors
-from autoexp_tui.executors.slurm.sbatch_options import options_of, seconds
+from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
@@ -334,11 +334,11 @@ class HouseParser:
             SpecRefused: an option is unknown, or a time or count is not readable.
         """
         found = section(config, "slurm", SlurmSettings)
-        options, problems = options_of(found.sbatch, "slurm.sbatch")
+        options, problems = parse_options(found.sbatch, "slurm.sbatch")
         if problems:
             raise SpecRefused(tuple(problems))
         return specs.Resources(
-            time_limit_seconds=seconds(options.get("time")),
+            time_limit_seconds=parse_seconds(options.get("time")),
             gpus=gpus_of(options),
             options=options,
         )

@@ -24,7 +24,7 @@ from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.log_reader import read_tail
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.storage.trust import opened, read_own, read_regular
+from autoexp_tui.storage.trust import open_regular, read_own, read_regular
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import size
 
@@ -63,13 +63,13 @@ class Evidence:
         place = Path(parting.directory)
         try:
             make_directory(place)
-            found = list(self._found(parting, place))
+            found = list(self._collect(parting, place))
             self._write_summary(parting, place, found)
         except EnvironmentFailed as error:
             return Kept(directory="", summary=f"nothing could be kept: {error.line}")
         return Kept(directory=parting.directory, summary="; ".join(found))
 
-    def _found(self, parting: Parting, place: Path) -> Iterator[str]:
+    def _collect(self, parting: Parting, place: Path) -> Iterator[str]:
         begun = self.clock.monotonic()
         yield _keep_log(parting.log_path, place)
         if parting.log_only:
@@ -78,8 +78,8 @@ class Evidence:
         problem = self.reach.look(parting, max(0.0, left))
         if problem:
             yield f"processes: {clean(problem, limit=500)}"
-        for host in _hosts(place):
-            yield from _of_host(host)
+        for host in _list_hosts(place):
+            yield from _format_host(host)
 
     def _write_summary(self, parting: Parting, place: Path, found: list[str]) -> None:
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock.utc()))
@@ -109,14 +109,14 @@ def _keep_log(path: str, place: Path) -> str:
 
 
 # ---------------------------------------------------------------- what the script left
-def _hosts(place: Path) -> list[Path]:
+def _list_hosts(place: Path) -> list[Path]:
     try:
         return sorted(path for path in place.iterdir() if path.is_dir())
     except OSError:
         return []
 
 
-def _of_host(host: Path) -> Iterator[str]:
+def _format_host(host: Path) -> Iterator[str]:
     """What was found on one host; its files are made fit to be shown."""
     for path in sorted(host.glob("*.txt")):
         _clean_file(path)
@@ -130,7 +130,7 @@ def _of_host(host: Path) -> Iterator[str]:
 
 def _clean_file(path: Path) -> None:
     try:
-        with opened(path) as handle:
+        with open_regular(path) as handle:
             if handle is None:
                 return
             text = os.read(handle, _MOST_TEXT).decode("utf-8", "replace")
@@ -162,7 +162,7 @@ def install_probe(scripts: Path) -> Path:
     return place
 
 
-def _words(
+def _build_words(
     python: str, probe: Path, parting: Parting, root: int, seconds: float
 ) -> Sequence[str]:
     looks = f"{seconds * _OWN_SHARE:.1f}"
@@ -178,14 +178,16 @@ class LocalReach:
 
     def look(self, parting: Parting, seconds: float) -> str:
         """Run the script here."""
-        words = _words(sys.executable, self.probe, parting, _root(parting), seconds)
+        words = _build_words(
+            sys.executable, self.probe, parting, _find_root(parting), seconds
+        )
         result = run_bounded(words, seconds * _PROBE_SHARE)
         if result.exit_code == 0:
             return ""
         return result.detail or f"the look ended with exit {result.exit_code}"
 
 
-def _root(parting: Parting) -> int:
+def _find_root(parting: Parting) -> int:
     """The process that the attempt's command began as; 0: not known."""
     try:
         run = read_attempt(parting.task.attempt_dir).run
@@ -209,7 +211,7 @@ class SlurmReach:
         versions of Slurm. srun takes no task of an array by its name.
         """
         begun = time.monotonic()
-        number, nodes = self._whereabouts(parting.task.executor_id, seconds / 4)
+        number, nodes = self._find_nodes(parting.task.executor_id, seconds / 4)
         if not number:
             return f"not looked at: {nodes}"
         seconds -= time.monotonic() - begun
@@ -221,12 +223,12 @@ class SlurmReach:
             f"--nodes={nodes}",
             f"--ntasks={nodes}",
             "--ntasks-per-node=1",
-            *_words(self.python, self.probe, parting, 0, seconds),
+            *_build_words(self.python, self.probe, parting, 0, seconds),
         )
         ran = self.commands.run(words, seconds * _PROBE_SHARE)
-        return "" if ran.ok else _refusal(ran)
+        return "" if ran.ok else _format_refusal(ran)
 
-    def _whereabouts(self, job: str, seconds: float) -> tuple[str, str]:
+    def _find_nodes(self, job: str, seconds: float) -> tuple[str, str]:
         """The job's own number and on how many nodes to look; or none and why."""
         if not job:
             return "", "the job's number is not known"
@@ -234,14 +236,16 @@ class SlurmReach:
         ran = self.commands.run(words, seconds)
         found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
         if not ran.ok or found is None:
-            return "", _refusal(ran) if not ran.ok else f"squeue does not know {job}"
+            return "", _format_refusal(
+                ran
+            ) if not ran.ok else f"squeue does not know {job}"
         return found[1], str(min(int(found[2]), MOST_NODES))
 
 
 _WHEREABOUTS: Final = re.compile(r"(\d+) (\d+)")
 
 
-def _refusal(ran: Ran) -> str:
+def _format_refusal(ran: Ran) -> str:
     """What a command of Slurm's that did not end well says."""
     if ran.missing:
         return ran.missing

@@ -25,27 +25,27 @@ def install_wrapper(session_dir: Path, recorded: str = "") -> Path:
     Raises:
         EnvironmentFailed: the disk refused.
     """
-    place = wrapper_place(session_dir)
-    if not place.exists() or wrapper_problem(session_dir, recorded):
+    place = get_wrapper(session_dir)
+    if not place.exists() or find_wrapper_problem(session_dir, recorded):
         make_directory(place.parent)
         data = Path(wrapper.__file__).read_bytes()
         write_atomic(place, data, mode=0o700, durable=False)  # its digest is known
     return place
 
 
-def wrapper_place(session_dir: Path) -> Path:
+def get_wrapper(session_dir: Path) -> Path:
     """Where a session keeps its wrapper."""
     return session_dir / "scripts" / "wrapper.py"
 
 
-def wrapper_problem(session_dir: Path, recorded: str) -> str:
+def find_wrapper_problem(session_dir: Path, recorded: str) -> str:
     """Why a session's wrapper is not to be used; empty: it is, or there is none.
 
     `recorded`: the digest that the journal has; empty: an older version noted none.
     """
-    place = wrapper_place(session_dir)
+    place = get_wrapper(session_dir)
     try:
-        digest = digest_of(place)
+        digest = hash_wrapper(place)
     except FileNotFoundError:
         return ""
     except OSError as error:
@@ -54,7 +54,7 @@ def wrapper_problem(session_dir: Path, recorded: str) -> str:
     return "" if same else "somebody changed it since the session last used it"
 
 
-def digest_of(copy: Path) -> str:
+def hash_wrapper(copy: Path) -> str:
     """The digest of a copy that nobody else may have written.
 
     Raises:
@@ -63,7 +63,7 @@ def digest_of(copy: Path) -> str:
     return hashlib.sha256(read_own(copy)).hexdigest()
 
 
-def version_of(copy: Path) -> str:
+def read_wrapper_version(copy: Path) -> str:
     """The version that a copy says it is; empty when it does not say.
 
     Raises:
@@ -73,7 +73,7 @@ def version_of(copy: Path) -> str:
     return found[1].decode() if found else ""
 
 
-def compiled(script: Path) -> Path:
+def compile_wrapper(script: Path) -> Path:
     """What this interpreter runs `script` from: its compiled form beside it.
 
     A script that is started by its name is compiled each time, which takes a third of

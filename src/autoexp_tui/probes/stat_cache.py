@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from autoexp_tui.storage.trust import opened
+from autoexp_tui.storage.trust import open_regular
 
 
 class OpenFile:
@@ -73,7 +73,7 @@ class Glance:
         """
         if path != self._file[0]:
             self.close()
-            handle = self._newest.enter_context(opened(path))
+            handle = self._newest.enter_context(open_regular(path))
             self._file = (path, None if handle is None else OpenFile(handle))
         return self._file[1]
 

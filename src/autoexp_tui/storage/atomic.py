@@ -110,7 +110,7 @@ def read_session_modes(session: Path) -> Modes:
 
 
 # ----------------------------------------------------------------- errors as sentences
-def explained(
+def explain(
     error: OSError, path: Path | str, doing: str, place: Place = "state"
 ) -> EnvironmentFailed:
     """`error` as a sentence: what could not be done, where, and the next step.
@@ -121,13 +121,13 @@ def explained(
     if isinstance(error, Untrusted):
         problem = f"cannot {doing}: {reason}" if doing else reason
         return EnvironmentFailed(problem, str(error.filename), error.hint)
-    remedy = remedy_of(error, place)
+    remedy = find_remedy(error, place)
     return EnvironmentFailed(
         f"cannot {doing}: {reason}", str(path), remedy, error.errno in PASSING
     )
 
 
-def remedy_of(error: OSError, place: Place) -> str:
+def find_remedy(error: OSError, place: Place) -> str:
     """The next step after a disk error, as a sentence; empty: none is known."""
     return _REMEDIES.get(error.errno or 0, "").format(elsewhere=_ELSEWHERE[place])
 
@@ -138,7 +138,7 @@ def explaining(path: Path | str, doing: str, place: Place = "state") -> Iterator
     try:
         yield
     except OSError as error:
-        raise explained(error, path, doing, place) from error
+        raise explain(error, path, doing, place) from error
 
 
 def write_atomic(

@@ -12,24 +12,27 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
-from autoexp_tui.executors.wrapper import EXIT_LINE
 from autoexp_tui.storage.processes import Identity
-from autoexp_tui.storage.trust import Untrusted, looked_at, read_session_file
+from autoexp_tui.storage.trust import Untrusted, open_with_state, read_session_file
 
 R = TypeVar("R")
+Fields: TypeAlias = Mapping[str, Any]
 
+EXIT_LINE = "autoexp: exit record "
+"""Begins the line of a log in which the wrapper left an exit record, as hexadecimal."""
 _MOST_BYTES = 64 * 1024
 """More than any record of ours has."""
 _SETTLE_SECONDS = 2.0
 """How long a directory's age must stand before a look at it is believed for good:
 two changes within one tick of the file system's clock leave the same age."""
 _RUN = re.compile(r"(begin|exit)\.(\d{1,9})\.json")
+_UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 _DUPLICATE = re.compile(r"duplicate\.(.+)\.json")
 
 
@@ -105,7 +108,7 @@ class AttemptRecords:
         return self.claim.process if self.claim else None
 
     @property
-    def left_a_copy(self) -> bool:
+    def has_copy(self) -> bool:
         """Whether the newest run has ended and could not say so here."""
         run = self.run
         return run is not None and run.exited is None and os.path.exists(run.exit_copy)
@@ -144,69 +147,63 @@ def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
         names = os.listdir(attempt_dir)
     except (FileNotFoundError, NotADirectoryError):
         return AttemptRecords()
-    return _Reading(attempt_dir, names, copies=copies).records()
+    return _Reading(attempt_dir, frozenset(names), copies).read_all()
 
 
+@dataclass(slots=True)
 class _Reading:
     """One reading of one directory."""
 
-    def __init__(self, directory: str, names: Iterable[str], *, copies: bool) -> None:
-        self.directory = directory
-        self.names = frozenset(names)
-        self.copies = copies
-        self.damaged: list[str] = []
-        self.forged: list[str] = []
+    directory: str
+    names: frozenset[str]
+    copies: bool
+    damaged: list[str] = field(default_factory=list)
+    forged: list[str] = field(default_factory=list)
 
-    def records(self) -> AttemptRecords:
-        begun = set(self._runs("begin"))
+    def read_all(self) -> AttemptRecords:
+        begun, ended = self._list_runs("begin"), self._list_runs("exit")
+        duplicates = filter(None, map(_DUPLICATE.fullmatch, self.names))
         return AttemptRecords(
-            claim=self._one("claim", _claim),
-            run=self._newest_run(),
-            void=self._one("void.json", _void),
+            claim=self._read_one("claim", _parse_claim),
+            run=self._read_newest(begun),
+            void=self._read_one("void.json", _parse_void),
             cancel_ordered="cancel" in self.names,
             task_files=tuple(sorted(n for n in self.names if n.startswith("task."))),
-            duplicates=tuple(sorted(self._matches(_DUPLICATE))),
+            duplicates=tuple(sorted(match[1] for match in duplicates)),
             damaged=tuple(self.damaged),
             forged=tuple(self.forged),
-            orphaned=tuple(
-                f"exit.{run}.json" for run in self._runs("exit") if run not in begun
-            ),
+            orphaned=tuple(f"exit.{n}.json" for n in ended if n not in begun),
         )
 
-    def _matches(self, pattern: re.Pattern[str]) -> Iterable[str]:
-        found = (pattern.fullmatch(name) for name in self.names)
-        return (match[1] for match in found if match)
+    def _list_runs(self, kind: str) -> list[int]:
+        found = map(_RUN.fullmatch, self.names)
+        return sorted(int(match[2]) for match in found if match and match[1] == kind)
 
-    def _runs(self, kind: str) -> list[int]:
-        found = (_RUN.fullmatch(name) for name in self.names)
-        return sorted(int(m[2]) for m in found if m and m[1] == kind)
-
-    def _newest_run(self) -> Run | None:
-        for number in reversed(self._runs("begin")):
-            begun = self._one(f"begin.{number}.json", _begun)
+    def _read_newest(self, runs: Sequence[int]) -> Run | None:
+        for number in reversed(runs):
+            begun = self._read_one(f"begin.{number}.json", _parse_begin)
             if begun is not None:
-                return self._with_end(begun, number)
+                return self._read_end(begun, f"exit.{number}.json")
         return None
 
-    def _with_end(self, begun: Run, number: int) -> Run:
-        name = f"exit.{number}.json"
+    def _read_end(self, begun: Run, name: str) -> Run:
+        found = None
         try:
-            found = self._one(name, lambda fields: _ended(begun, fields))
+            found = self._read_one(name, lambda fields: _parse_end(begun, fields))
         except _ForgedRecordError:
             self.forged.append(name)
-            found = None
         if found is None and self.copies:
-            found = _copied_end(begun)
+            found = _find_copied_end(begun)
         return found or begun
 
-    def _one(self, name: str, parse: Callable[[Mapping[str, object]], R]) -> R | None:
+    def _read_one(self, name: str, parse: Callable[[Fields], R]) -> R | None:
         if name not in self.names:
             return None
         try:
             return parse(_read_json(os.path.join(self.directory, name)))
         except FileNotFoundError:  # removed since the listing
             return None
-        except (ValueError, KeyError, TypeError, RecursionError, Untrusted):
+        except (*_UNREADABLE, Untrusted):
             self.damaged.append(name)
             return None
 
@@ -229,12 +226,13 @@ class RecordCache:
         Raises:
             OSError: the directory is there, or may be, and could not be looked at.
         """
-        age = _age(attempt_dir)
+        age = _measure_age(attempt_dir)
         known = self._known.get(attempt_dir)
-        if known and known.age == age and known.settled and not fresh:
-            return known.records
+        same = known if known and known.age == age else None
+        if same and same.settled and not fresh:
+            return same.records
         now = self._monotonic()
-        first_seen = known.first_seen if known and known.age == age else now
+        first_seen = same.first_seen if same else now
         records = read_attempt(attempt_dir, copies=fresh)
         self.readings += 1
         settled = now - first_seen >= _SETTLE_SECONDS
@@ -254,7 +252,7 @@ class _Known:
     records: AttemptRecords
 
 
-def _age(directory: str) -> tuple[int, int]:
+def _measure_age(directory: str) -> tuple[int, int]:
     try:
         found = os.stat(directory)
     except (FileNotFoundError, NotADirectoryError):
@@ -263,55 +261,47 @@ def _age(directory: str) -> tuple[int, int]:
 
 
 # ------------------------------------------------------------------------ parsing
-def _read_json(path: str) -> Mapping[str, object]:
+def _read_json(path: str) -> Fields:
     fields = json.loads(read_session_file(path, _MOST_BYTES))
     if not isinstance(fields, dict):
         raise TypeError("not an object")
     return fields
 
 
-def _claim(fields: Mapping[str, object]) -> Claim:
+def _parse_claim(fields: Fields) -> Claim:
     return Claim(
-        token=_text(fields, "token"),
-        executor_id=_text(fields, "executor_id"),
-        nonce=_text(fields, "nonce"),
-        claimed_at=_real(fields, "claimed_at"),
-        process=_process(fields),
+        token=_get_text(fields, "token"),
+        executor_id=_get_text(fields, "executor_id"),
+        nonce=_get_text(fields, "nonce"),
+        claimed_at=_get_number(fields, "claimed_at"),
+        process=Identity.from_json(fields["process"]),
     )
 
 
-def _void(fields: Mapping[str, object]) -> Void:
+def _parse_void(fields: Fields) -> Void:
     return Void(
-        why=_text(fields, "why"),
-        message=_text(fields, "message"),
-        at=_real(fields, "at"),
+        why=_get_text(fields, "why"),
+        message=_get_text(fields, "message"),
+        at=_get_number(fields, "at"),
     )
 
 
-def _process(fields: Mapping[str, object]) -> Identity:
-    tree = fields["process"]
-    if not isinstance(tree, dict):
-        raise TypeError("process")
-    return Identity.from_json(tree)
-
-
-def _begun(fields: Mapping[str, object]) -> Run:
-    process = _process(fields)
+def _parse_begin(fields: Fields) -> Run:
+    process = Identity.from_json(fields["process"])
     began = BeginRecord(
-        run=_whole(fields, "run"),
-        began_at=_real(fields, "began_at"),
-        executor_id=_text(fields, "executor_id"),
+        run=_get_int(fields, "run"),
+        began_at=_get_number(fields, "began_at"),
+        executor_id=_get_text(fields, "executor_id"),
         host=str(fields.get("node") or process.host),
         partition=str(fields.get("partition") or ""),
         pid=process.pid,
-        log_path=_text(fields, "log_path"),
-        log_start=_whole(fields, "log_start") if "log_start" in fields else 0,
+        log_path=_get_text(fields, "log_path"),
+        log_start=_find_int(fields, "log_start") or 0,
     )
-    command = _whole(fields, "command_pid") if "command_pid" in fields else 0
     return Run(
         began=began,
         process=process,
-        command_pid=command,
+        command_pid=_find_int(fields, "command_pid") or 0,
         command_started=str(fields.get("command_started") or ""),
         nonce=str(fields.get("nonce") or ""),
         exit_copy=str(fields.get("exit_copy") or ""),
@@ -322,51 +312,46 @@ class _ForgedRecordError(Exception):
     """An exit record does not bear the nonce of its run."""
 
 
-def _copied_end(begun: Run) -> Run | None:
+def _find_copied_end(begun: Run) -> Run | None:
     """The end by what the wrapper left elsewhere: beside the output, or in the log."""
-    sources = (_fields_of_copy, _fields_of_log)
-    for fields in (read(begun) for read in sources if begun.nonce):
-        with suppress(_ForgedRecordError, ValueError, KeyError, TypeError):
-            if fields is not None:
-                return _ended(begun, fields)
+    for read in (_read_copy, _read_log_line) if begun.nonce else ():
+        with suppress(_ForgedRecordError, OSError, *_UNREADABLE):
+            if (fields := read(begun)) is not None:
+                return _parse_end(begun, fields)
     return None
 
 
-def _fields_of_copy(begun: Run) -> Mapping[str, object] | None:
-    with suppress(OSError, ValueError, TypeError, RecursionError):
-        return _read_json(begun.exit_copy) if begun.exit_copy else None
-    return None
+def _read_copy(begun: Run) -> Fields | None:
+    return _read_json(begun.exit_copy) if begun.exit_copy else None
 
 
-def _fields_of_log(begun: Run) -> Mapping[str, object] | None:
+def _read_log_line(begun: Run) -> Fields | None:
     """The newest exit record among the last lines of the run's log."""
-    with suppress(OSError, ValueError, RecursionError):
-        for line in reversed(_last_bytes(begun.began.log_path).splitlines()):
-            if line.startswith(EXIT_LINE.encode()):
-                text = bytes.fromhex(line[len(EXIT_LINE) :].decode("ascii", "replace"))
-                fields = json.loads(text)
-                return fields if isinstance(fields, dict) else None
+    with open_with_state(begun.began.log_path) as (handle, found):
+        if handle is None or found is None:
+            return None
+        data = os.pread(handle, _MOST_BYTES, max(0, found.st_size - _MOST_BYTES))
+    for line in reversed(data.splitlines()):
+        if line.startswith(EXIT_LINE.encode()):
+            text = bytes.fromhex(line[len(EXIT_LINE) :].decode("ascii", "replace"))
+            fields = json.loads(text)
+            return fields if isinstance(fields, dict) else None
     return None
 
 
-def _last_bytes(path: str) -> bytes:
-    with looked_at(path) as (handle, found):
-        if handle is None or found is None:
-            return b""
-        return os.pread(handle, _MOST_BYTES, max(0, found.st_size - _MOST_BYTES))
-
-
-def _ended(begun: Run, fields: Mapping[str, object]) -> Run:
+def _parse_end(begun: Run, fields: Fields) -> Run:
     if begun.nonce and fields.get("nonce") != begun.nonce:
         raise _ForgedRecordError
+    asked = fields.get("asked")
     exited = ExitRecord(
         run=begun.began.run,
-        ended_at=_real(fields, "ended_at"),
-        exit_code=_maybe_whole(fields, "exit_code"),
-        signal=_maybe_whole(fields, "signal"),
+        ended_at=_get_number(fields, "ended_at"),
+        exit_code=_find_int(fields, "exit_code"),
+        signal=_find_int(fields, "signal"),
         note=str(fields.get("note") or ""),
-        asked=_maybe_yes(fields, "asked"),
-        oom_kills=_maybe_whole(fields, "oom_kills"),
+        # An earlier wrapper, or a guard, did not say.
+        asked=asked if isinstance(asked, bool) else None,
+        oom_kills=_find_int(fields, "oom_kills"),
     )
     if (exited.exit_code is None) == (exited.signal is None):
         raise ValueError("either an exit code or a signal")
@@ -380,31 +365,25 @@ def _ended(begun: Run, fields: Mapping[str, object]) -> Run:
     )
 
 
-def _text(fields: Mapping[str, object], name: str) -> str:
+def _get_text(fields: Fields, name: str) -> str:
     value = fields[name]
     if not isinstance(value, str):
         raise TypeError(name)
     return value
 
 
-def _whole(fields: Mapping[str, object], name: str) -> int:
+def _get_int(fields: Fields, name: str) -> int:
     value = fields[name]
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(name)
     return value
 
 
-def _maybe_whole(fields: Mapping[str, object], name: str) -> int | None:
-    return None if fields.get(name) is None else _whole(fields, name)
+def _find_int(fields: Fields, name: str) -> int | None:
+    return None if fields.get(name) is None else _get_int(fields, name)
 
 
-def _maybe_yes(fields: Mapping[str, object], name: str) -> bool | None:
-    """True or False; None where an earlier wrapper, or a guard, did not say."""
-    value = fields.get(name)
-    return value if isinstance(value, bool) else None
-
-
-def _real(fields: Mapping[str, object], name: str) -> float:
+def _get_number(fields: Fields, name: str) -> float:
     value = fields[name]
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise TypeError(name)

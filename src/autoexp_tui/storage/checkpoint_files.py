@@ -27,7 +27,7 @@ from autoexp_tui.model.outputs import (
     SeenCheckpoint,
 )
 from autoexp_tui.probes.globbing import expand
-from autoexp_tui.storage.atomic import explained, explaining, sync_directory
+from autoexp_tui.storage.atomic import explain, explaining, sync_directory
 from autoexp_tui.storage.atomic import write_atomic as write_file
 from autoexp_tui.storage.trust import read_regular
 
@@ -48,17 +48,17 @@ class CheckpointFiles:
         Raises:
             EnvironmentFailed: it lies outside the output directory, or cannot be seen.
         """
-        root = _root(look.output_dir)
-        found = _matches(root, look.glob) if look.glob else []
-        meant = _certain(root, look.path) if look.path else None
-        newest = meant or max(found, key=_age, default=None)
+        root = _require_root(look.output_dir)
+        found = _find_matches(root, look.glob) if look.glob else []
+        meant = _find_named(root, look.path) if look.path else None
+        newest = meant or max(found, key=_get_age, default=None)
         if newest is None or (look.path and meant is None):
             return None
         others = [one for one in found if one.path != newest.path]
-        before = max(others, key=_age, default=None)
+        before = max(others, key=_get_age, default=None)
         return FoundCheckpoint(
             newest=newest.known,
-            target=_free_name(newest.path),
+            target=_find_free_name(newest.path),
             before=before.known if before else None,
             others=len(others),
         )
@@ -69,13 +69,13 @@ class CheckpointFiles:
         Raises:
             EnvironmentFailed: it is gone, its new name is taken, or the disk refused.
         """
-        root = _root(move.output_dir)
+        root = _require_root(move.output_dir)
         source, target = move.checkpoint.path, move.target
         _require_inside(root, source)
         _require_inside(root, target)
-        _rename(source, target)
+        _move_once(source, target)
         if move.pointer:
-            _mend_pointer(root, move)
+            _update_pointer(root, move)
 
 
 # -------------------------------------------------------------- looking, while it runs
@@ -89,22 +89,22 @@ def look_for_checkpoints(
     until = time.monotonic() + seconds
     late = f"not looked for: it takes more than {seconds:g} s"
     return {
-        place.job: _newest(place) if time.monotonic() < until else late
+        place.job: _find_newest(place) if time.monotonic() < until else late
         for place in places
     }
 
 
-def _newest(place: CheckpointPlace) -> SeenCheckpoint | str:
+def _find_newest(place: CheckpointPlace) -> SeenCheckpoint | str:
     none = "monitoring.checkpoints.glob finds none"
     if not os.path.isdir(place.output_dir):
         return none
     try:
-        found = _matches(_root(place.output_dir), place.glob)
+        found = _find_matches(_require_root(place.output_dir), place.glob)
     except EnvironmentFailed as error:
         return error.line
     since = 0.0 if place.since is None else place.since
     own = [one for one in found if one.mtime_ns / 1e9 >= since]
-    newest = max(own, key=_age, default=None)
+    newest = max(own, key=_get_age, default=None)
     if newest is None:
         return none
     age = max(0.0, time.time() - newest.mtime_ns / 1e9)
@@ -125,51 +125,51 @@ class _Seen:
         return Checkpoint(path=self.path, step=self.step)
 
 
-def _age(seen: _Seen) -> tuple[int, int]:
+def _get_age(seen: _Seen) -> tuple[int, int]:
     """The newest is the largest: by its step, then by its time."""
     return (-1 if seen.step is None else seen.step, seen.mtime_ns)
 
 
-def _root(output_dir: str) -> str:
+def _require_root(output_dir: str) -> str:
     """The output directory as it is named, which must be there."""
     if not os.path.isdir(output_dir):
         raise EnvironmentFailed("the job has no output directory", output_dir)
     return os.path.normpath(output_dir)
 
 
-def _matches(root: str, pattern: str) -> list[_Seen]:
-    whole = pattern if os.path.isabs(pattern) else _below(root, pattern)
+def _find_matches(root: str, pattern: str) -> list[_Seen]:
+    whole = pattern if os.path.isabs(pattern) else _join_pattern(root, pattern)
     expansion = expand(whole)
     if expansion.problem is not None:
-        raise explained(expansion.problem, whole, "look for checkpoints", "output")
+        raise explain(expansion.problem, whole, "look for checkpoints", "output")
     names = (path for path in expansion.paths if ASIDE not in os.path.basename(path))
-    return list(_seen(root, names))
+    return list(_filter_movable(root, names))
 
 
-def _below(root: str, pattern: str) -> str:
+def _join_pattern(root: str, pattern: str) -> str:
     """A pattern below a directory whose own name holds no wildcard."""
     return os.path.join(glob.escape(root), pattern)
 
 
-def _seen(root: str, paths: Iterable[str]) -> Iterable[_Seen]:
+def _filter_movable(root: str, paths: Iterable[str]) -> Iterable[_Seen]:
     """Those that may be moved; links, and what lies elsewhere, are passed over."""
     for path in map(os.path.normpath, paths):
         with suppress(FileNotFoundError):
             state = os.lstat(path)
             if not os.path.islink(path) and _is_inside(root, path):
-                yield _Seen(path, step_of(os.path.basename(path)), state.st_mtime_ns)
+                yield _Seen(path, parse_step(os.path.basename(path)), state.st_mtime_ns)
 
 
-def _certain(root: str, path: str) -> _Seen | None:
+def _find_named(root: str, path: str) -> _Seen | None:
     """The checkpoint that was named; None when it is not there."""
     wanted = os.path.normpath(os.path.join(root, path))
     _require_inside(root, wanted)
     if os.path.islink(wanted):
         raise EnvironmentFailed("it is a symbolic link", wanted)
-    return next(iter(_seen(root, [wanted])), None)
+    return next(iter(_filter_movable(root, [wanted])), None)
 
 
-def step_of(name: str) -> int | None:
+def parse_step(name: str) -> int | None:
     """The step in a checkpoint's name: after `step` or `iter`, else the last number."""
     found = _STEP.findall(name) or _NUMBER.findall(name)
     return int(found[-1]) if found else None
@@ -187,14 +187,14 @@ def _require_inside(root: str, path: str) -> None:
         raise EnvironmentFailed(problem, path)
 
 
-def _free_name(path: str) -> str:
+def _find_free_name(path: str) -> str:
     """The first name `PATH.quarantined-<k>` that nothing has."""
     names = (f"{path}{ASIDE}{number}" for number in count(1))
     return next(name for name in names if not os.path.lexists(name))
 
 
 # --------------------------------------------------------------------------- moving
-def _rename(source: str, target: str) -> None:
+def _move_once(source: str, target: str) -> None:
     there, taken = os.path.lexists(source), os.path.lexists(target)
     if taken and not there:
         return  # done before, and nobody heard of it
@@ -207,18 +207,18 @@ def _rename(source: str, target: str) -> None:
         sync_directory(Path(target).parent)
 
 
-def _mend_pointer(root: str, move: MoveCheckpoint) -> None:
+def _update_pointer(root: str, move: MoveCheckpoint) -> None:
     """Let a pointer to what was moved name the one before, or go aside as well."""
     pointer = os.path.normpath(os.path.join(root, move.pointer))
     _require_inside(root, pointer)
     with explaining(pointer, "mend the pointer to the newest checkpoint", "output"):
         if os.path.islink(pointer):
-            _mend_link(pointer, move)
+            _update_link(pointer, move)
         elif os.path.isfile(pointer):
-            _mend_text(pointer, move)
+            _update_text(pointer, move)
 
 
-def _mend_link(pointer: str, move: MoveCheckpoint) -> None:
+def _update_link(pointer: str, move: MoveCheckpoint) -> None:
     named = os.path.join(os.path.dirname(pointer), os.readlink(pointer))
     if os.path.normpath(named) != move.checkpoint.path:
         return
@@ -234,17 +234,17 @@ def _mend_link(pointer: str, move: MoveCheckpoint) -> None:
     sync_directory(Path(place))
 
 
-def _mend_text(pointer: str, move: MoveCheckpoint) -> None:
+def _update_text(pointer: str, move: MoveCheckpoint) -> None:
     path = Path(pointer)
     if path.stat().st_size > _LONGEST_POINTER:
         return
     text = read_regular(path, _LONGEST_POINTER).decode("utf-8", "replace")
     named = text.strip()
     width = len(named) if named.startswith("0") else 0
-    moved = _names(move.checkpoint, width)
+    moved = _list_names(move.checkpoint, width)
     if named not in moved:
         return
-    now = _names(move.before, width) if move.before else ()
+    now = _list_names(move.before, width) if move.before else ()
     place = moved.index(named)
     if place >= len(now):
         _set_aside(pointer, move)
@@ -254,7 +254,7 @@ def _mend_text(pointer: str, move: MoveCheckpoint) -> None:
     write_file(path, mended.encode(), mode, place="output")
 
 
-def _names(checkpoint: Checkpoint, width: int) -> Sequence[str]:
+def _list_names(checkpoint: Checkpoint, width: int) -> Sequence[str]:
     """How a pointer may name a checkpoint: its path, its name, its step.
 
     `width`: digits of a step that is written with zeros in front (`0008000`).

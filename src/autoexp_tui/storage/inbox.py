@@ -104,13 +104,9 @@ class FileInbox:
             if is_personal(order.command):
                 order = replace(order, sender=self._check(order.sender))
             orders.append(order)
-        self._set_aside()
+        for name in list(self._rubbish)[:AT_A_LOOK]:  # heaps of it take seconds
+            self._set_aside(name, self._rubbish.pop(name))
         return orders
-
-    def _set_aside(self) -> None:
-        """Move what is no command: a few at a look, for heaps of it take seconds."""
-        for name in list(self._rubbish)[:AT_A_LOOK]:
-            self._reject(name, self._rubbish.pop(name))
 
     def done(self, command_ids: Sequence[str]) -> None:
         """The commands' events are synced: forget them."""
@@ -127,24 +123,16 @@ class FileInbox:
                 names = os.listdir(self._session.inbox)
             except FileNotFoundError:
                 return []
-        own = self._session.inbox_rejected.name
-        return sorted(
-            (
-                name
-                for name in names
-                if name != own
-                and not name.startswith(".")
-                and name not in self._given
-                and name not in self._rubbish
-            ),
-            key=self._turn,
-        )
+        known = {self._session.inbox_rejected.name, *self._given, *self._rubbish}
+        new = (one for one in names if one not in known and not one.startswith("."))
 
-    def _turn(self, name: str) -> tuple[bool, bool, str]:
-        """Before what: a command is not kept waiting by heaps of something else."""
-        return name in self._failing, _OURS.fullmatch(name) is None, name
+        # A command is not kept waiting by heaps of something else.
+        def get_turn(name: str) -> tuple[bool, bool, str]:
+            return name in self._failing, _OURS.fullmatch(name) is None, name
 
-    def _reject(self, name: str, reason: str) -> None:
+        return sorted(new, key=get_turn)
+
+    def _set_aside(self, name: str, reason: str) -> None:
         rejected = self._session.inbox_rejected
         # What cannot be moved, or not explained, is not looked at again either.
         with suppress(OSError, EnvironmentFailed):

@@ -27,7 +27,7 @@ from typing import BinaryIO, cast
 from autoexp_tui.events.events import EngineStarted, JournalRotated
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.event import Event, Recorded
-from autoexp_tui.storage.atomic import explained, explaining
+from autoexp_tui.storage.atomic import explain, explaining
 from autoexp_tui.storage.json_codec import NEWER, Undecodable
 from autoexp_tui.storage.record_codec import MORE, parse_record
 from autoexp_tui.storage.session_dir import PartId, SessionDir, get_packed, parse_part
@@ -161,7 +161,7 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
         problem = f"the compressed part does not unpack: {error}"
         raise JournalDamaged(problem, str(get_packed(path)), RESTORE) from error
     except OSError as error:
-        raise explained(error, path, "read the journal") from error
+        raise explain(error, path, "read the journal") from error
 
 
 @contextmanager

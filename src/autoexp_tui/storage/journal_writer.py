@@ -29,7 +29,7 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.pools import ThreadPool
 from autoexp_tui.storage.atomic import (
     PRIVATE,
-    explained,
+    explain,
     explaining,
     open_with_mode,
     sync_data,
@@ -171,7 +171,7 @@ class FileJournal:
             self._surplus = True
             with suppress(OSError):  # or else before the next append
                 self._cut_back()
-            raise explained(error, self._path, "write the journal") from error
+            raise explain(error, self._path, "write the journal") from error
         self._seq = records[-1].seq
         self._written += len(records)
 

@@ -56,24 +56,24 @@ class ConfigKeeper:
         wholes = [json.dumps(whole) for _, whole in self._wholes.values()]
         return Shared(
             dictionary=self._dictionary or "",
-            wholes=[_packed(whole, "") for whole in wholes],
+            wholes=[_pack_text(whole, "") for whole in wholes],
         )
 
     def kept(
         self, resolved: Mapping[str, object], unresolved: Mapping[str, object]
     ) -> str:
-        """One job's configs in the form that `configs_in` reads."""
+        """One job's configs in the form that `unpack_configs` reads."""
         if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
             # No packed text begins with a bracket: base 85 has none.
-            parts = (*self._apart(resolved), *self._apart(unresolved))
+            parts = (*self._split_patched(resolved), *self._split_patched(unresolved))
             return _compact(parts)
         writer = YamlWriter()
         text = f"{writer.text(resolved)}\0{writer.text(unresolved)}"
         if self._dictionary is None:
             self._dictionary = text[-_WINDOW:]
-        return _packed(text, self._dictionary)
+        return _pack_text(text, self._dictionary)
 
-    def _apart(self, tree: Patched) -> tuple[int, list[tuple[Path, object]]]:
+    def _split_patched(self, tree: Patched) -> tuple[int, list[tuple[Path, object]]]:
         """The number of the whole that a tree differs from, and in what."""
         known = self._wholes.get(id(tree.origin))
         if known is None:
@@ -93,7 +93,7 @@ def _note_changes(tree: Patched, path: Path, found: list[tuple[Path, object]]) -
             found.append(((*path, key), value))
 
 
-def configs_in(kept: str, shared: Shared) -> JobConfigs:
+def unpack_configs(kept: str, shared: Shared) -> JobConfigs:
     """One job's configs again.
 
     Raises:
@@ -101,8 +101,8 @@ def configs_in(kept: str, shared: Shared) -> JobConfigs:
     """
     try:
         if kept.startswith("["):
-            return _patched_together(kept, shared)
-        text = _unpacked(kept, shared.dictionary)
+            return _join_patched(kept, shared)
+        text = _unpack_text(kept, shared.dictionary)
     except (ValueError, LookupError, TypeError, zlib.error) as error:
         hint = "Make the plan again with autoexp-plan."
         raise EnvironmentFailed(f"a config is damaged: {error}", hint=hint) from error
@@ -110,31 +110,31 @@ def configs_in(kept: str, shared: Shared) -> JobConfigs:
     return JobConfigs(resolved=resolved, unresolved=unresolved)
 
 
-def _patched_together(kept: str, shared: Shared) -> JobConfigs:
+def _join_patched(kept: str, shared: Shared) -> JobConfigs:
     first, resolved, second, unresolved = json.loads(kept)
     return JobConfigs(
-        resolved=_text(shared.wholes[first], resolved),
-        unresolved=_text(shared.wholes[second], unresolved),
+        resolved=_format_yaml(shared.wholes[first], resolved),
+        unresolved=_format_yaml(shared.wholes[second], unresolved),
     )
 
 
-def _text(whole: str, changes: list[tuple[list[str | int], object]]) -> str:
+def _format_yaml(whole: str, changes: list[tuple[list[str | int], object]]) -> str:
     values = {tuple(path): value for path, value in changes}
-    return YamlWriter().text(with_values(json.loads(_unpacked(whole, "")), values))
+    return YamlWriter().text(with_values(json.loads(_unpack_text(whole, "")), values))
 
 
 # --------------------------------------------------------------------------- packing
-def _packed(text: str, dictionary: str) -> str:
-    packer = zlib.compressobj(6, zdict=_bytes(dictionary))
-    data = packer.compress(_bytes(text)) + packer.flush()
+def _pack_text(text: str, dictionary: str) -> str:
+    packer = zlib.compressobj(6, zdict=_encode_text(dictionary))
+    data = packer.compress(_encode_text(text)) + packer.flush()
     return base64.b85encode(data).decode()
 
 
-def _unpacked(packed: str, dictionary: str) -> str:
-    unpacker = zlib.decompressobj(zdict=_bytes(dictionary))
+def _unpack_text(packed: str, dictionary: str) -> str:
+    unpacker = zlib.decompressobj(zdict=_encode_text(dictionary))
     data = unpacker.decompress(base64.b85decode(packed)) + unpacker.flush()
     return data.decode("utf-8", "surrogatepass")
 
 
-def _bytes(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

@@ -21,7 +21,7 @@ from autoexp_tui.model.specs import Plan, Share
 from autoexp_tui.storage.atomic import (
     MODES,
     SESSION_MODES,
-    explained,
+    explain,
     make_directory,
     write_atomic,
 )
@@ -30,11 +30,11 @@ from autoexp_tui.storage.session_dir import require
 from autoexp_tui.storage.trust import (
     MOST_BYTES,
     Untrusted,
+    find_session_user,
     open_own,
     read_own,
     read_session_file,
     require_place,
-    session_user,
 )
 
 MANIFESTS: Final = "manifests"
@@ -76,7 +76,7 @@ def _find_shelf(state_dir: Path, name: str) -> Path:
     """Our directory of that name: who comes second to a shared place has another."""
     usual = state_dir / name
     try:
-        mine = not os.path.lexists(usual) or not session_user(usual)
+        mine = not os.path.lexists(usual) or not find_session_user(usual)
     except OSError:
         mine = False
     return usual if mine else state_dir / f"{name}.{os.geteuid()}"
@@ -134,7 +134,7 @@ def _read_bytes(path: Path, *, run: bool) -> bytes:
             "alone may write, or plan from the config with autoexp-plan.",
         ) from error
     except OSError as error:
-        raise explained(error, path, "read") from error
+        raise explain(error, path, "read") from error
 
 
 # -------------------------------------------------------------------------- finding

@@ -74,13 +74,13 @@ def take_ownership(
     make_directory(home, modes.directory, place="output")
     data = json.dumps(asdict(mine)).encode()
     while True:
-        number = _highest(home)
+        number = _find_highest(home)
         current = read_owner(output_dir, share, number)
         if current is not None and current.same_session(mine):
             if current.fingerprint == mine.fingerprint:
                 return
         elif current is not None and (reason := judge(current)):
-            raise _refusal(output_dir, current, reason)
+            raise _build_refusal(output_dir, current, reason)
         # Not durable on purpose: after a power cut the jobs are gone as well.
         path = _path(output_dir, number + 1)
         if link_new(path, data, modes.file, durable=False, place="output"):
@@ -99,7 +99,7 @@ def require_free(
     """
     current = read_owner(output_dir, share)
     if current is not None and (reason := living(current)):
-        raise _refusal(output_dir, current, reason)
+        raise _build_refusal(output_dir, current, reason)
     return current
 
 
@@ -112,7 +112,7 @@ def read_owner(
         EnvironmentFailed: the directory cannot be read.
     """
     if number is None:
-        number = _highest(output_dir / ".autoexp")
+        number = _find_highest(output_dir / ".autoexp")
     data = _record(_path(output_dir, number), share) if number >= 0 else None
     try:
         return Owner(**json.loads(data)) if data else None
@@ -144,7 +144,7 @@ class Living:
         if not session.has_journal():
             return ""
         try:
-            if _engine_may_live(session):
+            if _is_engine_possible(session):
                 return "its engine is running, or may be"
             job = self._state(session).jobs.get(owner.job)
         except EnvironmentFailed as error:
@@ -160,7 +160,7 @@ class Living:
         return self._states[session.path]
 
 
-def _engine_may_live(session: SessionDir) -> bool:
+def _is_engine_possible(session: SessionDir) -> bool:
     watch = LeaseWatch(session)
     return watch.check_alive(watch.find_holder(), 0.0) is not Alive.NO
 
@@ -176,7 +176,7 @@ def _has_ended(session: SessionDir, job: JobRecord) -> bool:
     return records.exited is not None or damaged
 
 
-def _refusal(output_dir: Path, owner: Owner, reason: str) -> SessionOwned:
+def _build_refusal(output_dir: Path, owner: Owner, reason: str) -> SessionOwned:
     state_dir = owner.state_dir
     return SessionOwned(
         f"session {owner.session} owns it for job {owner.job}: {reason}",
@@ -192,7 +192,7 @@ def _path(output_dir: Path, number: int) -> Path:
     return output_dir / ".autoexp" / name
 
 
-def _highest(home: Path) -> int:
+def _find_highest(home: Path) -> int:
     """The number of the newest owner; -1 before the first."""
     with explaining(home, "read the owner", "output"):
         try:

@@ -44,30 +44,30 @@ class SinceLast:
     difference: PlanDiff
 
 
-def diff_to_last_plan(plan: Plan) -> SinceLast | None:
+def compare_to_last(plan: Plan) -> SinceLast | None:
     """What changed since the last plan of the same config in the same state dir.
 
     None: there is none, or it cannot be read.
     """
     for head in list_manifests(Path(plan.state_dir)):
         if head.plan_id != plan.plan_id and _is_earlier(head, plan):
-            found = _diff_to(head, plan)
+            found = _compare_manifests(head, plan)
             if found is None:
                 return None
             return SinceLast(created_at=head.created_at, difference=found)
     return None
 
 
-def _diff_to(head: ManifestHead, plan: Plan) -> PlanDiff | None:
+def _compare_manifests(head: ManifestHead, plan: Plan) -> PlanDiff | None:
     mine = get_manifest(Path(plan.state_dir), plan.plan_id)
-    if head.overrides == plan.overrides and _have_equal_content(head.path, mine):
+    if head.overrides == plan.overrides and _is_same_content(head.path, mine):
         return PlanDiff(same=len(plan.jobs))
     with suppress(AutoexpError):
-        return diff_recorded_plans(read_manifest(head.path), plan)
+        return compare_plans(read_manifest(head.path), plan)
     return None
 
 
-def _have_equal_content(one: Path, other: Path) -> bool:
+def _is_same_content(one: Path, other: Path) -> bool:
     """Whether two manifests differ in no byte but in who made them, and when."""
     try:
         heads = [
@@ -85,15 +85,15 @@ def _is_earlier(head: ManifestHead, plan: Plan) -> bool:
     return same and bool(plan.config_ref) and head.created_at <= plan.created_at
 
 
-def diff_recorded_plans(old: Plan, new: Plan) -> PlanDiff:
+def compare_plans(old: Plan, new: Plan) -> PlanDiff:
     """How two plans differ, their jobs' recorded configs included."""
     records = [_record_of(plan) for plan in (old, new)]
 
-    def diff_jobs(old_name: str, new_name: str) -> list[ValueChange] | None:
+    def compare_jobs(old_name: str, new_name: str) -> list[ValueChange] | None:
         before, after = map(_config_text, records, (old_name, new_name))
-        return diff_configs(before, after) if before and after else None
+        return compare_configs(before, after) if before and after else None
 
-    return diff_plans(old, new, diff_jobs)
+    return diff_plans(old, new, compare_jobs)
 
 
 def _record_of(plan: Plan) -> ProvenanceRecord:
@@ -106,7 +106,7 @@ def _record_of(plan: Plan) -> ProvenanceRecord:
 def _config_text(record: ProvenanceRecord, job: str) -> str:
     """A job's resolved config; empty: it is not there, or does not read."""
     with suppress(AutoexpError):
-        configs = record.of(job)
+        configs = record.get_configs(job)
         return configs.resolved if configs is not None else ""
     return ""
 
@@ -116,7 +116,7 @@ _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SECTION: Final = re.compile(r"^(?=[^ \n-]|-[^ \n])", re.MULTILINE)
 
 
-def diff_configs(old: str, new: str) -> list[ValueChange]:
+def compare_configs(old: str, new: str) -> list[ValueChange]:
     """The dotted keys in which two configs differ, as `probes.yaml_text` writes them.
 
     Most configs of a plan share most of their text: only top-level sections that

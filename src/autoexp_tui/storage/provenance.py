@@ -12,8 +12,10 @@ How the record keeps the configs of 10,000 jobs in a few megabytes is `kept_conf
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -21,12 +23,11 @@ from typing import Final
 from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.storage.atomic import MODES, make_directory, write_atomic
-from autoexp_tui.storage.git import Git
 from autoexp_tui.storage.kept_configs import (
     ConfigKeeper,
     JobConfigs,
     Shared,
-    configs_in,
+    unpack_configs,
 )
 from autoexp_tui.storage.manifests import get_manifest
 from autoexp_tui.storage.session_dir import read_if_there
@@ -67,14 +68,14 @@ class ProvenanceRecord:
     configs: Mapping[str, str] = field(default_factory=dict)
     """Job name -> its configs, as `kept_configs` keeps them."""
 
-    def of(self, job: str) -> JobConfigs | None:
+    def get_configs(self, job: str) -> JobConfigs | None:
         """One job's configs; None when planning kept none.
 
         Raises:
             EnvironmentFailed: they are damaged.
         """
         kept = self.configs.get(job)
-        return None if kept is None else configs_in(kept, self.shared)
+        return None if kept is None else unpack_configs(kept, self.shared)
 
 
 # ------------------------------------------------------------------- while planning
@@ -107,7 +108,7 @@ def record_path(state_dir: Path, plan_id: str) -> Path:
     return get_manifest(state_dir, plan_id).with_suffix(".provenance.json")
 
 
-def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
+def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
     """Keep a record of a plan, or of a job of it that is planned anew; its file.
 
     Raises:
@@ -129,29 +130,6 @@ def store_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Pat
     make_directory(path.parent)
     write_atomic(path, json.dumps(tree).encode("utf-8", "surrogatepass"))
     return path
-
-
-def git_state(directory: Path) -> GitState:
-    """The commit and the uncommitted changes of the repository around `directory`."""
-    try:
-        git = Git(directory)
-        commit, _ = git.read("rev-parse", "HEAD", most=_MOST_DIFF)
-        if not commit:
-            return GitState(note="not in a git repository, or no commit yet")
-        diff, cut = git.read(*_DIFF, most=_MOST_DIFF)
-        names, more = git.read(*_UNTRACKED, most=_MOST_DIFF)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return GitState(note=f"git did not answer: {error}")
-    untracked = names.decode("utf-8", "replace").split("\0")[:-1]
-    notes = [f"the diff was cut at {_MOST_DIFF} bytes"] if cut else []
-    if more or len(untracked) > _MOST_NAMES:
-        notes.append(f"only the first {_MOST_NAMES} untracked files are named")
-    return GitState(
-        commit=commit.decode().strip(),
-        diff=diff.decode("utf-8", "replace"),
-        untracked=tuple(untracked[:_MOST_NAMES]),
-        note="; ".join(notes),
-    )
 
 
 # ------------------------------------------------------------- before the first submit
@@ -213,26 +191,28 @@ def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) 
     directory = Path(job.output_dir) / "provenance"
     modes = MODES[plan.share]
     make_directory(directory, modes.directory, place="output")
-    for name, text in _files(plan, job, record).items():
+    for name, text in _build_files(plan, job, record).items():
         data = text.encode("utf-8", "surrogatepass")
         write_atomic(directory / name, data, modes.file, durable=False, place="output")
     return directory
 
 
-def _files(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> dict[str, str]:
+def _build_files(
+    plan: Plan, job: JobSpec, record: ProvenanceRecord | None
+) -> dict[str, str]:
     files = {
-        "overrides.txt": _lines(
+        "overrides.txt": _join_lines(
             mask_override(text, plan.mask) for text in (*plan.overrides, *job.overrides)
         ),
-        "environment.txt": _lines(_environment(plan)),
-        "git.txt": _lines(_git_lines(record.git if record else None)),
+        "environment.txt": _join_lines(_format_environment(plan)),
+        "git.txt": _join_lines(_format_git(record.git if record else None)),
         "command.json": json.dumps(mask_words(job.command, plan.mask), indent=1) + "\n",
     }
     if record is not None and record.git.diff:
         files["git.diff"] = mask_yaml(record.git.diff, plan.mask)
     if record is not None and record.git.untracked:
-        files["git_untracked.txt"] = _lines(record.git.untracked)
-    configs = record.of(job.name) if record is not None else None
+        files["git_untracked.txt"] = _join_lines(record.git.untracked)
+    configs = record.get_configs(job.name) if record is not None else None
     if configs is None:
         files["MISSING.txt"] = "The plan came without the record of its configs.\n"
     else:
@@ -241,7 +221,7 @@ def _files(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> dict[st
     return files
 
 
-def _environment(plan: Plan) -> list[str]:
+def _format_environment(plan: Plan) -> list[str]:
     """Names of the variables that the config read, and digests of their values."""
     return [
         f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
@@ -249,7 +229,7 @@ def _environment(plan: Plan) -> list[str]:
     ]
 
 
-def _git_lines(git: GitState | None) -> list[str]:
+def _format_git(git: GitState | None) -> list[str]:
     if git is None:
         return ["not recorded"]
     clean = "with uncommitted changes: git.diff" if git.diff else "clean"
@@ -259,5 +239,138 @@ def _git_lines(git: GitState | None) -> list[str]:
     return [*head, *([git.note] if git.note else [])]
 
 
-def _lines(lines: Iterable[str]) -> str:
+def _join_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
+
+
+# --------------------------------------------------------------------------------- git
+# A repository's own configuration may name programs: filters, drivers of diffs, hooks,
+# a watcher of files, ssh. Whoever looks at a directory has not agreed to them. They are
+# all switched off on the command line, which wins over every file; files under a filter
+# are then compared as they lie. Submodules, with configurations of their own, are not
+# entered.
+_SECONDS: Final = 20.0
+_OFF: Final[Mapping[str, str]] = {
+    "core.fsmonitor": "false",
+    "core.hooksPath": os.devnull,
+    "core.sshCommand": "false",
+    "core.askPass": "false",
+    "core.editor": "false",
+    "core.pager": "cat",
+    "diff.external": "",
+    "gpg.program": "false",
+    "log.showSignature": "false",
+    "protocol.allow": "never",
+    "submodule.recurse": "false",
+}
+_DRIVERS: Final = (
+    r"^(filter|diff|merge)\..*"
+    r"\.(clean|smudge|process|required|command|textconv|driver)$"
+)
+_ENVIRONMENT: Final = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+}
+_PROGRAMS: Final = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS")
+"""Variables that name a program."""
+
+
+def read_git_state(directory: Path) -> GitState:
+    """The commit and the uncommitted changes of the repository around `directory`."""
+    try:
+        git = Git(directory)
+        commit, _ = git.read("rev-parse", "HEAD", most=_MOST_DIFF)
+        if not commit:
+            return GitState(note="not in a git repository, or no commit yet")
+        diff, cut = git.read(*_DIFF, most=_MOST_DIFF)
+        names, more = git.read(*_UNTRACKED, most=_MOST_DIFF)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return GitState(note=f"git did not answer: {error}")
+    untracked = names.decode("utf-8", "replace").split("\0")[:-1]
+    notes = [f"the diff was cut at {_MOST_DIFF} bytes"] if cut else []
+    if more or len(untracked) > _MOST_NAMES:
+        notes.append(f"only the first {_MOST_NAMES} untracked files are named")
+    return GitState(
+        commit=commit.decode().strip(),
+        diff=diff.decode("utf-8", "replace"),
+        untracked=tuple(untracked[:_MOST_NAMES]),
+        note="; ".join(notes),
+    )
+
+
+class Unsafe(OSError):
+    """A repository names a program in a way that cannot be switched off."""
+
+
+class Git:
+    """git in one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        """Find out what its configuration would run.
+
+        Raises:
+            OSError: there is no git, or something cannot be switched off.
+            TimeoutExpired: it took too long.
+        """
+        self._directory = directory
+        self._settings = dict(_OFF)
+        self._settings |= dict(self._list_drivers())
+
+    def _list_drivers(self) -> Iterator[tuple[str, str]]:
+        """Settings that switch the drivers off which the configuration names."""
+        words = ("config", "--name-only", "-z", "--get-regexp", _DRIVERS)
+        names, more = self.read(*words, most=1 << 20)
+        if more:
+            raise Unsafe("the repository's configuration names too many programs")
+        for name in filter(None, names.decode("utf-8", "surrogateescape").split("\0")):
+            if "=" in name or "\n" in name:
+                raise Unsafe(
+                    f"the repository's configuration names a program: {name!r}"
+                )
+            yield name, "false" if name.endswith(".required") else ""
+
+    def read(self, *words: str, most: int) -> tuple[bytes, bool]:
+        """What git says, `most` bytes of it, and whether there was more.
+
+        Nothing when git fails. It takes no lock, and is ended as soon as it has said
+        enough.
+
+        Raises:
+            OSError: there is no git.
+            TimeoutExpired: it took too long.
+        """
+        settings = [
+            word
+            for key, value in self._settings.items()
+            for word in ("-c", f"{key}={value}")
+        ]
+        command = ("git", "-C", str(self._directory), *settings, *words)
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=_build_environment(),
+        ) as process:
+            watch = threading.Timer(_SECONDS, process.kill)
+            watch.start()
+            try:
+                assert process.stdout is not None
+                data = process.stdout.read(most + 1)
+                cut = len(data) > most
+                if cut:
+                    process.kill()
+                status = process.wait()
+            finally:
+                late = not watch.is_alive()
+                watch.cancel()
+        if late and status < 0:
+            raise subprocess.TimeoutExpired(command, _SECONDS)
+        return (data[:most], cut) if cut or status == 0 else (b"", False)
+
+
+def _build_environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _PROGRAMS}
+    return kept | _ENVIRONMENT

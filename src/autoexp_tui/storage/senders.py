@@ -18,7 +18,7 @@ from pathlib import Path
 
 from autoexp_tui.model.commands import Sender
 from autoexp_tui.storage.processes import COOKIE, Alive, Identity, read_start, read_stat
-from autoexp_tui.storage.trust import opened
+from autoexp_tui.storage.trust import open_regular
 from autoexp_tui.storage.user_files import list_places
 
 _PROC = Path("/proc")
@@ -33,7 +33,7 @@ def describe_sender(state_dir: Path) -> Sender:
     """This process, as a command carries it; `state_dir` is the session's."""
     me, leader = Identity.get_own(), os.getsid(0)
     return Sender(
-        user=_user(),
+        user=_find_user(),
         host=me.host,
         boot=me.boot,
         namespace=me.namespace,
@@ -41,7 +41,7 @@ def describe_sender(state_dir: Path) -> Sender:
         started=me.started,
         leader=leader,
         leader_started=read_start(leader) or "",
-        tty=_tty(),
+        tty=_find_tty(),
         ssh_client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
         job=job_of(me.pid, state_dir),
         checked=True,
@@ -57,12 +57,15 @@ def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
     if sender is None:
         return Sender(doubt="unnamed")
     me = Identity.get_own()
-    lives = [_alive(sender, pid, started, me) for pid, started in _processes(sender)]
+    lives = [
+        _check_alive(sender, pid, started, me)
+        for pid, started in _list_processes(sender)
+    ]
     if Alive.UNKNOWN in lives:
         return replace(sender, checked=False)
     living = [
         pid
-        for (pid, _), alive in zip(_processes(sender), lives, strict=True)
+        for (pid, _), alive in zip(_list_processes(sender), lives, strict=True)
         if alive is Alive.YES
     ]
     if not living:
@@ -71,11 +74,11 @@ def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
     return replace(sender, job=job, doubt="", checked=True)
 
 
-def _processes(sender: Sender) -> Sequence[tuple[int, str]]:
+def _list_processes(sender: Sender) -> Sequence[tuple[int, str]]:
     return (sender.pid, sender.started), (sender.leader, sender.leader_started)
 
 
-def _alive(sender: Sender, pid: int, started: str, me: Identity) -> Alive:
+def _check_alive(sender: Sender, pid: int, started: str, me: Identity) -> Alive:
     process = Identity(
         host=sender.host,
         machine=me.machine,
@@ -87,7 +90,7 @@ def _alive(sender: Sender, pid: int, started: str, me: Identity) -> Alive:
     return process.check_alive(me)
 
 
-def _user() -> str:
+def _find_user() -> str:
     try:
         import pwd
 
@@ -96,7 +99,7 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _tty() -> str:
+def _find_tty() -> str:
     for descriptor in (0, 2, 1):
         with suppress(OSError):
             return os.ttyname(descriptor).removeprefix("/dev/")
@@ -106,22 +109,22 @@ def _tty() -> str:
 # ------------------------------------------------------------------- is it a job's
 def job_of(pid: int, state_dir: Path) -> str:
     """The job that a process of this host belongs to, in words; empty: to none."""
-    chain = list(_ancestors(pid))
-    variables = [_environment(one) for one in chain]
+    chain = list(_list_ancestors(pid))
+    variables = [_read_environment(one) for one in chain]
     if pid == os.getpid():  # as we were started, and as we are now
         variables.append({**os.environ})
     for found in variables:
         if attempt := found.get(COOKIE):
-            return _attempt_words(attempt)
+            return _format_attempt(attempt)
     for one in chain:
         if task_file := _task_of_supervisor(one):
-            return _attempt_words(os.path.dirname(task_file))
+            return _format_attempt(os.path.dirname(task_file))
     ids = {found["SLURM_JOB_ID"] for found in variables if found.get("SLURM_JOB_ID")}
-    ids |= {number for one in chain for number in _slurm_cgroups(one)}
-    return _attempt_in_slurm(ids, list_places(state_dir)) if ids else ""
+    ids |= {number for one in chain for number in _list_slurm_jobs(one)}
+    return _find_slurm_attempt(ids, list_places(state_dir)) if ids else ""
 
 
-def _ancestors(pid: int) -> Iterator[int]:
+def _list_ancestors(pid: int) -> Iterator[int]:
     for _ in range(_MOST_ANCESTORS):
         if pid <= 0:
             return
@@ -130,7 +133,7 @@ def _ancestors(pid: int) -> Iterator[int]:
         pid = int(stat[1]) if len(stat) > 1 else 0
 
 
-def _environment(pid: int) -> dict[str, str]:
+def _read_environment(pid: int) -> dict[str, str]:
     """As the process was started; empty where it is not ours to read."""
     try:
         data = (_PROC / str(pid) / "environ").read_bytes()
@@ -153,21 +156,21 @@ def _task_of_supervisor(pid: int) -> str:
     return ""
 
 
-def _slurm_cgroups(pid: int) -> Sequence[str]:
+def _list_slurm_jobs(pid: int) -> Sequence[str]:
     try:
         return _SLURM_CGROUP.findall((_PROC / str(pid) / "cgroup").read_text())
     except OSError:
         return ()
 
 
-def _attempt_in_slurm(ids: Iterable[str], places: Sequence[Path]) -> str:
+def _find_slurm_attempt(ids: Iterable[str], places: Sequence[Path]) -> str:
     wanted = frozenset(ids)
     for place in places:
         for claim in place.glob("*/attempts/*/*/claim"):
             record = _read_claim(str(claim))
             ours = wanted & {record.get("slurm_job"), record.get("executor_id")}
             if ours and _is_under_way(claim.parent):
-                return _attempt_words(str(claim.parent))
+                return _format_attempt(str(claim.parent))
     return ""
 
 
@@ -181,7 +184,7 @@ def _is_under_way(attempt: Path) -> bool:
 
 def _read_claim(path: str) -> dict[str, object]:
     try:
-        with opened(path) as handle:
+        with open_regular(path) as handle:
             data = os.read(handle, _LONGEST_CLAIM) if handle is not None else b""
         record = json.loads(data or b"{}")
     except (OSError, ValueError):
@@ -189,7 +192,7 @@ def _read_claim(path: str) -> dict[str, object]:
     return record if isinstance(record, dict) else {}
 
 
-def _attempt_words(directory: str) -> str:
+def _format_attempt(directory: str) -> str:
     parts = Path(directory).parts
     if len(parts) > 3 and parts[-3] == "attempts":
         return f"attempt {parts[-1]} of {parts[-2]}, session {parts[-4]}"

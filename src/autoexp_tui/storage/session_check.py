@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
-from autoexp_tui.storage.atomic import explained, read_session_modes, remedy_of
+from autoexp_tui.storage.atomic import explain, find_remedy, read_session_modes
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import TAIL, fold_chain
 from autoexp_tui.storage.journal_parts import find_chain
@@ -32,12 +31,8 @@ from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir, parse_part, read_if_there
 from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
 
-LEFT_OVER_SECONDS = 3600.0
-"""Age of a temporary file that nobody is writing any more."""
 LITTLE_BYTES = 256 << 20
 LITTLE_FILES = 1000
-FUTURE_EPOCHS = 1000
-"""So far above the newest part of the journal no number of take-overs leads a lease."""
 
 _LOOK = "`autoexp-sessions show` tells its state; its log tells what it did."
 
@@ -79,27 +74,19 @@ class SessionReport:
     salvage: Salvage | None = None
     """What a repair would go on from; None: nothing to repair, or no way to."""
 
-    @property
-    def jobs(self) -> int:
+    def count_jobs(self) -> int:
         """How many the journal knows."""
         return len(self.state.jobs) if self.state else 0
 
-    @property
-    def sound(self) -> bool:
+    def is_sound(self) -> bool:
         """Whether nothing is wrong; notes are nothing wrong."""
         return all(flaw.severity == "note" for flaw in self.flaws)
 
-    def error(self, where: Path | str, problem: str, hint: str = "") -> None:
-        """Add an error."""
-        self.flaws.append(Flaw("error", str(where), problem, hint))
-
-    def warn(self, where: Path | str, problem: str, hint: str = "") -> None:
-        """Add a warning."""
-        self.flaws.append(Flaw("warning", str(where), problem, hint))
-
-    def note(self, where: Path | str, problem: str, hint: str = "") -> None:
-        """Add a note."""
-        self.flaws.append(Flaw("note", str(where), problem, hint))
+    def add(
+        self, severity: Severity, where: Path | str, problem: str, hint: str = ""
+    ) -> None:
+        """Add a finding."""
+        self.flaws.append(Flaw(severity, str(where), problem, hint))
 
 
 def check_session(session: SessionDir) -> SessionReport:
@@ -112,17 +99,16 @@ def check_session(session: SessionDir) -> SessionReport:
         _check_leases,
         _check_inbox,
         _check_modes,
-        _check_left_over,
         _check_disk,
     ):
         try:
             check(session, report)
         except EnvironmentFailed as refusal:
-            report.error(refusal.where, refusal.problem, refusal.hint)
+            report.add("error", refusal.where, refusal.problem, refusal.hint)
         except OSError as error:
             where = error.filename or session.path
             problem = f"it cannot be looked at: {error.strerror or error}"
-            report.error(where, problem, remedy_of(error, "state"))
+            report.add("error", where, problem, find_remedy(error, "state"))
     report.flaws.sort(key=lambda flaw: _ORDER.index(flaw.severity))
     return report
 
@@ -141,7 +127,7 @@ def _find_engine(session: SessionDir, report: SessionReport) -> str:
     try:
         holder = watch.find_holder()
     except EnvironmentFailed as refusal:
-        report.error(refusal.where, refusal.problem, refusal.hint)
+        report.add("error", refusal.where, refusal.problem, refusal.hint)
         return ""
     return "" if watch.check_alive(holder, 0.0) is Alive.NO else str(holder)
 
@@ -162,7 +148,7 @@ def _check_journal(session: SessionDir, report: SessionReport) -> None:
     report.records = loaded.position.seq
     for line in loaded.notices:
         where, _, problem = line.partition(": ")
-        report.note(where, problem)
+        report.add("note", where, problem)
 
 
 def _find_salvage(session: SessionDir) -> Salvage | None:
@@ -176,7 +162,8 @@ def _check_names(session: SessionDir, report: SessionReport) -> None:
     """Files that look like parts and are read by nobody."""
     for path in sorted(session.path.glob("journal*")):
         if path != session.journal and parse_part(path.name) is None:
-            report.warn(
+            report.add(
+                "warning",
                 path,
                 "no part of a journal has such a name: it is not read",
                 "If a person renamed a part, its name belongs back.",
@@ -191,7 +178,7 @@ def _check_plans(session: SessionDir, report: SessionReport) -> None:
         data = read_if_there(path)
         if data is not None and hash_plan(data) != path.stem:
             problem = "the plan was changed after it was stored"
-            report.error(path, problem, "Bring back the file as it was.")
+            report.add("error", path, problem, "Bring back the file as it was.")
     data = read_if_there(session.plan)
     if data is not None:
         decode_plan(data, str(session.plan))
@@ -203,18 +190,13 @@ def _read_attempts(session: SessionDir, report: SessionReport) -> RecordsOnDisk:
     try:
         return {
             (place.parent.name, int(place.name)): read_attempt(str(place), copies=True)
-            for job in _list_directory(session.attempts)
-            for place in _list_directory(job)
+            for place in sorted(session.attempts.glob("*/*"))
             if place.name.isdecimal()
         }
     except OSError as error:
-        told = explained(error, session.attempts, "read the jobs' records")
-        report.error(told.where, told.problem)
+        told = explain(error, session.attempts, "read the jobs' records")
+        report.add("error", told.where, told.problem)
         return {}
-
-
-def _list_directory(path: Path) -> list[Path]:
-    return sorted(path.iterdir()) if path.is_dir() else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +225,14 @@ class _JobsCheck:
     def _check_records(self, place: Path, records: AttemptRecords) -> None:
         for name in records.forged:
             problem = "the record was not written by the job's supervisor"
-            self.report.error(place / name, problem, _LOOK)
+            self.report.add("error", place / name, problem, _LOOK)
         for name in records.damaged:
             hint = "It counts as not there. " + _LOOK
-            self.report.error(place / name, "the record does not read", hint)
+            self.report.add("error", place / name, "the record does not read", hint)
 
     def _add_unknown(self, place: Path, what: str) -> None:
-        add = self.report.note if self.report.engine else self.report.error
-        add(
+        self.report.add(
+            "note" if self.report.engine else "error",
             place,
             f"records of {what}",
             "Something ran that the session does not count; a part of the "
@@ -275,7 +257,7 @@ class _JobsCheck:
         if unseen:
             problem = f"{unseen}, and no engine has recorded it yet"
             hint = "" if self.report.engine else "The next engine does."
-            self.report.note(place, problem, hint)
+            self.report.add("note", place, problem, hint)
 
     def _check_job(self, job: JobRecord) -> None:
         attempt = job.attempt
@@ -289,7 +271,7 @@ class _JobsCheck:
             lack = "completed, and there is no exit record"
         if lack:
             place = self.session.get_attempt(job.name, attempt.number)
-            self.report.warn(place, f"{job.name} {lack}", _LOOK)
+            self.report.add("warning", place, f"{job.name} {lack}", _LOOK)
 
     def _check_owner(self, job: JobRecord) -> None:
         """Whose output directory an active job writes."""
@@ -298,30 +280,38 @@ class _JobsCheck:
         try:
             owner = read_owner(home, plan.share if plan else "private")
         except EnvironmentFailed as refusal:
-            self.report.warn(refusal.where, refusal.problem)
+            self.report.add("warning", refusal.where, refusal.problem)
             return
         if owner is None and job.state in BEGUN:
             problem = f"{job.name} runs, and nothing that reads says whose this is"
-            self.report.warn(place, problem)
+            self.report.add("warning", place, problem)
         elif owner is not None and owner.session != self.session.id:
             problem = f"{job.name} writes it, and session {owner.session} owns it"
             hint = f"Stop one of them: `autoexp-sessions show {owner.session}`."
-            self.report.error(place, problem, hint)
+            self.report.add("error", place, problem, hint)
 
 
 # --------------------------------------------------------------- leases and the inbox
 def _check_leases(session: SessionDir, report: SessionReport) -> None:
     if not session.lease.is_dir():
-        report.error(session.lease, "there is no directory of leases")
+        report.add("error", session.lease, "there is no directory of leases")
         return
-    held = {}
+    held = set()
     for path in sorted(session.lease.iterdir()):
         if path.suffix == ".json" and path.stem.isdecimal():
-            held[int(path.stem)] = path
+            held.add(int(path.stem))
             _check_lease(path, report)
         elif path.suffix != ".released" and not path.name.startswith("."):
-            report.warn(path, "this is no lease, and is not read")
-    _check_epochs(session, held, report)
+            report.add("warning", path, "this is no lease, and is not read")
+    written = {epoch for epoch, _ in session.list_parts()}
+    for epoch in sorted(written - held):
+        report.add(
+            "error",
+            session.get_part(epoch),
+            f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
+            "that it was deposed",
+            "Leases are never removed; bring it back from a copy.",
+        )
 
 
 def _check_lease(path: Path, report: SessionReport) -> None:
@@ -329,7 +319,8 @@ def _check_lease(path: Path, report: SessionReport) -> None:
         Identity.from_json(json.loads(read_session_file(path, RECORD_BYTES)))
     except (ValueError, TypeError, RecursionError):
         content = "no lease" if path.stat().st_size else "nothing"
-        report.warn(
+        report.add(
+            "warning",
             path,
             f"there is {content} in it: who holds, or held, it cannot be told",
             "When it is the newest, the session is free once it has been seen still "
@@ -337,44 +328,17 @@ def _check_lease(path: Path, report: SessionReport) -> None:
         )
 
 
-def _check_epochs(
-    session: SessionDir, held: dict[int, Path], report: SessionReport
-) -> None:
-    written = {epoch for epoch, _ in session.list_parts()}
-    newest = max(written, default=0)
-    for epoch in sorted(written - set(held)):
-        report.error(
-            session.get_part(epoch),
-            f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
-            "that it was deposed",
-            "Leases are never removed; bring it back from a copy.",
-        )
-    for epoch, path in held.items():
-        if epoch - newest >= FUTURE_EPOCHS:
-            report.warn(
-                path,
-                f"it is far above the journal's newest, {newest}: no engine of ours "
-                "took it",
-                "Engines go on above it. If a person made it, remove it.",
-            )
-
-
 def _check_inbox(session: SessionDir, report: SessionReport) -> None:
-    inbox, rejected = session.inbox, session.inbox_rejected
-    names = os.listdir(inbox) if inbox.is_dir() else []
-    waiting = [n for n in names if n != rejected.name and not n.startswith(".")]
-    rubbish = [n for n in waiting if not n.endswith(".json")]
-    refused = [*rejected.glob("*.reason.txt")]
+    waiting = [*session.inbox.glob("[!.]*.json")]
+    refused = [*session.inbox_rejected.glob("*.reason.txt")]
     if waiting and not report.engine:
-        report.note(inbox, f"{len(waiting)} commands wait for an engine")
-    if rubbish:
-        report.note(inbox, f"{len(rubbish)} files are no commands")
+        report.add("note", session.inbox, f"{len(waiting)} commands wait for an engine")
     if refused:
         problem = f"{len(refused)} files that were no commands lie there"
-        report.note(rejected, problem)
+        report.add("note", session.inbox_rejected, problem)
 
 
-# ---------------------------------------------------------- modes, left-overs, disk
+# --------------------------------------------------------------------- modes, disk
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
     """What others may read or write, and what we may not.
 
@@ -388,39 +352,31 @@ def _check_modes(session: SessionDir, report: SessionReport) -> None:
             continue
         if status.st_uid != os.geteuid():
             problem = f"it belongs to another user ({status.st_uid})"
-            report.warn(path, problem)
+            report.add("warning", path, problem)
         elif status.st_mode & 0o077 & ~usual:
             mode = stat.S_IMODE(status.st_mode)
             problem = f"others may look at it or change it (mode {mode:o})"
             hint = f"`chmod {mode & (usual | 0o700):o}` closes it."
-            report.warn(path, problem, hint)
+            report.add("warning", path, problem, hint)
         elif not os.access(path, needed):
-            report.error(path, "it may not be read and written")
-
-
-def _check_left_over(session: SessionDir, report: SessionReport) -> None:
-    now = time.time()
-    places = (session.path, session.lease, session.inbox, session.path / "plans")
-    for path in (path for place in places for path in sorted(place.glob(".*.tmp"))):
-        if now - path.lstat().st_mtime > LEFT_OVER_SECONDS:
-            problem = "whoever wrote it was killed amid it"
-            report.note(path, problem, "It may be removed.")
+            report.add("error", path, "it may not be read and written")
 
 
 def _check_disk(session: SessionDir, report: SessionReport) -> None:
     found, where = os.statvfs(session.path), session.path
     free = found.f_bavail * found.f_frsize
     if _is_read_only(session):
-        report.error(
+        report.add(
+            "error",
             where,
             "the disk is mounted read-only",
             "No engine can go on there, and nothing be repaired: have it mounted "
             "for writing, or go on with a copy of the session.",
         )
     elif free < LITTLE_BYTES:
-        report.warn(where, f"only {free >> 20} MiB are free there")
+        report.add("warning", where, f"only {free >> 20} MiB are free there")
     elif found.f_files and found.f_favail < LITTLE_FILES:
-        report.warn(where, f"only {found.f_favail} more files fit there")
+        report.add("warning", where, f"only {found.f_favail} more files fit there")
 
 
 def _is_read_only(session: SessionDir) -> bool:

@@ -21,7 +21,7 @@ from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import (
     PRIVATE,
     Modes,
-    explained,
+    explain,
     explaining,
     make_directory,
     read_session_modes,
@@ -35,11 +35,11 @@ from autoexp_tui.storage.json_codec import (
 )
 from autoexp_tui.storage.trust import (
     Untrusted,
+    find_session_user,
     read_session_file,
     require_below,
     require_logs,
     require_own_session,
-    session_user,
 )
 
 T = TypeVar("T")
@@ -191,7 +191,7 @@ class SessionDir:
         Raises:
             EnvironmentFailed: it is no directory, or cannot be looked at.
         """
-        return require(self.path, session_user)
+        return require(self.path, find_session_user)
 
     def require_own(self) -> None:
         """Refuse to run it, or to change it, unless it is the user's alone.
@@ -240,7 +240,7 @@ def require(path: Path, judge: Callable[[Path], T]) -> T:
         return judge(path)
     except OSError as error:
         doing = "" if isinstance(error, Untrusted) else "look at the directory"
-        raise explained(error, path, doing) from error
+        raise explain(error, path, doing) from error
 
 
 def require_ground(

@@ -37,11 +37,11 @@ class Size:
 
 def size_of(directory: Path) -> Size:
     """How much would go with a directory; what cannot be looked at counts nothing."""
-    sizes = list(_sizes(directory))
+    sizes = list(_list_sizes(directory))
     return Size(len(sizes), sum(sizes))
 
 
-def _sizes(directory: Path) -> Iterator[int]:
+def _list_sizes(directory: Path) -> Iterator[int]:
     for home, _, names in os.walk(directory):
         for name in names:
             try:

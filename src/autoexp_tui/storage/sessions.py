@@ -18,7 +18,7 @@ from autoexp_tui.model.specs import Share
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (
     SESSION_MODES,
-    explained,
+    explain,
     explaining,
     sync_directory,
 )
@@ -204,6 +204,6 @@ def require_readable(path: Path) -> None:
     try:
         os.listdir(path)
     except PermissionError as error:
-        raise explained(error, path, "read the session") from error
+        raise explain(error, path, "read the session") from error
     except (OSError, ValueError):
         return  # no session, then

@@ -50,7 +50,7 @@ class Untrusted(PermissionError):
     """The next step, as a sentence."""
 
 
-def refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
+def build_refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
     """The error that says why `path` is refused."""
     error = Untrusted(errno.EPERM, reason, str(path))
     error.hint = hint
@@ -59,7 +59,7 @@ def refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
 
 # ---------------------------------------------------------------------- regular files
 @contextmanager
-def opened(path: Path | str) -> Iterator[int | None]:
+def open_regular(path: Path | str) -> Iterator[int | None]:
     """A regular file of anybody's to read, links followed; None when there is none.
 
     Opening a file, rather than asking for its state alone, also makes a network file
@@ -68,17 +68,17 @@ def opened(path: Path | str) -> Iterator[int | None]:
     Raises:
         OSError: it is there, or may be, and cannot be read.
     """
-    with looked_at(path) as (handle, _):
+    with open_with_state(path) as (handle, _):
         yield handle
 
 
 @contextmanager
-def looked_at(
+def open_with_state(
     path: Path | str,
 ) -> Iterator[tuple[int | None, os.stat_result | None]]:
-    """As `opened`, with its state."""
+    """As `open_regular`, with its state."""
     try:
-        handle, found = _open_regular(path, follow=True)
+        handle, found = _open_checked(path, follow=True)
     except (FileNotFoundError, NotADirectoryError):
         yield None, None
         return
@@ -95,7 +95,7 @@ def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
         Untrusted: it is no regular file, or has more than `most` bytes.
         OSError: it cannot be read.
     """
-    handle, found = _open_regular(path, follow=True)
+    handle, found = _open_checked(path, follow=True)
     with os.fdopen(handle, "rb") as file:
         _require_bounded(path, found, most)
         return file.read(most)
@@ -149,28 +149,30 @@ def read_session_file(path: Path | str, most: int = MOST_BYTES) -> bytes:
         return file.read(most)
 
 
-def _open_regular(
+def _open_checked(
     path: Path | str, *, follow: bool = False
 ) -> tuple[int, os.stat_result]:
     try:
         handle = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise refusal(path, "it is a symbolic link", _AWAY) from error
+            raise build_refusal(path, "it is a symbolic link", _AWAY) from error
         if error.errno == errno.ENXIO:
-            raise refusal(path, "it is a socket or a device", _AWAY) from error
+            raise build_refusal(path, "it is a socket or a device", _AWAY) from error
         raise
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
-        raise refusal(path, f"it is {_kind(found)}, not a regular file", _AWAY)
+        raise build_refusal(
+            path, f"it is {_describe_kind(found)}, not a regular file", _AWAY
+        )
     return handle, found
 
 
 def _open_judged(
     path: Path | str, most: int, judge: Callable[[Path | str, os.stat_result], None]
 ) -> BinaryIO:
-    handle, found = _open_regular(path)
+    handle, found = _open_checked(path)
     try:
         _require_bounded(path, found, most)
         judge(path, found)
@@ -183,15 +185,15 @@ def _open_judged(
 def _require_bounded(path: Path | str, found: os.stat_result, most: int) -> None:
     if found.st_size > most:
         problem = f"it has {found.st_size} bytes, more than {most}"
-        raise refusal(path, problem, _AWAY)
+        raise build_refusal(path, problem, _AWAY)
 
 
 def _require_of_session(path: Path | str, found: os.stat_result) -> None:
-    if not _of_its_directory(path, found):
+    if not _is_of_directory(path, found):
         _require_own(path, found)
 
 
-def _of_its_directory(path: Path | str, found: os.stat_result) -> bool:
+def _is_of_directory(path: Path | str, found: os.stat_result) -> bool:
     """Whether a file of another's lies in a directory of that other's."""
     if found.st_uid == os.geteuid():
         return False
@@ -202,12 +204,12 @@ def _of_its_directory(path: Path | str, found: os.stat_result) -> bool:
 def _require_own(path: Path | str, found: os.stat_result) -> None:
     home = os.path.dirname(path) or os.curdir
     if not _is_mine(found.st_uid, home):
-        problem = f"it belongs to {user_name(found.st_uid)}, not to you"
-        raise refusal(path, problem, "Ask them for it, or move it away.")
-    if _others_may_write(found, home):
+        problem = f"it belongs to {format_user(found.st_uid)}, not to you"
+        raise build_refusal(path, problem, "Ask them for it, or move it away.")
+    if _is_open_to_others(found, home):
         mode = stat.S_IMODE(found.st_mode)
         hint = f"If nobody changed it: chmod go-w {path}"
-        raise refusal(path, f"others may write to it (mode {mode:04o})", hint)
+        raise build_refusal(path, f"others may write to it (mode {mode:04o})", hint)
 
 
 def _require_shared(share: Share, path: Path | str, found: os.stat_result) -> None:
@@ -218,7 +220,7 @@ def _require_shared(share: Share, path: Path | str, found: os.stat_result) -> No
         _require_own(path, found)
 
 
-def _kind(found: os.stat_result) -> str:
+def _describe_kind(found: os.stat_result) -> str:
     kinds = {
         stat.S_IFIFO: "a FIFO",
         stat.S_IFSOCK: "a socket",
@@ -231,15 +233,15 @@ def _kind(found: os.stat_result) -> str:
 
 
 # ---------------------------------------------------------------------------- sessions
-def session_user(path: Path | str) -> str:
+def find_session_user(path: Path | str) -> str:
     """Whose session a directory is: the name of another user; empty: our own.
 
     Raises:
         Untrusted: it is no directory.
         OSError: it cannot be looked at.
     """
-    found = _session_state(path)
-    return "" if _is_mine(found.st_uid, path) else user_name(found.st_uid)
+    found = _read_session(path)
+    return "" if _is_mine(found.st_uid, path) else format_user(found.st_uid)
 
 
 def require_own_session(path: Path | str) -> None:
@@ -249,20 +251,20 @@ def require_own_session(path: Path | str) -> None:
         Untrusted: it is no directory, another user's, or others may write to it.
         OSError: it cannot be looked at.
     """
-    found = _session_state(path)
+    found = _read_session(path)
     if not _is_mine(found.st_uid, path):
         name = os.path.basename(path)
         place = os.path.dirname(path)
-        raise refusal(
+        raise build_refusal(
             path,
-            f"this session belongs to {user_name(found.st_uid)}; what it runs would "
+            f"this session belongs to {format_user(found.st_uid)}; what it runs would "
             "run as you",
             f"`autoexp-tui --session {name} --state-dir {place}` looks at it and runs "
             "nothing. To run the same, plan it from its config.",
         )
-    if _others_may_write(found, path):
+    if _is_open_to_others(found, path):
         mode = stat.S_IMODE(found.st_mode)
-        raise refusal(
+        raise build_refusal(
             path,
             f"others may write to this session (mode {mode:04o}), and change what it "
             "runs as you",
@@ -270,10 +272,11 @@ def require_own_session(path: Path | str) -> None:
         )
 
 
-def _session_state(path: Path | str) -> os.stat_result:
+def _read_session(path: Path | str) -> os.stat_result:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
-        raise refusal(path, f"it is {_kind(found)}, not a session's directory", _AWAY)
+        kind = _describe_kind(found)
+        raise build_refusal(path, f"it is {kind}, not a session's directory", _AWAY)
     return found
 
 
@@ -295,7 +298,7 @@ def require_place(place: Path | str) -> None:
     """
     with suppress(FileNotFoundError, NotADirectoryError):
         found = os.stat(place)
-        if reason := _odd_place(place, found):
+        if reason := _explain_place(place, found):
             _require_accepted(place, found, reason)
 
 
@@ -354,9 +357,9 @@ class _Walk:
         found = os.stat(name, dir_fd=self._handle, follow_symlinks=False)
         is_link = stat.S_ISLNK(found.st_mode)
         if is_link and found.st_uid != 0 and not _is_mine(found.st_uid, self._here):
-            raise refusal(
+            raise build_refusal(
                 here,
-                f"it is a link that {user_name(found.st_uid)} made",
+                f"it is a link that {format_user(found.st_uid)} made",
                 _ELSEWHERE.format(path=os.path.realpath(here)),
             )
         follow = 0 if is_link else os.O_NOFOLLOW
@@ -364,20 +367,20 @@ class _Walk:
         os.close(self._handle)
         self._handle, self._here = inner, here
         found = os.fstat(inner)
-        if reason := self._odd(found):
+        if reason := self._explain_odd(found):
             _require_accepted(here, found, reason)
 
-    def _odd(self, found: os.stat_result) -> str:
+    def _explain_odd(self, found: os.stat_result) -> str:
         if _open_to_all(found, self._here):
             return _open_words(found)
         trusted = found.st_uid == 0 or _is_mine(found.st_uid, self._here)
         # Who owns the place may put anything there; root was told to use it.
         root = os.geteuid() == 0 and found.st_uid == self._place.st_uid
         member = self._share != "private" and _is_members(found)
-        return "" if trusted or root or member else _belongs(found)
+        return "" if trusted or root or member else _describe_owner(found)
 
 
-def _odd_place(place: Path | str, found: os.stat_result) -> str:
+def _explain_place(place: Path | str, found: os.stat_result) -> str:
     """Why a directory that the user named is refused; empty: it is not."""
     if not stat.S_ISDIR(found.st_mode):
         return ""  # told where it is used
@@ -387,7 +390,7 @@ def _odd_place(place: Path | str, found: os.stat_result) -> str:
         return ""
     # Through a group of ours, or through an access list, whose mask is shown as such.
     grouped = found.st_mode & stat.S_IWGRP and not found.st_mode & stat.S_IWOTH
-    return "" if grouped and os.access(place, os.W_OK) else _belongs(found)
+    return "" if grouped and os.access(place, os.W_OK) else _describe_owner(found)
 
 
 def _open_to_all(found: os.stat_result, near: Path | str) -> bool:
@@ -400,11 +403,11 @@ def _open_words(found: os.stat_result) -> str:
     return f"everybody may write to it (mode {mode:04o}, without the sticky bit)"
 
 
-def _belongs(found: os.stat_result) -> str:
-    return f"it belongs to {user_name(found.st_uid)}"
+def _describe_owner(found: os.stat_result) -> str:
+    return f"it belongs to {format_user(found.st_uid)}"
 
 
-def modes_mean_nothing(place: Path | str) -> bool:
+def has_no_modes(place: Path | str) -> bool:
     """Whether a directory looks open to everybody only because modes are made up."""
     with suppress(OSError):
         found = os.stat(place)
@@ -424,7 +427,7 @@ class Accepted:
     owner: int
 
 
-def accepted_file() -> Path:
+def get_accepted_file() -> Path:
     """Where they are kept."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(base):
@@ -432,7 +435,7 @@ def accepted_file() -> Path:
     return Path(base, "autoexp-tui", "trusted.json")
 
 
-def identify(place: Path | str) -> Accepted:
+def build_accepted(place: Path | str) -> Accepted:
     """The directory as it is recorded: another owner or inode asks again.
 
     Raises:
@@ -441,17 +444,17 @@ def identify(place: Path | str) -> Accepted:
     found = os.stat(place)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
-    return _identity(place, found)
+    return _make_accepted(place, found)
 
 
-def accepted() -> tuple[Accepted, ...]:
+def load_accepted() -> tuple[Accepted, ...]:
     """What the user accepted; nothing where that cannot be read.
 
     Raises:
         Untrusted: others may have written it.
     """
     try:
-        tree: Any = json.loads(read_own(accepted_file()))
+        tree: Any = json.loads(read_own(get_accepted_file()))
         return tuple(Accepted(**entry) for entry in tree)
     except Untrusted:
         raise
@@ -464,23 +467,33 @@ def encode_accepted(entries: tuple[Accepted, ...]) -> bytes:
     return json.dumps([asdict(entry) for entry in entries], indent=1).encode() + b"\n"
 
 
-def _identity(place: Path | str, found: os.stat_result) -> Accepted:
+def _make_accepted(place: Path | str, found: os.stat_result) -> Accepted:
     path = os.path.realpath(place)
     return Accepted(path, found.st_dev, found.st_ino, found.st_uid)
 
 
 def _require_accepted(place: Path | str, found: os.stat_result, reason: str) -> None:
-    if _identity(place, found) not in accepted():
-        raise refusal(place, reason, _ELSEWHERE.format(path=os.path.realpath(place)))
+    if _make_accepted(place, found) not in load_accepted():
+        raise build_refusal(
+            place, reason, _ELSEWHERE.format(path=os.path.realpath(place))
+        )
 
 
 # ------------------------------------------------------------------- users and modes
-def user_name(uid: int) -> str:
+def format_user(uid: int) -> str:
     """How people know a user: `alice`, or `user 1001`."""
     try:
         return pwd.getpwuid(uid).pw_name
     except (KeyError, OSError):
         return f"user {uid}"
+
+
+def format_person(uid: int) -> str:
+    """`ann (uid 1000)`; the number alone for one that the machine does not know."""
+    try:
+        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
+    except (KeyError, OSError):
+        return f"uid {uid}"
 
 
 def _is_mine(uid: int, near: Path | str) -> bool:
@@ -499,7 +512,7 @@ def _is_members(found: os.stat_result) -> bool:
         return False  # nobody here can tell
 
 
-def _others_may_write(found: os.stat_result, near: Path | str) -> bool:
+def _is_open_to_others(found: os.stat_result, near: Path | str) -> bool:
     if not found.st_mode & _OTHERS_WRITE:
         return False
     if not found.st_mode & stat.S_IWOTH and _is_private_group(found.st_gid):
@@ -536,12 +549,12 @@ def _file_system(near: Path | str) -> _FileSystem:
         home = near if os.path.isdir(near) else os.path.dirname(near)
         device = os.stat(home).st_dev
         if device not in _PROBED:
-            _PROBED[device] = _probe(home)
+            _PROBED[device] = _test_file_system(home)
         return _PROBED[device]
     return usual
 
 
-def _probe(directory: Path | str) -> _FileSystem:
+def _test_file_system(directory: Path | str) -> _FileSystem:
     path = os.path.join(directory, f".autoexp-probe-{secrets.token_hex(6)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     handle = os.open(path, flags, 0o600)

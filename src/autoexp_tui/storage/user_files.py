@@ -19,7 +19,7 @@ from pathlib import Path
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import link_new, make_directory, make_private
-from autoexp_tui.storage.trust import open_own, opened
+from autoexp_tui.storage.trust import open_own, open_regular
 
 ANSWER_SECONDS = 2.0
 """How long a place, or a session, is given to be looked at."""
@@ -105,7 +105,7 @@ def _load_key() -> bytes:
 
 
 def _read_key(place: Path) -> bytes:
-    with opened(str(place)) as handle:
+    with open_regular(str(place)) as handle:
         return os.read(handle, _KEY_BYTES + 1) if handle is not None else b""
 
 

@@ -146,15 +146,15 @@ def trust(request: Request) -> int:
     if not request.words:
         raise UsageError("trust: which directory?", hint="autoexp-sessions trust DIR")
     try:
-        entry = trusted.identify(request.words[0])
+        entry = trusted.build_accepted(request.words[0])
     except OSError as error:
         raise UsageError(f"trust: {error.strerror}", request.words[0]) from error
-    place = trusted.accepted_file()
+    place = trusted.get_accepted_file()
     with explaining(place, "read what you trust"):
-        known = trusted.accepted()
+        known = trusted.load_accepted()
     make_directory(place.parent)
     others = tuple(one for one in known if one.path != entry.path)
     write_atomic(place, trusted.encode_accepted((*others, entry)))
-    path, owner = map(sanitize.clean, (entry.path, trusted.user_name(entry.owner)))
+    path, owner = map(sanitize.clean, (entry.path, trusted.format_user(entry.owner)))
     text = f"{path} of {owner} is written to from now on"
     return request.print({"path": entry.path, "owner": entry.owner}, [text])

@@ -160,17 +160,17 @@ def check(request: Request) -> int:
         report = check_session(session)
     record = {
         "session": session.id,
-        "sound": report.sound,
+        "sound": report.is_sound(),
         "events": report.records,
         "parts": report.parts,
-        "jobs": report.jobs,
+        "jobs": report.count_jobs(),
         "engine": report.engine,
         "done": [done] if done else [],
         "flaws": [asdict(flaw) for flaw in report.flaws],
     }
     lines = _list_findings(session, report, done, repair=repair and not yes)
     request.print(record, lines)
-    return ExitCode.OK if report.sound else ExitCode.JOBS_NOT_COMPLETED
+    return ExitCode.OK if report.is_sound() else ExitCode.JOBS_NOT_COMPLETED
 
 
 def _repair(session: SessionDir, report: SessionReport) -> str:
@@ -198,8 +198,9 @@ def _list_findings(
             yield f"         would: {clean(flaw.repair)}"
     kinds = [flaw.severity for flaw in report.flaws]
     counts = [plural(kinds.count(kind), kind) for kind in ("error", "warning")]
-    found = "nothing is damaged" if report.sound else ", ".join(counts)
-    yield f"{report.records} events of {plural(report.jobs, 'job')} read; {found}"
+    found = "nothing is damaged" if report.is_sound() else ", ".join(counts)
+    jobs = plural(report.count_jobs(), "job")
+    yield f"{report.records} events of {jobs} read; {found}"
     if report.salvage is not None:
         where = name_session(f"{session.id} --repair --yes", session.state_dir)
         does = "add --yes to do" if repair else f"`autoexp-sessions check {where}` does"

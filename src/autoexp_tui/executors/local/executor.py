@@ -12,9 +12,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal
 
@@ -34,22 +34,19 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.executors.local.messages import spelled
-from autoexp_tui.executors.local.slot_files import (
-    Taken,
-    gpus_taken,
-    slots_taken,
-    why_queued,
+from autoexp_tui.executors.local.slots import (
+    SlotUse,
+    find_slots_dir,
+    look_at_slots,
 )
-from autoexp_tui.executors.local.slots_dir import find_slots_dir
 from autoexp_tui.executors.local.start import (
     Failed,
     LocalSettings,
     Outcome,
     Silent,
-    Started,
     Starter,
-    executor_id,
+    format_commands,
+    format_executor_id,
 )
 from autoexp_tui.executors.supervisors import (
     check_supervisor,
@@ -77,14 +74,14 @@ _FOREIGN_SETTLE_SECONDS = 60.0
 """The settle time of a start that another host made: its processes cannot be seen."""
 
 
-def default_slots() -> int:
+def count_cpus() -> int:
     """The CPUs that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
-def visible_gpus() -> tuple[str, ...]:
+def list_gpus() -> tuple[str, ...]:
     """The GPUs that this process may use, by the ids that CUDA takes."""
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
@@ -97,16 +94,16 @@ def visible_gpus() -> tuple[str, ...]:
     return tuple(sorted((match[1] for match in found if match), key=int))
 
 
-def local_settings(
+def build_local_settings(
     wrapper: Path, *, slots: int = 0, slots_dir: str = ""
 ) -> LocalSettings:
     """This machine as it is; `slots` 0: one a CPU; `slots_dir` empty: the usual."""
     return LocalSettings(
         wrapper=wrapper,
         python=sys.executable,
-        slots=slots or default_slots(),
+        slots=slots or count_cpus(),
         slots_dir=Path(slots_dir) if slots_dir else find_slots_dir(),
-        gpus=visible_gpus(),
+        gpus=list_gpus(),
     )
 
 
@@ -133,42 +130,32 @@ class LocalExecutor:
         self._missed: dict[str, float] = {}
         """When a token was first looked for in vain, monotonic."""
 
-    @property
-    def directories_read(self) -> int:
-        """How often an attempt's records were read; the other looks cost a stat."""
-        return self._cache.readings
-
     # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start a supervisor a task; one that is claimed already is left alone."""
-        self._missed.pop(
-            submission.token, None
-        )  # what is sent again is looked for anew
+        self._missed.pop(submission.token, None)  # what is sent again: looked for anew
         outcomes: list[Outcome] = []
         for first in range(0, len(submission.tasks), _AT_A_TIME):
             indices = range(first, min(first + _AT_A_TIME, len(submission.tasks)))
-            started = [self._starter.start(submission, index) for index in indices]
-            outcomes += [self._outcome(start) for start in started]
-        return self._answer(submission, outcomes)
+            starts = [self._starter.start(submission, index) for index in indices]
+            outcomes += map(self._starter.wait_answer, starts)
+        return self._build_answer(submission, outcomes)
 
-    def _outcome(self, start: Started | Outcome) -> Outcome:
-        return self._starter.hear(start) if isinstance(start, Started) else start
-
-    def _answer(
+    def _build_answer(
         self, submission: Submission, outcomes: Sequence[Outcome]
     ) -> SubmitAnswer:
-        sent = spelled(submission.tasks, self._me.host)
+        sent = format_commands(submission.tasks, self._me.host)
         failed = [out for out in outcomes if isinstance(out, Failed)]
-        silent = [out for out in outcomes if isinstance(out, Silent)]
-        if silent:
-            return Uncertain(message=silent[0].message, sent=sent)
+        for out in outcomes:
+            if isinstance(out, Silent):
+                return Uncertain(message=out.message, sent=sent)
         if failed and len(failed) == len(outcomes):
-            return _refusal(failed, sent)
+            return _build_refusal(failed, sent)
         for task, outcome in zip(submission.tasks, outcomes, strict=True):
             if isinstance(outcome, Failed):
                 _note_failure(task, outcome, self._clock.utc())
         return Accepted(
-            executor_ids=_ids(submission),
+            executor_ids=_list_ids(submission),
             submitted_at=self._clock.utc(),
             sent=sent,
             said="; ".join(out.message for out in failed),
@@ -177,33 +164,51 @@ class LocalExecutor:
     # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """One stat a task that did not change, and a look at its supervisor."""
-        self._starter.reap()
-        look = _SlotLook(self._settings)
-        return PollAnswer(reports=tuple(self._report(task, look) for task in tasks))
+        self._starter.collect()
+        use = cache(self._look_at_slots)
+        return PollAnswer(reports=tuple(self._report(task, use) for task in tasks))
 
-    def _report(self, task: Task, look: _SlotLook) -> TaskReport:
+    def _look_at_slots(self) -> SlotUse:
+        settings = self._settings
+        return look_at_slots(settings.slots_dir, settings.slots, settings.gpus)
+
+    def _report(self, task: Task, use: Callable[[], SlotUse]) -> TaskReport:
         try:
             records = self._cache.read(task.attempt_dir)
-            if records.left_a_copy:
+            if records.has_copy:
                 records = self._cache.read(task.attempt_dir, fresh=True)
-            life = self._life(task, records)
+            life = self._check_life(task, records)
             if life is Alive.NO and not _is_over(records):
                 # Its last record may be younger than our look.
                 records = self._cache.read(task.attempt_dir, fresh=True)
-                life = self._life(task, records)
+                life = self._check_life(task, records)
         except OSError as error:
-            return _unknown(task, f"cannot look at its records: {error}")
+            return _report_unknown(task, f"cannot look at its records: {error}")
         if life is Alive.NO:
-            return self._ended(task, records)
+            return self._report_end(task, records)
         self._note_gone(task, gone=False)
-        waits = "" if records.run else look.why_queued(task)
-        return _living(task, records, waits, seen=life is Alive.YES)
+        waits = ""
+        if life is not Alive.YES:
+            waits = (
+                f"on {_find_node(records)}, whose processes cannot be seen from here"
+            )
+        elif not records.run:
+            waits = use().explain_queued(task.resources.gpus)
+        return TaskReport(
+            job=task.job,
+            attempt=task.attempt,
+            phase=TaskPhase.RUNNING if records.run else TaskPhase.QUEUED,
+            executor_id=records.claim.executor_id if records.claim else "",
+            began=records.run.began if records.run else None,
+            reason=waits,
+            node=_find_node(records),
+        )
 
     def _note_gone(self, task: Task, *, gone: bool) -> float:
         """For how long it has been gone."""
         return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
 
-    def _life(self, task: Task, records: AttemptRecords) -> Alive:
+    def _check_life(self, task: Task, records: AttemptRecords) -> Alive:
         """Whether a supervisor still answers for the task."""
         if _is_over(records):
             return Alive.NO
@@ -212,7 +217,7 @@ class LocalExecutor:
             return check_supervisor(records.supervisor, self._me, claim)
         return Alive.YES if _is_starting(task, records) else Alive.NO
 
-    def _ended(self, task: Task, records: AttemptRecords) -> TaskReport:
+    def _report_end(self, task: Task, records: AttemptRecords) -> TaskReport:
         if task.id not in self._gone and records.run and not records.exited:
             self._kill_left_behind(task, records)
         gone_for = self._note_gone(task, gone=True)
@@ -221,7 +226,7 @@ class LocalExecutor:
         would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
         if would_be_lost and (refusal := find_refusal(task.attempt_dir)):
             self._note_gone(task, gone=False)
-            return _unknown(task, refusal)
+            return _report_unknown(task, refusal)
         if records.exited:
             self._cache.forget(task.attempt_dir)
         return TaskReport(
@@ -231,9 +236,9 @@ class LocalExecutor:
             executor_id=records.claim.executor_id if records.claim else "",
             began=records.run.began if records.run else None,
             exited=records.exited,
-            cause=_cause(records),
-            reason=_reason(records),
-            node=_node(records),
+            cause=_find_cause(records),
+            reason=_find_reason(records),
+            node=_find_node(records),
             gone_for=gone_for,
             tampering=records.tampering,
         )
@@ -303,22 +308,22 @@ class LocalExecutor:
             at = min((claim.claimed_at for claim in ours), default=self._clock.utc())
             return Found(
                 token=submission.token,
-                executor_ids=_ids(submission),
+                executor_ids=_list_ids(submission),
                 submitted_at=at,
             )
-        return self._missing(submission, records)
+        return self._resolve_missing(submission, records)
 
-    def _missing(
+    def _resolve_missing(
         self, submission: Submission, records: Sequence[AttemptRecords]
     ) -> Literal["absent", "unknown"]:
         settle = self._settings.settle_seconds
-        if self._was_started_elsewhere(submission, records):
+        if self._is_started_elsewhere(submission, records):
             settle = max(settle, _FOREIGN_SETTLE_SECONDS)
         now = self._clock.monotonic()
         since = self._missed.setdefault(submission.token, now)
         return "absent" if now - since >= settle else "unknown"
 
-    def _was_started_elsewhere(
+    def _is_started_elsewhere(
         self, submission: Submission, records: Sequence[AttemptRecords]
     ) -> bool:
         files = (
@@ -326,26 +331,7 @@ class LocalExecutor:
             for task, found in zip(submission.tasks, records, strict=True)
             for name in found.task_files
         )
-        return any(_submitter(file) not in ("", self._me.host) for file in files)
-
-
-class _SlotLook:
-    """One look at this machine's slots, made when first needed."""
-
-    def __init__(self, settings: LocalSettings) -> None:
-        self._settings = settings
-
-    @cached_property
-    def _taken(self) -> tuple[Taken, Taken]:
-        directory, count = self._settings.slots_dir, self._settings.slots
-        return (
-            slots_taken(directory, count),
-            gpus_taken(directory, self._settings.gpus),
-        )
-
-    def why_queued(self, task: Task) -> str:
-        """Why a task does not start yet."""
-        return why_queued(*self._taken, task.resources.gpus)
+        return any(_find_submitter(file) not in ("", self._me.host) for file in files)
 
 
 # ------------------------------------------------------------------------- judgements
@@ -370,12 +356,12 @@ def _is_over(records: AttemptRecords) -> bool:
     return records.exited is not None or records.void is not None
 
 
-def _ids(submission: Submission) -> tuple[str, ...]:
+def _list_ids(submission: Submission) -> tuple[str, ...]:
     count = len(submission.tasks)
-    return tuple(executor_id(submission.token, index) for index in range(count))
+    return tuple(format_executor_id(submission.token, n) for n in range(count))
 
 
-def _refusal(failed: Sequence[Failed], sent: str) -> SubmitAnswer:
+def _build_refusal(failed: Sequence[Failed], sent: str) -> SubmitAnswer:
     lasting = [out for out in failed if not out.passing]
     if not lasting:
         return Busy(message=failed[0].message, sent=sent)
@@ -390,55 +376,34 @@ def _note_failure(task: Task, failed: Failed, at: float) -> None:
         write_record(task.attempt_dir, "void.json", record)
 
 
-def _unknown(task: Task, reason: str) -> TaskReport:
+def _report_unknown(task: Task, reason: str) -> TaskReport:
     return TaskReport(
         job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=reason
     )
 
 
-def _living(
-    task: Task, records: AttemptRecords, waits: str, *, seen: bool
-) -> TaskReport:
-    return TaskReport(
-        job=task.job,
-        attempt=task.attempt,
-        phase=TaskPhase.RUNNING if records.run else TaskPhase.QUEUED,
-        executor_id=records.claim.executor_id if records.claim else "",
-        began=records.run.began if records.run else None,
-        reason=waits if seen else _out_of_sight(records),
-        node=_node(records),
-    )
-
-
-def _out_of_sight(records: AttemptRecords) -> str:
-    return f"on {_node(records)}, whose processes cannot be seen from here"
-
-
-def _node(records: AttemptRecords) -> str:
+def _find_node(records: AttemptRecords) -> str:
     return records.supervisor.host if records.supervisor else ""
 
 
-def _cause(records: AttemptRecords) -> Cause | None:
+def _find_cause(records: AttemptRecords) -> Cause | None:
     """What ended the task, where that is more than its exit code."""
-    if records.run is not None:
-        cancelled = records.cancel_ordered and records.run.ending
-        return Cause.TIMEOUT if records.run.timed_out else _user_if(cancelled)
-    if records.void is not None and records.void.why == "failed":
+    run, void = records.run, records.void
+    if run is not None and run.timed_out:
+        return Cause.TIMEOUT
+    if run is None and void is not None and void.why == "failed":
         return Cause.SUBMIT_ERROR
-    return _user_if(records.cancel_ordered)
+    ended = run is None or run.ending
+    return Cause.USER if records.cancel_ordered and ended else None
 
 
-def _user_if(cancelled: object) -> Cause | None:
-    return Cause.USER if cancelled else None
-
-
-def _reason(records: AttemptRecords) -> str:
+def _find_reason(records: AttemptRecords) -> str:
     if records.void is not None:
         return records.void.message
     return records.run.ending if records.run else ""
 
 
-def _submitter(task_file: str) -> str:
+def _find_submitter(task_file: str) -> str:
     """The host that made a start; empty when the file does not tell."""
     try:
         fields = json.loads(read_session_file(task_file, RECORD_BYTES))

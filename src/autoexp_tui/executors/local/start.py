@@ -11,22 +11,30 @@ import json
 import os
 import secrets
 import select
+import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TypeAlias
+from typing import IO, Final, TypeAlias
 
 from autoexp_tui.engine.executor_port import Submission, Task
-from autoexp_tui.executors.wrapper_copy import compiled
+from autoexp_tui.executors.wrapper_copy import compile_wrapper
 from autoexp_tui.model.states import Cause
-from autoexp_tui.storage.atomic import PASSING, PRIVATE, Modes, make_private, remedy_of
+from autoexp_tui.storage.atomic import (
+    PASSING,
+    PRIVATE,
+    Modes,
+    find_remedy,
+    make_private,
+)
 from autoexp_tui.storage.attempt_records import Claim, read_attempt
 from autoexp_tui.storage.trust import open_session_file
+from autoexp_tui.text.sanitize import clean
 
 TASK_PREFIX = "task."
 
@@ -59,13 +67,6 @@ class LocalSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Took:
-    """The attempt is claimed by this submission."""
-
-    executor_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Failed:
     """Nothing was started."""
 
@@ -82,7 +83,8 @@ class Silent:
     message: str
 
 
-Outcome: TypeAlias = Took | Failed | Silent
+Outcome: TypeAlias = Failed | Silent | None
+"""None: the attempt is claimed by the submission."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +93,10 @@ class Started:
 
     task: Task
     token: str
-    executor_id: str
     process: subprocess.Popen[bytes]
 
 
-def executor_id(token: str, index: int) -> str:
+def format_executor_id(token: str, index: int) -> str:
     """How the executor calls a task of a submission."""
     return f"{token[:8]}.{index}"
 
@@ -107,44 +108,55 @@ class Starter:
         self._settings = settings
         self._unreaped: list[subprocess.Popen[bytes]] = []
 
-    def arguments(self, task_file: str) -> list[str]:
-        """The command that starts a supervisor, as people may repeat it."""
-        return self._command(self._settings.wrapper, task_file)
-
-    def _command(self, script: Path, task_file: str) -> list[str]:
-        python = self._settings.python
-        return [python, "-I", "-S", str(script), "--detach", task_file]
-
-    @cached_property
-    def _script(self) -> Path:
-        """The wrapper as our own interpreter reads it fastest."""
-        wrapper = self._settings.wrapper
-        return compiled(wrapper) if self._settings.python == sys.executable else wrapper
-
     def start(self, submission: Submission, index: int) -> Started | Outcome:
         """Start one task of a submission, unless it was started before."""
         task = submission.tasks[index]
         try:
             return self._start(submission, index, task)
         except (OSError, ValueError) as error:
-            return _failed(error, f"cannot start {task.job}")
+            return _build_failure(error, f"cannot start {task.job}")
 
-    def hear(self, started: Started) -> Outcome:
-        """Wait for what the start says."""
-        assert started.process.stdout is not None
-        line = _line(started.process.stdout.fileno(), self._settings.start_seconds)
-        started.process.stdout.close()
+    def wait_answer(self, started: Started | Outcome) -> Outcome:
+        """Wait for what the start says, where it has not said it yet."""
+        if not isinstance(started, Started):
+            return started
+        process = started.process
+        assert process.stdout is not None
+        line = _read_line(process.stdout.fileno(), self._settings.start_seconds)
+        process.stdout.close()
         if line is None:
-            self._unreaped.append(started.process)
+            self._unreaped.append(process)
             seconds = self._settings.start_seconds
             return Silent(message=f"no word of the start after {seconds:g} s")
-        return self._understand(started, line)
+        return self._resolve_answer(started, line)
 
-    def reap(self) -> None:
+    def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
         self._unreaped = [p for p in self._unreaped if p.poll() is None]
 
-    # ......................................................................... inside
+    def _resolve_answer(self, started: Started, line: bytes) -> Outcome:
+        said = _parse_answer(line)
+        try:
+            status: int | None = started.process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self._unreaped.append(started.process)
+            status = None
+        if said.get("state") == "claimed":
+            return None
+        if said.get("state") == "failed":
+            error = OSError(said.get("errno") or 0, str(said.get("message")))
+            return _build_failure(error, f"cannot start {started.task.job}")
+        try:
+            claim = read_attempt(started.task.attempt_dir).claim
+        except OSError as error:
+            return Silent(message=f"the start cannot be looked at: {error}")
+        if claim is not None:
+            return _resolve_claim(claim, started.token)
+        last = _read_last_line(started.task.attempt_dir)
+        if status is None or status <= 0:  # killed, or its child was
+            return Failed(message=f"the supervisor died: {last}", passing=True)
+        return Failed(message=f"the supervisor does not start: {last}")
+
     def _start(
         self, submission: Submission, index: int, task: Task
     ) -> Started | Outcome:
@@ -157,34 +169,38 @@ class Starter:
         make_private(Path(task.attempt_dir))
         claim = read_attempt(task.attempt_dir).claim
         if claim is not None:
-            return _of(claim, submission.token)
+            return _resolve_claim(claim, submission.token)
         nonce = secrets.token_hex(6)
         task_file = os.path.join(task.attempt_dir, f"{TASK_PREFIX}{nonce}.json")
-        fields = self._fields(submission, index, task, nonce)
-        with _locked_file(task_file, fields) as held:
-            process = self._spawn(task_file, task.attempt_dir, held)
-        return Started(
-            task=task,
-            token=submission.token,
-            executor_id=executor_id(submission.token, index),
-            process=process,
-        )
-
-    def _spawn(
-        self, task_file: str, attempt_dir: str, held: IO[bytes]
-    ) -> subprocess.Popen[bytes]:
-        """The supervisor keeps `held`, the locked task file, as its input."""
-        with _open_log(attempt_dir) as log:
-            return subprocess.Popen(
-                self._command(self._script, task_file),
-                stdin=held,
+        fields = self._build_fields(submission, index, task, nonce)
+        with (
+            _create_locked(task_file, fields) as held,
+            _open_log(task.attempt_dir) as log,
+        ):
+            process = subprocess.Popen(
+                [
+                    self._settings.python,
+                    "-I",
+                    "-S",
+                    self._script,
+                    "--detach",
+                    task_file,
+                ],
+                stdin=held,  # the supervisor keeps the locked task file
                 stdout=subprocess.PIPE,
                 stderr=log,
                 cwd="/",
                 start_new_session=True,
             )
+        return Started(task=task, token=submission.token, process=process)
 
-    def _fields(
+    @cached_property
+    def _script(self) -> str:
+        """The wrapper as our own interpreter reads it fastest."""
+        wrapper, python = self._settings.wrapper, self._settings.python
+        return str(compile_wrapper(wrapper) if python == sys.executable else wrapper)
+
+    def _build_fields(
         self, submission: Submission, index: int, task: Task, nonce: str
     ) -> dict[str, object]:
         return {
@@ -192,42 +208,25 @@ class Starter:
             "token": submission.token,
             "index": index,
             "nonce": nonce,
-            "executor_id": executor_id(submission.token, index),
+            "executor_id": format_executor_id(submission.token, index),
             "session": submission.session,
             "submitter": os.uname().nodename,
-            "slots": self._slots(task),
+            "slots": {
+                "dir": str(self._settings.slots_dir),
+                "count": self._settings.slots,
+                "gpus": task.resources.gpus,
+                "gpu_ids": list(self._settings.gpus),
+            },
             "grace_seconds": self._settings.grace_seconds,
             "cancel_poll_seconds": self._settings.cancel_poll_seconds,
             "gpu_seconds": self._settings.gpu_seconds,
             "log_mode": self._settings.modes.file,
             "time_limit_seconds": task.resources.time_limit_seconds,
-            **task_fields(task),
+            **build_task_fields(task),
         }
 
-    def _slots(self, task: Task) -> dict[str, object]:
-        return {
-            "dir": str(self._settings.slots_dir),
-            "count": self._settings.slots,
-            "gpus": task.resources.gpus,
-            "gpu_ids": list(self._settings.gpus),
-        }
 
-    def _understand(self, started: Started, line: bytes) -> Outcome:
-        said = _said(line)
-        status = _reap(started.process, self._unreaped)
-        if said.get("state") == "claimed":
-            return Took(executor_id=started.executor_id)
-        if said.get("state") == "failed":
-            error = OSError(said.get("errno") or 0, str(said.get("message")))
-            return _failed(error, f"cannot start {started.task.job}")
-        try:
-            claim = read_attempt(started.task.attempt_dir).claim
-        except OSError as error:
-            return Silent(message=f"the start cannot be looked at: {error}")
-        return _died(started, status) if claim is None else _of(claim, started.token)
-
-
-def task_fields(task: Task) -> dict[str, object]:
+def build_task_fields(task: Task) -> dict[str, object]:
     """The part of a task file that does not depend on the executor."""
     return {
         "job": task.job,
@@ -242,9 +241,9 @@ def task_fields(task: Task) -> dict[str, object]:
     }
 
 
-def _of(claim: Claim, token: str) -> Outcome:
+def _resolve_claim(claim: Claim, token: str) -> Outcome:
     if claim.token == token:
-        return Took(executor_id=claim.executor_id)
+        return None
     return Failed(
         message=f"the attempt is already claimed by {claim.executor_id} "
         f"on {claim.process.host}",
@@ -252,33 +251,16 @@ def _of(claim: Claim, token: str) -> Outcome:
     )
 
 
-def _died(started: Started, status: int | None) -> Failed:
-    """The start ended without a word: it claimed nothing and never will."""
-    last = _last_line(started.task.attempt_dir)
-    if status is None or status <= 0:  # killed, or its child was
-        return Failed(message=f"the supervisor died: {last}", passing=True)
-    return Failed(message=f"the supervisor does not start: {last}")
-
-
-def _failed(error: OSError | ValueError, doing: str) -> Failed:
-    number = error.errno if isinstance(error, OSError) else None
+def _build_failure(error: OSError | ValueError, doing: str) -> Failed:
     message = f"{doing}: {error}"
-    if isinstance(error, OSError) and (remedy := remedy_of(error, "state")):
+    if not isinstance(error, OSError):
+        return Failed(message=message)
+    if remedy := find_remedy(error, "state"):
         message += f". {remedy.rstrip('.')}"
-    return Failed(message=message, passing=number in PASSING)
+    return Failed(message=message, passing=error.errno in PASSING)
 
 
-def _reap(
-    process: subprocess.Popen[bytes], unreaped: list[subprocess.Popen[bytes]]
-) -> int | None:
-    try:
-        return process.wait(timeout=1.0)
-    except subprocess.TimeoutExpired:
-        unreaped.append(process)
-        return None
-
-
-def _said(line: bytes) -> Mapping[str, object]:
+def _parse_answer(line: bytes) -> Mapping[str, object]:
     try:
         said = json.loads(line)
     except ValueError:
@@ -286,7 +268,7 @@ def _said(line: bytes) -> Mapping[str, object]:
     return said if isinstance(said, dict) else {}
 
 
-def _line(handle: int, seconds: float) -> bytes | None:
+def _read_line(handle: int, seconds: float) -> bytes | None:
     """What a pipe says up to its first line end or its close; None: not in time."""
     poll = select.poll()
     poll.register(handle, select.POLLIN)
@@ -302,10 +284,10 @@ def _line(handle: int, seconds: float) -> bytes | None:
     return data
 
 
-def _locked_file(path: str, fields: Mapping[str, object]) -> IO[bytes]:
+def _create_locked(path: str, fields: Mapping[str, object]) -> IO[bytes]:
     """A new task file, locked for as long as somebody who inherits it lives.
 
-    The lock says that a start is on its way (`processes.start_lives`).
+    The lock says that a start is on its way (`supervisors.is_start_alive`).
     """
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     file = os.fdopen(handle, "r+b")
@@ -326,7 +308,7 @@ def _open_log(attempt_dir: str) -> IO[bytes]:
     return os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
 
 
-def _last_line(attempt_dir: str) -> str:
+def _read_last_line(attempt_dir: str) -> str:
     """The supervisor's last words."""
     try:
         with open_session_file(Path(attempt_dir, "supervisor.log")) as file:
@@ -336,3 +318,28 @@ def _last_line(attempt_dir: str) -> str:
         return "no reason is known"
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "no reason is known"
+
+
+# -------------------------------------------------------------- what is said to people
+MOST_TOLD: Final = 20
+"""Commands of one submission that are spelled out; the journal keeps them all."""
+LONGEST: Final = 2000
+"""Characters of one command."""
+
+
+def format_commands(tasks: Sequence[Task], host: str) -> str:
+    """The commands of a submission, a line each, as a shell would take them.
+
+    Lines after the first begin with `$ `, as the first one will. The supervisor between
+    us and a command is our own affair; environments hold secrets.
+    """
+    lines = [_format_command(task, host) for task in tasks[:MOST_TOLD]]
+    rest = len(tasks) - len(lines)
+    more = f"\nand {rest} more on {clean(host)}" if rest > 0 else ""
+    return "\n$ ".join(lines) + more
+
+
+def _format_command(task: Task, host: str) -> str:
+    cwd = os.path.abspath(task.cwd or os.curdir)
+    command = clean(shlex.join(task.command), limit=LONGEST)
+    return f"cd {clean(shlex.quote(cwd))} && {command}  # on {clean(host)}"

@@ -25,6 +25,7 @@ from autoexp_tui.executors.slurm.refusals import (
 )
 from autoexp_tui.executors.slurm.script import (
     build_sbatch_arguments,
+    build_values,
     read_template,
     render,
 )
@@ -83,7 +84,9 @@ def check_cluster(
         EnvironmentFailed: there is no cluster here, or it does not answer.
         UsageError: the template cannot be read, or starts nothing.
     """
-    facts = _fetch_facts(commands, seconds)
+    ran = commands.run(("scontrol", "show", "config"), seconds)
+    if not ran.ok:
+        raise _explain_silence(ran, seconds)
     template = read_template(str(plan.executor.settings.get("template_path") or ""))
     with tempfile.TemporaryDirectory(prefix="autoexp-check-") as place:
         script = Path(place, "job.sh")
@@ -91,23 +94,10 @@ def check_cluster(
             _check_group(jobs, template, script, commands, seconds)
             for jobs in _collect_alike(plan.jobs)
         ]
-    return ClusterCheck(facts=facts, checks=tuple(checks))
+    return ClusterCheck(facts=parse_config(ran.stdout), checks=tuple(checks))
 
 
-def _fetch_facts(commands: Commands, seconds: float) -> ClusterFacts:
-    """The cluster's own limits; that it answers at all."""
-    return parse_config(
-        _format_answer(commands.run(("scontrol", "show", "config"), seconds), seconds)
-    )
-
-
-def _format_answer(ran: Ran, seconds: float) -> str:
-    if ran.ok:
-        return ran.stdout
-    raise _no_cluster(ran, seconds)
-
-
-def _no_cluster(ran: Ran, seconds: float) -> EnvironmentFailed:
+def _explain_silence(ran: Ran, seconds: float) -> EnvironmentFailed:
     program = ran.arguments[0]
     if ran.missing:
         problem, _, hint = ran.missing.partition(": ")
@@ -143,23 +133,26 @@ def _check_group(
     seconds: float,
 ) -> Checked:
     first = jobs[0]
-    script.write_text(render(template, _build_values(first)), "utf-8")
-    ran = commands.run(_build_question(first, script), seconds)
+    options = _collect_options(first)
+    script.write_text(render(template, build_values(first, "true")), "utf-8")
+    words = build_sbatch_arguments(
+        name=first.name, output="/dev/null", script=str(script), options=options
+    )
+    ran = commands.run(("sbatch", "--test-only", *words[1:]), seconds)
     verdict = _get_verdict(ran, seconds)
     said = extract_complaint(ran.stderr or ran.stdout)
     found = _WOULD_START.search(said) if verdict == "taken" else None
+    refused = parse_refusal(said, options) if verdict == "refused" else None
     return Checked(
         jobs=tuple(job.name for job in jobs),
-        options=_collect_options(first),
+        options=options,
         verdict=verdict,
         sent=ran.sent.replace(str(script), "job.sh"),
         said=said,
         starts_at=_parse_local_time(found["at"]) if found else None,
         nodes=found["nodes"] if found else "",
         partition=(found["partition"] or "") if found else "",
-        refused=parse_refusal(said, _collect_options(first))
-        if verdict == "refused"
-        else None,
+        refused=refused,
     )
 
 
@@ -173,29 +166,8 @@ def _get_verdict(ran: Ran, seconds: float) -> Verdict:
         return "taken"
     kind = detect_refusal(ran.stderr)
     if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
-        raise _no_cluster(ran, seconds)
+        raise _explain_silence(ran, seconds)
     return "not now" if kind is Refusal.PASSING else "refused"
-
-
-def _build_question(job: JobSpec, script: Path) -> tuple[str, ...]:
-    words = build_sbatch_arguments(
-        name=job.name,
-        output="/dev/null",
-        script=str(script),
-        options=_collect_options(job),
-    )
-    return ("sbatch", "--test-only", *words[1:])
-
-
-def _build_values(job: JobSpec) -> Mapping[str, str]:
-    return {
-        "command": "true",
-        "job_name": job.name,
-        "session": "",
-        "log_dir": job.log_dir,
-        "output_dir": job.output_dir,
-        "cwd": job.cwd,
-    }
 
 
 def _parse_local_time(text: str) -> float | None:

@@ -83,8 +83,8 @@ from autoexp_tui.storage.attempt_records import (
     RecordCache,
     read_attempt,
 )
-from autoexp_tui.storage.people import person
 from autoexp_tui.storage.processes import Alive, Identity
+from autoexp_tui.storage.trust import format_person
 
 MARGIN_SECONDS: Final = 600.0
 """By how much accounting is asked about earlier than an intent: clocks differ."""
@@ -165,7 +165,9 @@ class SlurmExecutor:
         """Attempts that could not be looked at last."""
         self._over = Since()
         self._asked_to_end, self._missed = Since(), Since()
-        self._vanished = VanishedTasks(uptime=self._watch.uptime, age=self._age)
+        self._vanished = VanishedTasks(
+            uptime=self._watch.ask_uptime, age=self._measure_age
+        )
         self._releases = LaunchReleases()
         self._one_at_a_time = threading.Lock()
         self._told_calls = 0
@@ -174,13 +176,15 @@ class SlurmExecutor:
     @property
     def array_size(self) -> int:
         """Tasks that one submission may hold."""
-        largest = self._watch.known_facts.max_array_size - 1
+        largest = self._watch.get_known_facts().max_array_size - 1
         return max(1, min(self._settings.array_size, largest))
 
     @property
     def lost_after_seconds(self) -> float:
         """A task of which nobody says a word for this long is lost."""
-        return max(self._settings.lost_seconds, self._watch.known_facts.min_job_age)
+        return max(
+            self._settings.lost_seconds, self._watch.get_known_facts().min_job_age
+        )
 
     def learn(self) -> None:
         """Ask for the cluster's own limits; Slurm's defaults hold until it answers.
@@ -197,20 +201,20 @@ class SlurmExecutor:
         answer = self._sender.send(submission)
         if isinstance(answer, Accepted | Uncertain):
             self._sent_at[submission.token] = self._clock.monotonic()
-            self._watch.rhythm.hurry()
+            self._watch.rhythm.set_hurried()
         return answer
 
     # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """A stat a task; the controller is asked when that is due."""
-        self._words.listen(map(self._start, tasks))
-        due = bool(tasks) and self._watch.rhythm.due(self._clock.monotonic())
+        self._words.note_ends(map(self._start, tasks))
+        due = bool(tasks) and self._watch.rhythm.is_due(self._clock.monotonic())
         for task in tasks if due else self._in_turn(tasks):
             self._look(task)
-        self._watch.owed_since = self._owed_since(tasks)
-        if due or (tasks and self._watch.rhythm.due(self._clock.monotonic())):
+        self._watch.owed_since = self._find_owed_since(tasks)
+        if due or (tasks and self._watch.rhythm.is_due(self._clock.monotonic())):
             self._forget_all_but(tasks)
-            self._questions.put(lambda: self._question(tasks))
+            self._questions.put(lambda: self._run_question(tasks))
         for task in tasks:  # last: the question may have taken long
             if task.id in self._said or task.id in self._gone:
                 self._look(task, fresh=True)
@@ -219,7 +223,7 @@ class SlurmExecutor:
         self._cancel_left_over()
         return PollAnswer(
             reports=reports,
-            late=tuple(self._late.reports(now)),
+            late=tuple(self._late.list_reports(now)),
             error=self._watch.error,
             calls=self._new_calls(),
             age=now - self._watch.answered_at,
@@ -247,14 +251,14 @@ class SlurmExecutor:
         wanted = {task.id for task in tasks}
         for one in (
             *(self._gone, self._said, self._words, self._silence),
-            *(self._vanished, self._releases),
+            *(self._vanished, self._releases, self._over),
         ):
             one.keep_only(wanted)
         self._unseen &= wanted
-        kept: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
-        for times in (*kept, self._over.times):
-            for key in [key for key in times if key not in wanted]:
-                del times[key]
+        tables: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
+        for table in tables:
+            for key in [key for key in table if key not in wanted]:
+                del table[key]
 
     def _look(self, task: Task, *, fresh: bool = False) -> None:
         """Read the records; an attempt that cannot be looked at is as it was."""
@@ -269,60 +273,60 @@ class SlurmExecutor:
         if old is None or (old.run, old.void) != (found.run, found.void):
             self._changed_at[task.id] = self._clock.monotonic()
             if old is not None:
-                self._watch.rhythm.hurry()
+                self._watch.rhythm.set_hurried()
 
-    def _question(self, tasks: Sequence[Task]) -> None:
+    def _run_question(self, tasks: Sequence[Task]) -> None:
         rows = self._watch.ask()
         if rows is None:
             return
-        self._drive_home(tasks, rows)
-        self._launch_again(tasks, rows)
+        self._cancel_stubborn(tasks, rows)
+        self._release_unlaunched(tasks, rows)
         self._ask_accounts(tasks)
         self._explain_vanished(tasks, rows)
-        self._ask_on([task for task in tasks if self._awaits_word(task)])
+        self._ask_on([task for task in tasks if self._is_awaiting_word(task)])
 
     def _ask_accounts(self, tasks: Sequence[Task]) -> None:
         unexplained = [task for task in tasks if self._is_unexplained(task)]
         if unexplained:
-            since = self._asked_since(map(self._at_least_since, unexplained))
+            since = self._compute_since(map(self._at_least_since, unexplained))
             self._watch.ask_accounts(since)
 
     def _ask_on(self, tasks: Sequence[Task]) -> None:
         """Hurry at first, then ask steadily, while Slurm owes its word on ends."""
         newest = max((self._changed_at.get(one.id, NEVER) for one in tasks), default=0)
         if tasks and self._clock.monotonic() - newest < WORD_SECONDS:
-            self._watch.rhythm.hurry()
+            self._watch.rhythm.set_hurried()
         elif tasks:
             self._watch.rhythm.keep_up()
 
-    def _awaits_word(self, task: Task) -> bool:
+    def _is_awaiting_word(self, task: Task) -> bool:
         """Whether a run has ended as by Slurm, which has not said why yet."""
-        told = self._row(task) or self._account(task)
+        told = self._find_row(task) or self._find_account(task)
         said = told is not None and told.state.standing is Standing.ENDED
-        return is_ended_by_signal(self._records(task)) and not said
+        return is_ended_by_signal(self._get_records(task)) and not said
 
-    def _owed_since(self, tasks: Sequence[Task]) -> float:
+    def _find_owed_since(self, tasks: Sequence[Task]) -> float:
         """UTC from which accounting has to be asked for the words that it owes."""
         owed = [one for one in tasks if one.id in self._over.times]
-        owed = [one for one in owed if self._awaits_word(one)]
-        return self._asked_since(map(self._at_least_since, owed)) if owed else inf
+        owed = [one for one in owed if self._is_awaiting_word(one)]
+        return self._compute_since(map(self._at_least_since, owed)) if owed else inf
 
     def _at_least_since(self, task: Task) -> float:
         """UTC, by whichever clock is behind: its intent's or its run's."""
-        run = self._records(task).run
+        run = self._get_records(task).run
         return min(task.ordered_at, run.began.began_at) if run else task.ordered_at
 
-    def _asked_since(self, intents: Iterable[float]) -> float:
+    def _compute_since(self, intents: Iterable[float]) -> float:
         """UTC from which accounting is asked about submissions with such intents."""
         times = [at for at in intents if at > 0]
         return min(times, default=self._clock.utc() - _DAY) - MARGIN_SECONDS
 
     def _is_unexplained(self, task: Task) -> bool:
         """Whether squeue does not tell how a task stands, or how it ended."""
-        row = self._row(task)
+        row = self._find_row(task)
         if row is None:
             return True
-        records = self._records(task)
+        records = self._get_records(task)
         if row.state.standing is not Standing.ENDED:
             return False
         if row.state.word == "CANCELLED":
@@ -335,7 +339,7 @@ class SlurmExecutor:
         if vanished and not self._watch.error:
             self._vanished.explain(vanished, rows, self.lost_after_seconds)
 
-    def _age(self, task: Task) -> float | None:
+    def _measure_age(self, task: Task) -> float | None:
         """Seconds since a task was sent; by the wall clock if another engine sent it.
 
         None: that clock was set back since, or nobody noted when.
@@ -351,27 +355,27 @@ class SlurmExecutor:
         if find_row(rows, self._id(task), task.token) is not None:
             self._vanished.note_reappeared(task.id)
             return False
-        records = self._records(task)
+        records = self._get_records(task)
         over = records.exited is not None or records.void is not None
         older = self._sent_at.get(task.token, NEVER) >= self._watch.answered_at
         if over or records.cancel_ordered or older or not task.executor_id:
             return False
-        row, account = self._words.of(self._start(task))
+        row, account = self._words.get(self._start(task))
         return find_newest_word(records, row, account) is None
 
-    def _records(self, task: Task) -> AttemptRecords:
+    def _get_records(self, task: Task) -> AttemptRecords:
         return self._seen.get(task.id) or AttemptRecords()
 
     def _report(self, task: Task, now: float) -> TaskReport:
-        records = self._records(task)
-        row, account = self._words.of(self._start(task))
+        records = self._get_records(task)
+        row, account = self._words.get(self._start(task))
         live = row is not None and row.state.standing is not Standing.ENDED
         over = records.exited is not None or records.void is not None
         over_for = self._over.note(task.id, holds=over, now=now)
         news = max(
             self._sent_at.get(task.token, NEVER), self._changed_at.get(task.id, NEVER)
         )
-        silent_for = self._silence.of(
+        silent_for = self._silence.measure(
             task.id,
             since=self._at_least_since(task),
             news_at=self._changed_at.get(task.id, NEVER),
@@ -380,7 +384,7 @@ class SlurmExecutor:
         answered = heard and self._watch.answered_at > news
         seen = task.id not in self._unseen
         gone = seen and answered and not live and not self._watch.error
-        gone = gone and not self._lives_here(task, records)
+        gone = gone and not self._is_alive_here(task, records)
         word = find_newest_word(records, row, account)
         by = account.state.by if account is not None else None
         said = seen and word is not None and word.standing is Standing.ENDED
@@ -397,53 +401,53 @@ class SlurmExecutor:
                 said_for=self._said.note(task.id, holds=said, now=now),
                 patience=self._settings.patience_seconds,
                 lost_after=self.lost_after_seconds,
-                cancelled_after=self._vanished.cancelled_after(task.id),
-                forgotten=self._vanished.may_be_forgotten(task.id),
-                by="" if by is None else person(by),
-                by_may_come=self._watch.known_facts.accounting,
-                released=self._releases.times(task.id),
+                cancelled_after=self._vanished.get_patience(task.id),
+                forgotten=self._vanished.is_forgotten(task.id),
+                by="" if by is None else format_person(by),
+                by_may_come=self._watch.get_known_facts().accounting,
+                released=self._releases.count(task.id),
                 given_up=self._releases.is_given_up(task.id),
                 unheard=self._watch.error,
             )
         )
-        return self._weighed(task, found, now)
+        return self._check_report(task, found, now)
 
-    def _weighed(self, task: Task, found: TaskReport, now: float) -> TaskReport:
+    def _check_report(self, task: Task, found: TaskReport, now: float) -> TaskReport:
         """The report, unless it calls lost what may not have been able to write."""
         if found.phase is not TaskPhase.ENDED:
             return found
         if found.exited is not None:
             if found.cause is None and found.exited.exit_code == 0:
-                self._late.expect(self._start(task), found, now)
+                self._late.await_word(self._start(task), found, now)
             return found
-        forgotten = found.cause is not None and self._vanished.may_be_forgotten(task.id)
+        forgotten = found.cause is not None and self._vanished.is_forgotten(task.id)
         said = found.cause is not None and not forgotten
         if said or found.gone_for < self.lost_after_seconds:
             return found
         if not (refusal := find_refusal(task.attempt_dir)):
             if forgotten:
-                self._fence(task)  # should its node be cut off, and its run live
+                self._write_cancel(task)  # should its node be cut off, and its run live
             return found
         self._gone.note(task.id, holds=False, now=now)
         return TaskReport(
             job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=refusal
         )
 
-    def _lives_here(self, task: Task, records: AttemptRecords) -> bool:
+    def _is_alive_here(self, task: Task, records: AttemptRecords) -> bool:
         """Whether its supervisor runs on this host; of others only squeue knows."""
         if records.run is None or records.exited is not None:
             return False
         claim = Path(task.attempt_dir, "claim")
         return check_supervisor(records.run.process, self._me, claim) is Alive.YES
 
-    def _row(self, task: Task) -> QueueRow | None:
-        return self._watch.row(self._id(task), task.token)
+    def _find_row(self, task: Task) -> QueueRow | None:
+        return self._watch.told.find_row(self._id(task), task.token)
 
-    def _account(self, task: Task) -> AccountRow | None:
-        return self._watch.account(self._id(task), task.token)
+    def _find_account(self, task: Task) -> AccountRow | None:
+        return self._watch.told.find_account(self._id(task), task.token)
 
     def _start(self, task: Task) -> Start:
-        run = self._records(task).run
+        run = self._get_records(task).run
         return Start(
             task=task.id,
             run=run.began.run if run else -1,
@@ -453,7 +457,7 @@ class SlurmExecutor:
 
     def _id(self, task: Task) -> str:
         """What Slurm calls the start that counts: the one that claimed the attempt."""
-        claim = self._records(task).claim
+        claim = self._get_records(task).claim
         ours = claim is not None and claim.token == task.token
         return claim.executor_id if claim and ours else task.executor_id
 
@@ -466,21 +470,21 @@ class SlurmExecutor:
         cancelled outright by a later poll. An id goes to scancel only when the queue
         has just said that the job under it is ours.
         """
-        problems = [text for text in map(self._fence, tasks) if text]
+        problems = [text for text in map(self._write_cancel, tasks) if text]
         named = [task for task in tasks if self._id(task)]
         rows = self._watch.ask() if named else {}
         if rows is None:
             problems.append(self._watch.error)
         ours = [task for task in named if self._is_ours(task, rows or {})]
-        running = [task for task in ours if self._runs(task)]
+        running = [task for task in ours if self._is_running(task)]
         waiting = [task for task in ours if task not in running]
-        ended, told = self._scancel(waiting), self._signal(running)
+        ended, told = self._cancel_named(waiting), self._send_signal(running)
         failed = [ran for ran in ended if not is_cancelled(ran)]
         failed += [
             ran for ran in told if not is_cancelled(ran) and not is_signalled(ran)
         ]
         problems += [format_uncancelled(ran) for ran in failed]
-        self._watch.rhythm.hurry()
+        self._watch.rhythm.set_hurried()
         return CancelAnswer(
             ok=not problems,
             sent="; ".join(ran.sent for ran in ended + told),
@@ -494,41 +498,43 @@ class SlurmExecutor:
         """
         return find_row(rows, self._id(task), task.token) is not None
 
-    def _runs(self, task: Task) -> bool:
+    def _is_running(self, task: Task) -> bool:
         """Whether a run has begun that neither its records nor the queue saw end."""
         try:
             run = read_attempt(task.attempt_dir).run
         except OSError:
             return False
-        row = self._row(task)
+        row = self._find_row(task)
         newer = self._watch.answered_at > self._changed_at.get(task.id, NEVER)
         elsewhere = row is not None and row.state.standing in _NOT_TOLD and newer
         return run is not None and run.exited is None and not elsewhere
 
-    def _scancel(self, tasks: Sequence[Task]) -> list[Ran]:
+    def _cancel_named(self, tasks: Sequence[Task]) -> list[Ran]:
         """Cancel tasks by their names alone.
 
         Asked for a state as well, scancel takes a task of an array that has not been
         split off yet for all that wait of the array, and cancels them all.
         """
-        return [self._tell("scancel", *names) for names in self._names(tasks)]
+        return [
+            self._run_command("scancel", *names) for names in self._join_names(tasks)
+        ]
 
-    def _signal(self, tasks: Sequence[Task]) -> list[Ran]:
+    def _send_signal(self, tasks: Sequence[Task]) -> list[Ran]:
         """Tell tasks that run."""
         return [
             self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
-            for names in self._names(tasks)
+            for names in self._join_names(tasks)
         ]
 
-    def _names(self, tasks: Sequence[Task]) -> list[Sequence[str]]:
+    def _join_names(self, tasks: Sequence[Task]) -> list[Sequence[str]]:
         """What scancel calls the tasks, in as many parts as its command line needs."""
         names = join_scancel_ids([self._id(task) for task in tasks])
         return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]
 
-    def _tell(self, *words: str) -> Ran:
+    def _run_command(self, *words: str) -> Ran:
         return self._commands.run(words, self._settings.ask_seconds)
 
-    def _fence(self, task: Task) -> str:
+    def _write_cancel(self, task: Task) -> str:
         """A start that comes later finds the file, and never begins."""
         try:
             make_private(Path(task.attempt_dir))
@@ -538,7 +544,7 @@ class SlurmExecutor:
         self._cache.forget(task.attempt_dir)  # what we wrote, its age need not show
         return ""
 
-    def _launch_again(self, tasks: Sequence[Task], rows: Rows) -> None:
+    def _release_unlaunched(self, tasks: Sequence[Task], rows: Rows) -> None:
         """Have those run that Slurm could not launch: it holds them, or ended them.
 
         `rows`: the queue's answer of just now.
@@ -552,33 +558,35 @@ class SlurmExecutor:
                 task
                 for task in tasks
                 if is_meant(task, find_row(rows, self._id(task), task.token))
-                and not self._records(task).cancel_ordered
+                and not self._get_records(task).cancel_ordered
                 and self._releases.is_due(task.id, now)
             ]
             for task in meant:
                 self._releases.note(task.id, now)
             if meant:
-                self._tell("scontrol", verb, ",".join(map(self._id, meant[:NAMES])))
-                self._watch.rhythm.hurry()
+                self._run_command(
+                    "scontrol", verb, ",".join(map(self._id, meant[:NAMES]))
+                )
+                self._watch.rhythm.set_hurried()
 
     def _is_held(self, task: Task, row: QueueRow | None) -> bool:
-        left_over = is_left_over(self._records(task), row)
+        left_over = is_left_over(self._get_records(task), row)
         return has_failed_to_launch(row) and not left_over
 
     def _is_unlaunched(self, task: Task, row: QueueRow | None) -> bool:
         """Whether the start that Slurm calls over has begun no run, seen for a while:
         its records may come late."""
         long_enough = self._said.seconds(task.id) >= QUICK_SECONDS
-        return long_enough and is_unlaunched(self._records(task), row, None)
+        return long_enough and is_unlaunched(self._get_records(task), row, None)
 
     def _cancel_left_over(self) -> None:
         """Take out of the queue what is held there although it has ended well."""
-        over = list(self._late.left_over())
+        over = list(self._late.list_left_over())
         if over:
-            self._tell("scancel", *join_scancel_ids(over)[:NAMES])
-            self._watch.rhythm.hurry()
+            self._run_command("scancel", *join_scancel_ids(over)[:NAMES])
+            self._watch.rhythm.set_hurried()
 
-    def _drive_home(self, tasks: Sequence[Task], rows: Rows) -> None:
+    def _cancel_stubborn(self, tasks: Sequence[Task], rows: Rows) -> None:
         """Cancel outright what was asked to end and still lives after its grace.
 
         `rows`: the queue's answer of just now.
@@ -589,21 +597,21 @@ class SlurmExecutor:
         for task in tasks:
             row = find_row(rows, self._id(task), task.token)
             live = row is not None and row.state.standing is not Standing.ENDED
-            asked = live and self._records(task).cancel_ordered
+            asked = live and self._get_records(task).cancel_ordered
             if self._asked_to_end.note(task.id, holds=asked, now=now) > limit:
                 stubborn.append(self._id(task))
                 self._asked_to_end.note(task.id, holds=False, now=now)
         if stubborn:
-            self._tell("scancel", *join_scancel_ids(stubborn)[:NAMES])
+            self._run_command("scancel", *join_scancel_ids(stubborn)[:NAMES])
 
     # ------------------------------------------------------------------------- adopt
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look for claims, then ask the queue and accounting by name."""
         try:
-            claims = {sub.token: self._claimed(sub) for sub in submissions}
+            claims = {sub.token: self._find_claim(sub) for sub in submissions}
         except OSError as error:
             return AdoptAnswer(error=f"cannot look at the records: {error}")
-        heard = self._hear(submissions)
+        heard = self._ask_again(submissions)
         looks = [self._find(sub, claims[sub.token], heard=heard) for sub in submissions]
         pairs = list(zip(submissions, looks, strict=True))
         return AdoptAnswer(
@@ -612,15 +620,15 @@ class SlurmExecutor:
             error="" if heard else self._watch.error,
         )
 
-    def _hear(self, submissions: Sequence[Submission]) -> bool:
+    def _ask_again(self, submissions: Sequence[Submission]) -> bool:
         """Whether queue and accounting answered; one answer is for all in doubt."""
-        since = self._asked_since(sub.ordered_at for sub in submissions)
+        since = self._compute_since(sub.ordered_at for sub in submissions)
         sent = (self._sent_at.get(sub.token, NEVER) for sub in submissions)
         with self._one_at_a_time:
             return self._watch.ask_anew(since, max(sent, default=NEVER))
 
     @staticmethod
-    def _claimed(submission: Submission) -> str:
+    def _find_claim(submission: Submission) -> str:
         """The job id that a task of the submission was claimed under."""
         for task in submission.tasks:
             claim = read_attempt(task.attempt_dir).claim
@@ -631,7 +639,7 @@ class SlurmExecutor:
     def _find(
         self, submission: Submission, claimed: str, *, heard: bool
     ) -> Found | Literal["absent", "unknown"]:
-        job_id = claimed or self._watch.named(submission.token)
+        job_id = claimed or self._watch.find_job(submission.token)
         now = self._clock.monotonic()
         if job_id:
             self._missed.note(submission.token, holds=False, now=now)
@@ -643,9 +651,9 @@ class SlurmExecutor:
         if not heard:
             return "unknown"
         missed = self._missed.note(submission.token, holds=True, now=now)
-        return "absent" if missed >= self._settled_after else "unknown"
+        return "absent" if missed >= self._get_settle_seconds else "unknown"
 
     @property
-    def _settled_after(self) -> float:
-        facts = self._watch.facts
+    def _get_settle_seconds(self) -> float:
+        facts = self._watch.load_facts()
         return max(self._settings.settle_seconds, facts.min_job_age)

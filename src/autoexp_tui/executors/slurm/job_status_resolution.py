@@ -13,7 +13,7 @@ from signal import SIGKILL, SIGTERM
 from typing import Final
 
 from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskReport
-from autoexp_tui.executors.slurm.messages import reason_in_words
+from autoexp_tui.executors.slurm.messages import format_reason
 from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS, has_failed_to_launch
 from autoexp_tui.executors.slurm.text import (
     RETURNING,
@@ -237,7 +237,7 @@ def _format_reason(seen: Evidence, standing: Standing) -> str:
         return "" if seen.records.run else f"starting on {row.nodes or 'its node'}"
     if has_failed_to_launch(row) and not seen.given_up:
         return f"Slurm could not launch it; released {seen.released} times of {MOST}"
-    return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
+    return format_reason(row.reason, partition=row.partition, job_id=row.id)
 
 
 def _is_duplicate(seen: Evidence) -> bool:
@@ -454,7 +454,7 @@ def _make_exit_record(
 
 def _format_start_failure(seen: Evidence) -> str:
     reason = seen.row.reason if seen.row else ""
-    why = reason_in_words(reason, partition=seen.row.partition if seen.row else "")
+    why = format_reason(reason, partition=seen.row.partition if seen.row else "")
     directory = seen.task.cwd or seen.task.log_dir
     return (
         f"{why or 'Slurm could not start it on the node'}; "
@@ -514,7 +514,7 @@ def _format_last_reason(seen: Evidence, cause: Cause | None) -> str:
     row = seen.row
     if row is None or cause in (None, Cause.USER) or row.reason in _SAID_BY_CAUSE:
         return ""  # of a cancelled one it says why it had waited
-    return reason_in_words(row.reason, partition=row.partition, job_id=row.id)
+    return format_reason(row.reason, partition=row.partition, job_id=row.id)
 
 
 def _node(seen: Evidence) -> str:

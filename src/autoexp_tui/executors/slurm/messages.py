@@ -79,15 +79,15 @@ _WHAT: Final = {
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
-def reason_code(reason: str) -> str:
+def parse_reason(reason: str) -> str:
     """The word of a reason of squeue: `launch failed requeued held` has spaces."""
     word = reason.strip("()").split(",")[0].strip()
     return word.replace(" ", "_") if word in _SPACED else word
 
 
-def reason_in_words(reason: str, *, partition: str = "", job_id: str = "") -> str:
+def format_reason(reason: str, *, partition: str = "", job_id: str = "") -> str:
     """A reason of squeue as a clause; empty for none."""
-    word = reason_code(reason)
+    word = parse_reason(reason)
     if word in ("", "None"):
         return ""
     said = _SAYS.get(word)

@@ -61,7 +61,7 @@ _CLOCK: Final = re.compile(
 )
 
 
-def known_option(name: str) -> str:
+def find_option(name: str) -> str:
     """`name`, or the option it most likely misspells.
 
     A name that is near none stays: sites add options of their own. The beginning of
@@ -76,7 +76,7 @@ def known_option(name: str) -> str:
     return near[0] if near else name
 
 
-def seconds(time: Scalar) -> float | None:
+def parse_seconds(time: Scalar) -> float | None:
     """Slurm's time limit in seconds; None: absent, unlimited, or no time.
 
     Forms: minutes, minutes:seconds, h:m:s, days-h, days-h:m, days-h:m:s.
@@ -94,7 +94,7 @@ def seconds(time: Scalar) -> float | None:
     return float(a * 60 + b)
 
 
-def options_of(
+def parse_options(
     written: Mapping[str, Scalar], place: str
 ) -> tuple[dict[str, Scalar], list[Problem]]:
     """Options as a config writes them, spelled with dashes, null ones left out.
@@ -106,14 +106,14 @@ def options_of(
     for key, value in written.items():
         name = key.replace("_", "-")
         where = f"{place}.{key}"
-        meant = known_option(name)
+        meant = find_option(name)
         if meant in OURS_ALONE and value is not None and value is not False:
             message = "is not for you to set"
             problems.append(Problem(message, where=where, hint=OURS_ALONE[meant]))
         elif meant != name:
             hint = f"did you mean `{meant}`?"
             problems.append(Problem("is no option of sbatch", where=where, hint=hint))
-        elif name == "time" and value is not None and seconds(value) is None:
+        elif name == "time" and value is not None and parse_seconds(value) is None:
             hint = "minutes, HH:MM:SS or D-HH:MM:SS, between quotes"
             problems.append(Problem(f"is {value!r}, no time", where=where, hint=hint))
         elif value is not None:

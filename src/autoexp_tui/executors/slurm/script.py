@@ -12,13 +12,14 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
+from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, SHORT
 from autoexp_tui.executors.slurm.text import format_array_option
 from autoexp_tui.model.errors import Problem, UsageError
-from autoexp_tui.model.specs import Scalar
+from autoexp_tui.model.specs import JobSpec, Scalar
 
 OURS: Final = """\
 #!/bin/bash
@@ -51,6 +52,20 @@ class Launcher:
         """A line of shell; of an array, each task finds its own file."""
         words = shlex.join([self.python, self.wrapper])
         return f"{words} {shlex.quote(self.tasks)}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
+
+
+def build_values(
+    job: JobSpec | Task, command: str, *, name: str = "", session: str = ""
+) -> dict[str, str]:
+    """What a template's placeholders stand for; `name` where it is not the job's."""
+    return {
+        "command": command,
+        "job_name": name or (job.name if isinstance(job, JobSpec) else job.job),
+        "session": session,
+        "log_dir": job.log_dir,
+        "output_dir": job.output_dir,
+        "cwd": job.cwd,
+    }
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
@@ -225,3 +240,69 @@ def _to_batch(key: str, value: str) -> str:
 def escape_path(path: str) -> str:
     """A path in which Slurm replaces nothing."""
     return path.replace("%", "%%")
+
+
+# ------------------------------------------------------------------------------- srun
+# srun answers TERM by killing all tasks at once, and so does a second INT. Who is to
+# save first has to be asked by Slurm itself, task by task, while srun goes on.
+_AROUND_SRUN: Final = """\
+early=
+job=$SLURM_JOB_ID
+case ${SLURM_ARRAY_TASK_ID:-} in
+  ?*) job=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID ;;
+esac
+pass() { case $! in ?*) kill -s "$1" "$!" ;; *) early="$early $1" ;; esac; }
+ask() {
+  case $job,$! in
+    ?*,?*) (
+      trap '' TERM INT HUP USR1 USR2
+      scancel --signal="$1" "$job" || kill -s "$1" "$!"
+    ) ;;
+    *) pass "$1" ;;
+  esac
+}
+for signal in TERM INT HUP; do trap "ask $signal" "$signal"; done
+for signal in USR1 USR2; do trap "pass $signal" "$signal"; done
+setsid "$@" &
+for signal in $early; do pass "$signal"; done
+while :; do
+  wait "$!"
+  status=$?
+  [ "$status" -gt 128 ] || exit "$status"
+  kill -0 "$!" 2>/dev/null && continue
+  wait "$!" 2>/dev/null
+  own=$?
+  [ "$own" -eq 127 ] || status=$own
+  exit "$status"
+done
+"""
+"""Stands between us and srun: tasks are asked by Slurm, and have the time that they
+are given; srun passes the other signals on. A task of an array goes by its number: the
+id of one of them is that of the whole array. The traps stand before srun does, or
+an early signal would end this shell alone. A signal interrupts `wait`, which then says
+more than 128, and the shell may have taken note of the step's end behind it: it is
+asked once more, and says 127 if it told before.
+
+Signals come to the whole group: one that follows would end scancel and be taken for its
+failure, so scancel heeds none. Nor does anything in a trap hang on a status: dash sets
+it anew when a trap comes upon a trap.
+"""
+AROUND: Final = ("sh", "-c", _AROUND_SRUN, "signals-around-srun")
+"""The words in front of srun's own."""
+
+
+def is_srun(word: str) -> bool:
+    """Whether a command's first word starts srun."""
+    return PurePath(word).name == "srun"
+
+
+def with_grace(command: Sequence[str]) -> tuple[str, ...]:
+    """A command whose first word is srun, with the shell around; others as they are.
+
+    A step in another job than the one that it is started from (`--jobid`) is srun's
+    own affair: we would ask the wrong tasks.
+    """
+    elsewhere = any(word.partition("=")[0] == "--jobid" for word in command)
+    if not command or elsewhere or not is_srun(command[0]):
+        return tuple(command)
+    return (*AROUND, *command)

@@ -28,7 +28,7 @@ from autoexp_tui.engine.executor_port import (
 )
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.report_reducer import name_signal
-from autoexp_tui.executors.local.start import task_fields
+from autoexp_tui.executors.local.start import build_task_fields
 from autoexp_tui.executors.slurm.commands import Commands, Ran
 from autoexp_tui.executors.slurm.refusals import (
     Refusal,
@@ -39,11 +39,12 @@ from autoexp_tui.executors.slurm.refusals import (
 from autoexp_tui.executors.slurm.script import (
     Launcher,
     build_sbatch_arguments,
+    build_values,
     escape_path,
     read_template,
     render,
+    with_grace,
 )
-from autoexp_tui.executors.slurm.srun_wrapper import with_grace
 from autoexp_tui.executors.slurm.text import (
     extract_complaint,
     format_queue_name,
@@ -186,7 +187,7 @@ class Sender:
         """A task file: what the wrapper is to do, and for whom."""
         task = submission.tasks[index]
         return {
-            **task_fields(task),
+            **build_task_fields(task),
             "v": 1,
             "command": [*with_grace((*self._settings.launcher, *task.command))],
             "token": submission.token,
@@ -207,15 +208,12 @@ class Sender:
             wrapper=str(self._settings.wrapper.absolute()),
             tasks=str(place.absolute()),
         )
-        first = submission.tasks[0]
-        values = {
-            "command": launcher.command,
-            "job_name": _format_name(submission),
-            "session": submission.session,
-            "log_dir": first.log_dir,
-            "output_dir": first.output_dir,
-            "cwd": first.cwd,
-        }
+        values = build_values(
+            submission.tasks[0],
+            launcher.command,
+            name=_format_name(submission),
+            session=submission.session,
+        )
         return render(read_template(self._settings.template_path), values)
 
 

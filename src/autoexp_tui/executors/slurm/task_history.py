@@ -8,13 +8,13 @@ its run.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar
 
 from autoexp_tui.engine.executor_port import Task, TaskReport
-from autoexp_tui.executors.slurm.messages import reason_code
+from autoexp_tui.executors.slurm.messages import parse_reason
 from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, Standing
-from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Rows
+from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Rows, Told
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 
@@ -24,11 +24,22 @@ LATE_SECONDS: Final = 300.0
 R = TypeVar("R", QueueRow, AccountRow)
 
 
-@dataclass(slots=True)
-class Since:
+class TaskTables:
+    """What is kept of tasks: each attribute that is a dict is a table by task."""
+
+    def keep_only(self, tasks: Container[TaskId]) -> None:
+        """Nobody asks about the others any more."""
+        for table in vars(self).values():
+            if isinstance(table, dict):
+                for task in [one for one in table if one not in tasks]:
+                    del table[task]
+
+
+class Since(TaskTables):
     """Since when something has held, by task or token; monotonic seconds."""
 
-    times: dict[Any, float] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.times: dict[Any, float] = {}
 
     def note(self, key: object, *, holds: bool, now: float) -> float:
         """For how long it has held by now; 0 when it does not."""
@@ -36,35 +47,6 @@ class Since:
             self.times.pop(key, None)
             return 0.0
         return now - self.times.setdefault(key, now)
-
-
-class LastWords(Generic[R]):
-    """The newest row of each task, with the run that was known then."""
-
-    def __init__(self) -> None:
-        self._heard: dict[TaskId, tuple[int, R]] = {}
-
-    def of(self, task: TaskId, run: int, executor_id: str, row: R | None) -> R | None:
-        """`row`; without one the last word on an end, if on this very run.
-
-        Args:
-            task: whose row it is.
-            run: the newest run that its records tell of; -1 before any.
-            executor_id: what Slurm calls the start that counts.
-            row: what Slurm says now.
-        """
-        if row is not None:
-            self._heard[task] = run, row
-            return row
-        if task not in self._heard:
-            return None
-        of, heard = self._heard[task]
-        ended = heard.state.standing is Standing.ENDED
-        return heard if ended and (of, heard.id) == (run, executor_id) else None
-
-    def keep_only(self, tasks: Container[TaskId]) -> None:
-        """Nobody asks about the others any more."""
-        self._heard = {task: row for task, row in self._heard.items() if task in tasks}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +61,24 @@ class Start:
     token: str
 
 
+class LastWords(TaskTables, Generic[R]):
+    """The newest row of each task, with the run that was known then."""
+
+    def __init__(self) -> None:
+        self._heard: dict[TaskId, tuple[int, R]] = {}
+
+    def update(self, start: Start, row: R | None) -> R | None:
+        """`row`, which Slurm says now; without one the last word on an end, if on this
+        very run."""
+        if row is not None:
+            self._heard[start.task] = start.run, row
+            return row
+        run, heard = self._heard.get(start.task, (start.run, None))
+        if heard is None or heard.state.standing is not Standing.ENDED:
+            return None
+        return heard if (run, heard.id) == (start.run, start.executor_id) else None
+
+
 class SlurmWords:
     """What queue and accounting say of tasks, or said last."""
 
@@ -87,25 +87,26 @@ class SlurmWords:
         self._rows: LastWords[QueueRow] = LastWords()
         self._accounts: LastWords[AccountRow] = LastWords()
 
-    def listen(self, starts: Iterable[Start]) -> None:
+    def note_ends(self, starts: Iterable[Start]) -> None:
         """Take in the ends that were told since, whoever had asked.
 
         A cancel or an adoption asks too, and the next answer may lack the task again.
         """
         told = self._watch.take_ends()
-        if not told.rows and not told.accounts:
-            return
-        for start in starts:
-            key = start.task, start.run, start.executor_id
-            self._rows.of(*key, told.row(start.executor_id, start.token))
-            self._accounts.of(*key, told.account(start.executor_id, start.token))
+        if told.rows or told.accounts:
+            for start in starts:
+                self._update(start, told)
 
-    def of(self, start: Start) -> tuple[QueueRow | None, AccountRow | None]:
+    def get(self, start: Start) -> tuple[QueueRow | None, AccountRow | None]:
         """The task's rows."""
-        key = start.task, start.run, start.executor_id
-        row = self._watch.row(start.executor_id, start.token)
-        account = self._watch.account(start.executor_id, start.token)
-        return self._rows.of(*key, row), self._accounts.of(*key, account)
+        return self._update(start, self._watch.told)
+
+    def _update(
+        self, start: Start, told: Told
+    ) -> tuple[QueueRow | None, AccountRow | None]:
+        named = start.executor_id, start.token
+        row, account = told.find_row(*named), told.find_account(*named)
+        return self._rows.update(start, row), self._accounts.update(start, account)
 
     def keep_only(self, tasks: Container[TaskId]) -> None:
         """Nobody asks about the others any more."""
@@ -120,30 +121,30 @@ class LateWords:
         self._watch = watch
         self._judged: dict[TaskId, tuple[Start, TaskReport, float]] = {}
 
-    def expect(self, start: Start, report: TaskReport, now: float) -> None:
+    def await_word(self, start: Start, report: TaskReport, now: float) -> None:
         """Listen for a while for a word on the end that `report` tells of."""
         self._judged.setdefault(start.task, (start, report, now))
 
-    def reports(self, now: float) -> Iterator[TaskReport]:
+    def list_reports(self, now: float) -> Iterator[TaskReport]:
         """The ends that Slurm gives another cause than exit 0."""
         for task, (start, report, since) in list(self._judged.items()):
-            told = start.executor_id, start.token
-            row = self._watch.row(*told) or self._watch.account(*told)
+            named, told = (start.executor_id, start.token), self._watch.told
+            row = told.find_row(*named) or told.find_account(*named)
             ended = row is not None and row.state.standing is Standing.ENDED
             if ended or now - since > LATE_SECONDS:
                 del self._judged[task]
             if row is not None and row.state.cause is Cause.OUT_OF_MEMORY:
                 yield replace(report, late_cause=row.state.cause)
 
-    def left_over(self) -> Iterator[str]:
+    def list_left_over(self) -> Iterator[str]:
         """Ids of those that are held for a failed launch, although they have run."""
         for start, _, _ in self._judged.values():
-            row = self._watch.row(start.executor_id, start.token)
+            row = self._watch.told.find_row(start.executor_id, start.token)
             if has_failed_to_launch(row):
                 yield start.executor_id
 
 
-class Silence:
+class Silence(TaskTables):
     """For how long accounting has had no end of a task, by its answers alone.
 
     One answer that lacks it is not absence: accounting trails, and gives an old answer
@@ -155,7 +156,7 @@ class Silence:
         self._lacked: dict[TaskId, tuple[float, float]] = {}
         """When the first and the newest question was put that found none; monotonic."""
 
-    def of(self, task: TaskId, *, since: float, news_at: float) -> float:
+    def measure(self, task: TaskId, *, since: float, news_at: float) -> float:
         """Seconds from the first to the newest answer that lacked the end.
 
         Args:
@@ -172,10 +173,6 @@ class Silence:
         self._lacked[task] = first, newest
         return 0.0 if first == NEVER else newest - first
 
-    def keep_only(self, tasks: Container[TaskId]) -> None:
-        """Nobody asks about the others any more."""
-        self._lacked = {task: at for task, at in self._lacked.items() if task in tasks}
-
 
 # ----------------------------------------------------------------------- releases
 # A controller that is killed while it launches a job leaves it PENDING with `launch
@@ -190,14 +187,14 @@ def has_failed_to_launch(row: QueueRow | None) -> bool:
     """Whether Slurm holds a job because it could not launch it."""
     if row is None or row.state.standing is not Standing.QUEUED:
         return False
-    return reason_code(row.reason) == "launch_failed_requeued_held"
+    return parse_reason(row.reason) == "launch_failed_requeued_held"
 
 
-@dataclass(slots=True)
-class LaunchReleases:
+class LaunchReleases(TaskTables):
     """How often each held task was released, and when last; monotonic seconds."""
 
-    _released: dict[TaskId, tuple[int, float]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._released: dict[TaskId, tuple[int, float]] = {}
 
     def is_due(self, task: TaskId, now: float) -> bool:
         """Whether a task that is held just now is to be released."""
@@ -206,21 +203,15 @@ class LaunchReleases:
 
     def note(self, task: TaskId, now: float) -> None:
         """The task was released."""
-        self._released[task] = (self.times(task) + 1, now)
+        self._released[task] = (self.count(task) + 1, now)
 
-    def times(self, task: TaskId) -> int:
+    def count(self, task: TaskId) -> int:
         """How often the task was released."""
         return self._released.get(task, (0, 0.0))[0]
 
     def is_given_up(self, task: TaskId) -> bool:
         """Whether a task that is held just now is not released again."""
-        return self.times(task) >= len(RELEASE_WAITS)
-
-    def keep_only(self, tasks: Container[TaskId]) -> None:
-        """Nobody asks about the others any more."""
-        self._released = {
-            task: told for task, told in self._released.items() if task in tasks
-        }
+        return self.count(task) >= len(RELEASE_WAITS)
 
 
 # ------------------------------------------------------------------- disappearances
@@ -230,8 +221,7 @@ ROUNDING_SECONDS = 2.0
 """Slurm tells times in whole seconds."""
 
 
-@dataclass(slots=True)
-class VanishedTasks:
+class VanishedTasks(TaskTables):
     """Why tasks left the queue without a trace: cancelled by somebody, or forgotten.
 
     Slurm keeps no record of a task that was cancelled before its array was split, nor
@@ -241,14 +231,18 @@ class VanishedTasks:
     latter only when a task has vanished, once a task.
     """
 
-    uptime: Callable[[], float | None]
-    """Seconds since the controller was started; None: it does not say. Asks it."""
-    age: Callable[[Task], float | None]
-    """Seconds since a task was ordered, by our own clock; None: nobody knows."""
-    _cancelled: dict[TaskId, float] = field(default_factory=dict)
-    """Seconds without the task after which it counts as cancelled."""
-    _forgotten: set[TaskId] = field(default_factory=set)
-    """The controller may have lost these: it was started again since they were sent."""
+    def __init__(
+        self,
+        uptime: Callable[[], float | None],
+        age: Callable[[Task], float | None],
+    ) -> None:
+        """`uptime` asks for how many seconds the controller has run, `age` for how many
+        a task was ordered by our own clock; None: nobody says."""
+        self._uptime = uptime
+        self._age = age
+        self._cancelled: dict[TaskId, float | None] = {}
+        """Seconds without the task after which it counts as cancelled; None: the
+        controller, which was started again since it was sent, may have lost it."""
 
     def explain(
         self, vanished: Sequence[Task], rows: Rows, forgotten_after: float
@@ -268,40 +262,25 @@ class VanishedTasks:
         for task in new:
             if _is_in_array(task, known):
                 self._cancelled[task.id] = CERTAIN_SECONDS
-        asked = [task for task in new if not self._is_explained(task)]
-        uptime = self.uptime() if asked else None
-        if uptime is None:
-            return
-        for task in asked:
-            age = self.age(task)
-            if age is not None and uptime > age + ROUNDING_SECONDS:
-                self._cancelled[task.id] = forgotten_after
-            else:
-                self._forgotten.add(task.id)
+        asked = [task for task in new if task.id not in self._cancelled]
+        uptime = self._uptime() if asked else None
+        for task in asked if uptime is not None else ():
+            age = self._age(task)
+            older = age is not None and (uptime or 0.0) > age + ROUNDING_SECONDS
+            self._cancelled[task.id] = forgotten_after if older else None
 
-    def _is_explained(self, task: Task) -> bool:
-        return task.id in self._cancelled or task.id in self._forgotten
-
-    def cancelled_after(self, task: TaskId) -> float | None:
+    def get_patience(self, task: TaskId) -> float | None:
         """Seconds without it after which the task counts as cancelled by somebody;
         None: it may have been forgotten."""
         return self._cancelled.get(task)
 
-    def may_be_forgotten(self, task: TaskId) -> bool:
+    def is_forgotten(self, task: TaskId) -> bool:
         """Whether the controller was started again since the task was sent."""
-        return task in self._forgotten
+        return task in self._cancelled and self._cancelled[task] is None
 
     def note_reappeared(self, task: TaskId) -> None:
         """The queue shows the task again."""
         self._cancelled.pop(task, None)
-        self._forgotten.discard(task)
-
-    def keep_only(self, tasks: Container[TaskId]) -> None:
-        """Nobody asks about the others any more."""
-        self._cancelled = {
-            task: after for task, after in self._cancelled.items() if task in tasks
-        }
-        self._forgotten = {task for task in self._forgotten if task in tasks}
 
 
 def _is_in_array(task: Task, known: Container[tuple[str, str]]) -> bool:

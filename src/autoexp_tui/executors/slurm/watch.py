@@ -56,19 +56,19 @@ class Rhythm:
     wait: float = 0.0
     hurried: bool = False
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         """Whether to ask now."""
         passed = now - self.asked_at
         return passed >= (min(self.soonest, self.wait) if self.hurried else self.wait)
 
-    def asked(self, now: float, *, moved: bool) -> None:
+    def note_question(self, now: float, *, moved: bool) -> None:
         """The controller answered, or failed to (which moves nothing)."""
         self.asked_at = now
         self.hurried = False
         slower = max(self.first, self.wait * SLOWER)
         self.wait = self.first if moved else min(slower, self.latest)
 
-    def hurry(self) -> None:
+    def set_hurried(self) -> None:
         """Something has changed that the controller may know more about."""
         self.hurried = True
 
@@ -84,11 +84,11 @@ class Told:
     rows: Rows = field(default_factory=dict)
     accounts: Mapping[str, AccountRow] = field(default_factory=dict)
 
-    def row(self, executor_id: str, token: str) -> QueueRow | None:
+    def find_row(self, executor_id: str, token: str) -> QueueRow | None:
         """The task's row; that of another's job under a reused id is none."""
         return find_row(self.rows, executor_id, token)
 
-    def account(self, executor_id: str, token: str) -> AccountRow | None:
+    def find_account(self, executor_id: str, token: str) -> AccountRow | None:
         """The same of accounting."""
         return find_row(self.accounts, executor_id, token)
 
@@ -114,8 +114,8 @@ class QueueWatch:
     asks asks that too: many askers would else put each other's question off."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
-    _rows: Rows = field(default_factory=dict)
-    _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
+    told: Told = field(default_factory=Told)
+    """What the newest answers say."""
     _ends: deque[Told] = field(default_factory=lambda: deque(maxlen=ANSWERS))
     """What the newest answers said of ends, until somebody takes it."""
     _facts: ClusterFacts | None = None
@@ -124,15 +124,15 @@ class QueueWatch:
     def ask(self) -> Rows | None:
         """One squeue: what it says just now; None when it did not answer."""
         now = self.monotonic()  # the answer may be as old as the question
-        rows = self._asked(build_squeue(self.user), parse_squeue)
+        rows = self._ask(build_squeue(self.user), parse_squeue)
         if rows is None:
-            self.rhythm.asked(self.monotonic(), moved=False)
+            self.rhythm.note_question(self.monotonic(), moved=False)
             return None
         found = {row.id: row for row in rows}
-        self.rhythm.asked(self.monotonic(), moved=found != self._rows)
+        self.rhythm.note_question(self.monotonic(), moved=found != self.told.rows)
         self.error = ""
         if now >= self.answered_at:  # of two threads' questions the later one counts
-            self._rows, self.answered_at = found, now
+            self.told, self.answered_at = replace(self.told, rows=found), now
         self._ends.append(Told(rows=_filter_ended(found)))
         return found
 
@@ -140,13 +140,14 @@ class QueueWatch:
         """One sacct, of jobs since `since` (UTC); False when it did not answer."""
         since = min(since, self.owed_since)
         now, rows = self.monotonic(), tuple[AccountRow, ...]()
-        if self.facts.accounting:
-            answer = self._asked(build_sacct(self.user, since), parse_sacct)
+        if self.load_facts().accounting:
+            answer = self._ask(build_sacct(self.user, since), parse_sacct)
             if answer is None:
                 return False
             rows = answer
-        self._accounts = {row.id: row for row in rows}
-        self._ends.append(Told(accounts=_filter_ended(self._accounts)))
+        accounts = {row.id: row for row in rows}
+        self.told = replace(self.told, accounts=accounts)
+        self._ends.append(Told(accounts=_filter_ended(accounts)))
         self.accounted_at, self.accounted_since = now, since
         return True
 
@@ -164,14 +165,14 @@ class QueueWatch:
             return True
         return self.ask() is not None and self.ask_accounts(since)
 
-    def _asked(
+    def _ask(
         self, arguments: Sequence[str], parse: Callable[[str], tuple[Row, ...]]
     ) -> tuple[Row, ...] | None:
         """What a question brought; None: no answer that can be believed."""
         ran = self.commands.run(arguments, self.ask_seconds)
         if not ran.ok:
             if "accounting storage is disabled" in ran.stderr:
-                self._facts = replace(self.facts, accounting=False)
+                self._facts = replace(self.load_facts(), accounting=False)
                 return ()
             self.error = _format_no_answer(ran, self.ask_seconds)
             return None
@@ -181,12 +182,11 @@ class QueueWatch:
             self.error = str(error)
             return None
 
-    @property
-    def facts(self) -> ClusterFacts:
+    def load_facts(self) -> ClusterFacts:
         """What the cluster's configuration says, asked once; till then the defaults."""
         if self._facts is None:
             self.learn(self.ask_seconds)
-        return self.known_facts
+        return self.get_known_facts()
 
     def learn(self, seconds: float) -> None:
         """Ask for the configuration, for so long at most."""
@@ -194,25 +194,16 @@ class QueueWatch:
         if ran.ok:
             self._facts = parse_config(ran.stdout)
 
-    def uptime(self) -> float | None:
+    def ask_uptime(self) -> float | None:
         """Seconds since the controller was started; None: it does not say. Asks it."""
         ran = self.commands.run(("scontrol", "show", "config"), self.ask_seconds)
         return parse_uptime(ran.stdout) if ran.ok else None
 
-    @property
-    def known_facts(self) -> ClusterFacts:
-        """The same without asking."""
+    def get_known_facts(self) -> ClusterFacts:
+        """What is known without asking."""
         return self._facts or ClusterFacts()
 
     # ---------------------------------------------------------------------- answers
-    def row(self, executor_id: str, token: str) -> QueueRow | None:
-        """The task's row; that of another's job under a reused id is none."""
-        return find_row(self._rows, executor_id, token)
-
-    def account(self, executor_id: str, token: str) -> AccountRow | None:
-        """The same of accounting."""
-        return find_row(self._accounts, executor_id, token)
-
     def take_ends(self) -> Told:
         """The rows of ended jobs in all answers since the last call; newer ones win."""
         rows: dict[str, QueueRow] = {}
@@ -223,10 +214,10 @@ class QueueWatch:
             accounts |= told.accounts
         return Told(rows, accounts)
 
-    def named(self, token: str) -> str:
+    def find_job(self, token: str) -> str:
         """The job id of the submission `token`, as far as anybody knows it."""
-        found: list[QueueRow | AccountRow] = [*self._rows.values()]
-        found += self._accounts.values()
+        found: list[QueueRow | AccountRow] = [*self.told.rows.values()]
+        found += self.told.accounts.values()
         ids = (row.id for row in found if has_token(row.name, token) and _is_proof(row))
         return next((name.partition("_")[0] for name in ids), "")
 

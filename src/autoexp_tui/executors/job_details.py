@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from autoexp_tui.executors.slurm.script import read_template, render
+from autoexp_tui.executors.slurm.script import build_values, read_template, render
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_written, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
@@ -49,13 +49,13 @@ class PaperReader:
         Raises:
             EnvironmentFailed: the record is there, and does not read.
         """
-        configs = self._configs(plan, job)
-        script = tuple(mask_text(line, plan.mask) for line in script_lines(plan, job))
+        configs = self._find_configs(plan, job)
+        script = tuple(mask_text(line, plan.mask) for line in build_script(plan, job))
         if configs is None:
             return JobDetails(script=script, missing=_MISSING)
         found = list_config_entries(
-            _tree(mask_yaml(configs.resolved, plan.mask)),
-            _tree(mask_yaml(configs.unresolved, plan.mask)),
+            _parse_yaml(mask_yaml(configs.resolved, plan.mask)),
+            _parse_yaml(mask_yaml(configs.unresolved, plan.mask)),
             job,
             plan.overrides,
         )
@@ -65,18 +65,18 @@ class PaperReader:
         )
         return JobDetails(entries=entries, script=script)
 
-    def _configs(self, plan: Plan, job: JobSpec) -> JobConfigs | None:
+    def _find_configs(self, plan: Plan, job: JobSpec) -> JobConfigs | None:
         """From the plan's record; else from what a job that ran has beside it."""
         path = Path(job.config_record)
         if not job.config_record:
             path = record_path(Path(plan.state_dir), plan.plan_id)
         if path != self._path:
             self._record, self._path = read_record(path), path
-        found = self._record.of(job.name) if self._record is not None else None
-        return found or _kept_beside(Path(job.output_dir) / "provenance")
+        found = self._record.get_configs(job.name) if self._record is not None else None
+        return found or _read_beside(Path(job.output_dir) / "provenance")
 
 
-def _kept_beside(directory: Path) -> JobConfigs | None:
+def _read_beside(directory: Path) -> JobConfigs | None:
     resolved = read_if_there(directory / "resolved_config.yaml")
     if resolved is None:
         return None
@@ -87,7 +87,7 @@ def _kept_beside(directory: Path) -> JobConfigs | None:
     )
 
 
-def _tree(text: str) -> Mapping[str, object]:
+def _parse_yaml(text: str) -> Mapping[str, object]:
     try:
         found = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError:
@@ -96,23 +96,23 @@ def _tree(text: str) -> Mapping[str, object]:
 
 
 # ------------------------------------------------------------------------ the script
-def script_lines(plan: Plan, job: JobSpec) -> Iterator[str]:
+def build_script(plan: Plan, job: JobSpec) -> Iterator[str]:
     """What starts a job: its environment, its command, and a cluster's script."""
     yield f"cd {shlex.quote(job.cwd)}" if job.cwd else "# in the session's directory"
     for name, value in sorted(job.env.items()):
         yield f"export {name}={shlex.quote(value)}"
     if plan.executor.class_name.lower() in _CLUSTER:
-        yield from _options(job)
-        yield from _rendered(plan, job)
+        yield from _format_options(job)
+        yield from _render_template(plan, job)
     else:
-        yield from _command(job.command)
+        yield from _format_command(job.command)
 
 
-def _command(command: Sequence[str]) -> Iterator[str]:
+def _format_command(command: Sequence[str]) -> Iterator[str]:
     """An option and its value a line, so that two commands can be compared."""
     lines: list[str] = []
     for word in map(shlex.quote, command):
-        if lines and _wants_value(lines[-1]) and not word.startswith("-"):
+        if lines and _is_open_option(lines[-1]) and not word.startswith("-"):
             lines[-1] += f" {word}"
         else:
             lines.append(word if not lines else f"  {word}")
@@ -120,13 +120,13 @@ def _command(command: Sequence[str]) -> Iterator[str]:
     yield from lines[-1:]
 
 
-def _wants_value(line: str) -> bool:
+def _is_open_option(line: str) -> bool:
     """Whether a line is an option that has no value yet."""
     option = line.strip()
     return option.startswith("-") and not {"=", " "} & set(option)
 
 
-def _options(job: JobSpec) -> Iterator[str]:
+def _format_options(job: JobSpec) -> Iterator[str]:
     limit = job.resources.time_limit_seconds
     if limit is not None:
         yield f"# sbatch: time limit {limit:g} s"
@@ -136,19 +136,12 @@ def _options(job: JobSpec) -> Iterator[str]:
         yield f"# sbatch: --{name}={value}"
 
 
-def _rendered(plan: Plan, job: JobSpec) -> Iterator[str]:
+def _render_template(plan: Plan, job: JobSpec) -> Iterator[str]:
     """The template with the job's own words; the wrapper stands before the command."""
-    values = {
-        "command": shlex.join(job.command),
-        "job_name": job.name,
-        "session": "",
-        "log_dir": job.log_dir,
-        "output_dir": job.output_dir,
-        "cwd": job.cwd,
-    }
+    values = build_values(job, shlex.join(job.command))
     try:
         path = str(plan.executor.settings.get("template_path") or "")
         yield from render(read_template(path), values).splitlines()
     except AutoexpError as error:
         yield f"# {error.problem}"
-        yield from _command(job.command)
+        yield from _format_command(job.command)

@@ -1,0 +1,173 @@
+"""The slots of this machine: where their files lie, and who holds them.
+
+The files lie in one directory a user a host: `/tmp/autoexp-tui-<uid>`, or, when
+somebody else sits on that name, another one with random letters, remembered for this
+host and boot, so that every engine of the user finds the same. A slot is taken while
+its file is locked; the text in it names the session of whoever locked it last. Slots
+are taken and given back by the wrapper alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from autoexp_tui.executors.wrapper import plain
+from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.storage.atomic import link_new, write_atomic
+from autoexp_tui.storage.processes import Identity
+from autoexp_tui.storage.trust import read_own
+from autoexp_tui.storage.user_files import find_user_file
+
+TEMPORARY = Path("/tmp")
+_MOST_BYTES = 4096
+_NAMED = 3
+"""Sessions that are named before the rest is only counted."""
+
+
+# ---------------------------------------------------------------------- the directory
+def get_usual_dir() -> Path:
+    """The directory that is meant, whoever has it."""
+    return TEMPORARY / f"autoexp-tui-{os.geteuid()}"
+
+
+def find_slots_dir() -> Path:
+    """The user's directory of slots on this host, made where it was not.
+
+    What cannot be made is the usual one: the job that needs it says why.
+    """
+    me, usual = Identity.get_own(), get_usual_dir()
+    memory = find_user_file(safe_filename(f"slots-dir.{me.host}.{me.boot}"))
+    noted = _read_memory(memory)
+    for known in (noted, usual):
+        if known is not None and _make_own(known):
+            return known
+    other = usual.with_name(f"{usual.name}-{secrets.token_hex(6)}")
+    if not _make_own(other):
+        return usual
+    return _note_dir(memory, other, noted)
+
+
+def _make_own(directory: Path) -> bool:
+    """Whether it is ours alone, and there now."""
+    with suppress(OSError):
+        with suppress(FileExistsError):
+            directory.mkdir(0o700)
+        found = directory.lstat()
+        private = stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o077
+        return private and found.st_uid == os.geteuid()
+    return False
+
+
+def _read_memory(memory: Path | None) -> Path | None:
+    """The directory that a file of the user's names; None: there is none."""
+    if memory is None:
+        return None
+    try:
+        text = os.fsdecode(read_own(memory).strip())
+    except OSError:
+        return None
+    return Path(text) if text.startswith(str(get_usual_dir())) else None
+
+
+def _note_dir(memory: Path | None, directory: Path, before: Path | None) -> Path:
+    """Keep the name, unless another engine was faster: then take its."""
+    if memory is None:
+        return directory
+    data = os.fsencode(f"{directory}\n")
+    with suppress(OSError, EnvironmentFailed):
+        memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if before is not None:
+            write_atomic(memory, data)
+        elif not link_new(memory, data):
+            return _read_memory(memory) or directory
+    return directory
+
+
+# ------------------------------------------------------------------------ who has them
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """How many of some locks are held, and by which sessions."""
+
+    held: int
+    of: int
+    sessions: tuple[str, ...] = ()
+    """Each once, as far as the files tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """One look at this machine's slots and GPUs."""
+
+    slots: Taken
+    gpus: Taken
+
+    def explain_queued(self, wanted_gpus: int) -> str:
+        """Why a task that wants a slot and `wanted_gpus` does not start yet."""
+        slots, gpus = self.slots, self.gpus
+        if slots.held >= slots.of:
+            all_are = f"all {slots.of} of this machine are"
+            which = "the one of this machine is" if slots.of == 1 else all_are
+            by = _format_sessions(slots.sessions)
+            return f"waits for a slot: {which} taken{by}"
+        if wanted_gpus > gpus.of - gpus.held:
+            head = f"waits for {wanted_gpus} of this machine's {gpus.of} GPUs"
+            return f"{head}: {gpus.held} are taken{_format_sessions(gpus.sessions)}"
+        return "is about to start"
+
+
+def look_at_slots(directory: Path, count: int, gpus: Sequence[str]) -> SlotUse:
+    """Which slots and GPUs are held now."""
+    slots = (directory / f"slot.{number}" for number in range(count))
+    return SlotUse(
+        _count_taken(slots), _count_taken(directory / f"gpu.{plain(g)}" for g in gpus)
+    )
+
+
+def _format_sessions(sessions: tuple[str, ...]) -> str:
+    if not sessions:
+        return ""
+    noun = "session" if len(sessions) == 1 else "sessions"
+    rest = len(sessions) - _NAMED
+    tail = f" and {rest} more" if rest > 0 else ""
+    return f", by {noun} {', '.join(sessions[:_NAMED])}{tail}"
+
+
+def _count_taken(paths: Iterable[Path]) -> Taken:
+    holders = [_find_holder(path) for path in paths]
+    held = [session for session in holders if session is not None]
+    names = dict.fromkeys(session for session in held if session)
+    return Taken(len(held), len(holders), tuple(names))
+
+
+def _find_holder(path: Path) -> str | None:
+    """The session that holds a lock, empty when unknown; None: nobody holds it."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # never taken, or not for us to look at
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _parse_session(os.read(handle, _MOST_BYTES))
+    except OSError:  # no locks here: nothing is known, and it is only told
+        return None
+    finally:
+        os.close(handle)
+    return None
+
+
+def _parse_session(text: bytes) -> str:
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return ""
+    return str(fields.get("session") or "") if isinstance(fields, dict) else ""
