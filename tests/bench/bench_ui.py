@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,8 +21,8 @@ from tests.support.campaigns import campaign
 from tests.support.scripted_handle import ScriptedHandle, moved
 
 from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
-from autoexp_tui.cockpit.options import CockpitOptions
 from autoexp_tui.model.snapshot import Snapshot
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
@@ -38,7 +37,7 @@ class Bare(App):
         yield Static("bare and leave")
 Bare().run(mouse=False)
 """
-OURS = str(ROOT / "tests" / "ui" / "terminal_app.py")
+OURS = str(ROOT / "tests" / "cockpit" / "terminal_app.py")
 PAINTS = 5
 
 
@@ -80,13 +79,13 @@ async def bench_inside(jobs: int) -> None:
         await timed(
             f"{jobs:>6} jobs   page to new lines", lambda: screen.jobs.move("half_down")
         )
-        to_need = partial(screen.carry_out, "rows.need")
+        to_need = screen.show_need
         await timed(f"{jobs:>6} jobs   need after need", to_need)
         changing = changes(snapshot)
         await timed(
             f"{jobs:>6} jobs   a snapshot with 500 changes", lambda: take(app, changing)
         )
-        app.desk._forecast_at = None
+        app.context.model._estimated_at = None
         await timed(f"{jobs:>6} jobs   estimates", lambda: forecast(app))
 
 
@@ -103,13 +102,13 @@ def changes(snapshot: Snapshot) -> list[Snapshot]:
 
 
 def take(app: CockpitApp, snapshots: list[Snapshot]) -> None:
-    app.desk.take(snapshots.pop(0))
+    app.context.model.take(snapshots.pop(0))
     app.jobs_screen.renew()
 
 
 def forecast(app: CockpitApp) -> None:
-    app.desk._forecast_at = None
-    app.desk.forecast(0.0)
+    app.context.model._estimated_at = None
+    app.context.model.estimate_ends(0.0)
 
 
 async def timed(name: str, call: Callable[[], object], rounds: int = 30) -> None:

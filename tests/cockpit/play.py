@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from autoexp_tui.cockpit.app import CockpitApp
-from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.model.snapshot import Snapshot

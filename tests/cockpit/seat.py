@@ -11,9 +11,10 @@ from typing import Any
 from textual.pilot import Pilot
 
 from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
 from autoexp_tui.cockpit.dialogs.overlay import Overlay
-from autoexp_tui.cockpit.options import CockpitOptions, LeaveWay
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
+from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
@@ -36,6 +37,10 @@ class Seat:
     def jobs(self) -> JobsScreen:
         return self.app.jobs_screen
 
+    @property
+    def model(self) -> SessionModel:
+        return self.app.context.model
+
     async def press(self, *keys: str) -> None:
         for key in keys:
             await self.pilot.press(key)
@@ -50,9 +55,9 @@ class Seat:
         await self.pilot.pause()
 
     async def push(self, snapshot: Snapshot) -> None:
-        self.app.bridge_hurry()
+        self.app.on_command_sent()
         self.handle.push(snapshot)
-        await self.until(lambda: self.app.desk.session.snapshot is snapshot)
+        await self.until(lambda: self.app.context.model.session.snapshot is snapshot)
         await self.pilot.pause()
 
     async def until(self, holds: Callable[[], Any]) -> None:
@@ -64,22 +69,22 @@ class Seat:
 
     def pane(self, name: str) -> str:
         widget = self.app.screen.query_one(f"#{name}", LinesWidget)
-        return widget.shown_text
+        return widget.text_on_screen
 
     @property
     def dialog(self) -> str:
         screen = self.app.screen
-        return screen.frame.shown_text if isinstance(screen, Overlay) else ""
+        return screen.frame.text_on_screen if isinstance(screen, Overlay) else ""
 
     @property
     def footer(self) -> str:
         full = self.app.full_screen
-        return full.footer.shown_text if full is not None else ""
+        return full.footer.text_on_screen if full is not None else ""
 
     @property
     def everything(self) -> str:
         widgets = self.app.screen.query(LinesWidget)
-        return "\n".join(widget.shown_text for widget in widgets if widget.display)
+        return "\n".join(widget.text_on_screen for widget in widgets if widget.display)
 
 
 NAMES = {

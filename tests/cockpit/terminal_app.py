@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from autoexp_tui.cockpit.app import CockpitApp
-from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.context import CockpitOptions
 from tests.support.campaigns import all_done, all_running, campaign
 from tests.support.scripted_handle import HOSTILE, ScriptedHandle, moved
 
@@ -32,13 +32,15 @@ def main(result: str, jobs: str, motion: str = "still", hup: str = "hup") -> Non
     handle = ScriptedHandle(snapshot)
     app = CockpitApp(handle, options=CockpitOptions(ascii=False, no_color=False))
     if hup == "hup":
-        signal.signal(signal.SIGHUP, lambda *_: app.terminal_lost())
+        signal.signal(signal.SIGHUP, lambda *_: app.notify_terminal_lost())
     else:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if not still:
         threading.Thread(target=keep_moving, args=(handle,), daemon=True).start()
     way = app.run(mouse=False)
-    Path(result).write_text(f"{way} {app.fault!r} {app.desk.session.snapshot.seq}")
+    Path(result).write_text(
+        f"{way} {app.fault!r} {app.context.model.session.snapshot.seq}"
+    )
 
 
 def keep_moving(handle: ScriptedHandle) -> None:

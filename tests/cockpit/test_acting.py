@@ -12,7 +12,7 @@ import pytest
 from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.kill_cost import Looks
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
+from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.commands import (
     Acknowledge,
@@ -37,8 +37,8 @@ from tests.support.scripted_handle import with_job, with_warnings
 
 async def go_to(seat: Seat, look: Look) -> str:
     """Put the cursor on the first job of that look; its name."""
-    job = next(one for one in seat.app.desk.session.jobs if one.look is look)
-    seat.jobs.reveal(job)
+    job = next(one for one in seat.model.session.jobs if one.look is look)
+    seat.jobs.show_job(job)
     await seat.pilot.pause()
     return job.name
 
@@ -52,7 +52,7 @@ async def ask(seat: Seat, key: str) -> None:
 
 async def pass_time(seat: Seat, seconds: float) -> None:
     seat.clock.advance(seconds)
-    seat.app.acts.tick()
+    seat.app.job_actions.update_countdown()
     await seat.pilot.pause()
 
 
@@ -164,14 +164,14 @@ async def test_a_lost_terminal_drops_a_countdown() -> None:
         await seat.press("y")
         seat.app.abandon()
         seat.clock.advance(10)
-        seat.app.acts.tick()
+        seat.app.job_actions.update_countdown()
         assert seat.handle.sent == []
 
 
 async def test_ten_jobs_want_their_count_typed() -> None:
     async with cockpit() as seat:
-        running = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
-        seat.app.desk.marks.update(running)
+        running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
+        seat.model.marks.update(running)
         await ask(seat, "K")
         await seat.press("y")
         assert f"type {len(running)} first" in seat.dialog
@@ -186,19 +186,19 @@ async def test_ten_jobs_want_their_count_typed() -> None:
 
 async def test_a_wrong_count_confirms_nothing() -> None:
     async with cockpit() as seat:
-        running = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
-        seat.app.desk.marks.update(running)
+        running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
+        seat.model.marks.update(running)
         await ask(seat, "K")
         await seat.type("99")
         await seat.press("backspace", "y")
         assert "Type" in seat.dialog
-        assert seat.app.acts.countdown is None
+        assert seat.app.job_actions.countdown is None
 
 
 async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
     async with cockpit() as seat:
-        names = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
-        seat.app.desk.marks.update(names[:2])
+        names = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
+        seat.model.marks.update(names[:2])
         await ask(seat, "K")
         changed = with_job(
             seat.handle.snapshot(), names[0], state=JobState.COMPLETED, why=None
@@ -206,7 +206,7 @@ async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
         await seat.push(changed)
         await seat.press("y")
         await seat.until(lambda: "Kill 1 running job?" in seat.dialog)
-        assert seat.app.acts.countdown is None
+        assert seat.app.job_actions.countdown is None
 
 
 async def test_one_countdown_at_a_time() -> None:
@@ -214,10 +214,10 @@ async def test_one_countdown_at_a_time() -> None:
         await go_to(seat, Look.RUNNING)
         await ask(seat, "K")
         await seat.press("y")
-        first = seat.app.acts.countdown
+        first = seat.app.job_actions.countdown
         await seat.press("K")
         assert not seat.dialog
-        assert seat.app.acts.countdown is first
+        assert seat.app.job_actions.countdown is first
 
 
 async def test_nothing_to_kill_is_said() -> None:
@@ -233,7 +233,7 @@ async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
         await ask(seat, "X")
         waiting = [
             job
-            for job in seat.app.desk.session.jobs
+            for job in seat.model.session.jobs
             if job.stage == "evaluate" and answers.can_skip(job)
         ]
         assert waiting
@@ -249,8 +249,8 @@ async def test_a_verb_on_a_folded_row_acts_on_its_jobs() -> None:
 
 async def test_marks_that_a_filter_hides_are_named_too() -> None:
     async with cockpit() as seat:
-        names = [j.name for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
-        seat.app.desk.marks.update(names[:2])
+        names = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
+        seat.model.marks.update(names[:2])
         await seat.press("slash")
         await seat.type("doomed")
         await seat.press("enter")
@@ -267,7 +267,7 @@ async def test_opening_a_plan_submits_nothing_and_s_asks() -> None:
         assert seat.handle.sent == []
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
-        names = tuple(job.name for job in seat.app.desk.session.jobs)
+        names = tuple(job.name for job in seat.model.session.jobs)
         assert seat.handle.commands == [Submit(jobs=names, plan_id="p1")]
 
 
@@ -277,7 +277,7 @@ async def test_the_marked_ones_go_with_what_they_need() -> None:
         await ask(seat, "S")
         await seat.press("j", "y")
         await seat.until(lambda: seat.handle.sent)
-        jobs = tuple(job.name for job in seat.app.desk.session.jobs[:2])
+        jobs = tuple(job.name for job in seat.model.session.jobs[:2])
         assert seat.handle.commands == [Submit(jobs=jobs, plan_id="p1")]
 
 
@@ -334,7 +334,7 @@ async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
 async def test_the_node_that_failed_can_be_left_out() -> None:
     async with cockpit() as seat:
         name = await go_to(seat, Look.FAILED)
-        job = seat.app.desk.session.job(name)
+        job = seat.model.session.job(name)
         assert job is not None
         await ask(seat, "R")
         await seat.press("k", "k", "y")
@@ -507,8 +507,8 @@ async def test_lower_case_twins_do_nothing() -> None:
 
 async def test_a_verb_without_an_object_names_the_marks_it_looked_at() -> None:
     async with cockpit() as seat:
-        done = [job for job in seat.app.desk.session.jobs if job.look is Look.DONE]
-        seat.app.desk.marks.update(job.name for job in done[:2])
+        done = [job for job in seat.model.session.jobs if job.look is Look.DONE]
+        seat.model.marks.update(job.name for job in done[:2])
         await seat.press("slash")
         await seat.type("waiting")
         await seat.press("enter", "K")

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.cockpit.app import CockpitApp
-from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.widgets.bars import Header
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.engine.session_handle import SessionHandle
 from autoexp_tui.model.commands import Answer, Resubmit, Submit
@@ -33,7 +34,7 @@ async def ask(seat: Seat, key: str) -> None:
 
 
 async def go_to(seat: Seat, look: Look) -> str:
-    job = next(job for job in seat.app.desk.session.jobs if job.look is look)
+    job = next(job for job in seat.model.session.jobs if job.look is look)
     seat.jobs.jobs.move_to_key(job.name)
     await seat.pilot.pause()
     return job.name
@@ -42,7 +43,7 @@ async def go_to(seat: Seat, look: Look) -> str:
 # ------------------------------------------------------------------------------ plans
 async def test_s_submits_the_jobs_and_the_plan_that_it_showed() -> None:
     async with cockpit(numbered(4, "first")) as seat:
-        names = tuple(job.name for job in seat.app.desk.session.jobs)
+        names = tuple(job.name for job in seat.model.session.jobs)
         await ask(seat, "S")
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
@@ -99,15 +100,16 @@ async def test_planning_again_stands_in_the_header_and_in_the_question() -> None
         app = CockpitApp(handle, options=options)
         async with app.run_test(size=(120, 40)) as pilot:
             seat = Seat(app, pilot, None, None, [])  # type: ignore[arg-type]
-            await seat.until(lambda: len(app.desk.session.jobs) == 4)
+            await seat.until(lambda: len(app.context.model.session.jobs) == 4)
             await seat.press("ctrl+r", "j")
-            await seat.until(lambda: "planning" in app.jobs_screen.header.shown_text)
-            assert len(app.desk.session.jobs) == 4
+            header = app.jobs_screen.query_one(Header)
+            await seat.until(lambda: "planning" in header.text_on_screen)
+            assert len(app.context.model.session.jobs) == 4
             await seat.press("S")
             await seat.until(lambda: "is being planned again" in seat.dialog)
             planner.go_on.set()
-            await seat.until(lambda: len(app.desk.session.jobs) == 13)
-            assert "planning" not in app.jobs_screen.header.shown_text
+            await seat.until(lambda: len(app.context.model.session.jobs) == 13)
+            assert "planning" not in header.text_on_screen
 
 
 async def test_keys_say_what_is_still_being_made() -> None:
@@ -184,17 +186,15 @@ async def test_a_file_that_changed_while_it_was_read_is_shown_again(
 
 async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
     base = campaign(31)
-    asking = next(job for job in base.jobs if job.ask and job.ask.approved is None)
+    asks = next(job for job in base.jobs if job.ask and job.ask.approved is None)
     waiting = [job for job in base.jobs if job.state is JobState.WAITING]
-    other = next(job for job in waiting if job.name != asking.name)
-    two = with_job(base, other.name, ask=asking.ask)
+    other = next(job for job in waiting if job.name != asks.name)
+    two = with_job(base, other.name, ask=asks.ask)
     async with cockpit(two) as seat:
-        asked = [
-            job.name for job in seat.app.desk.session.jobs if job.look is Look.ASKS
-        ]
+        asked = [job.name for job in seat.model.session.jobs if job.look is Look.ASKS]
         assert len(asked) == 2
         await ask(seat, "A")
-        answered = replace(asking.ask, approved=True) if asking.ask else None
+        answered = replace(asks.ask, approved=True) if asks.ask else None
         await seat.push(with_job(two, asked[1], ask=answered))
         await seat.press("x")
         await seat.until(lambda: seat.handle.sent)

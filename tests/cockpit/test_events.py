@@ -32,7 +32,7 @@ async def long_session(tail: int = 60) -> AsyncIterator[Seat]:
     async with cockpit(tailed(tail)) as seat:
         seat.handle.journal = RECORDS
         await seat.press("8")
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         yield seat
 
 
@@ -43,17 +43,17 @@ def listed(seat: Seat) -> Any:
 async def test_events_older_than_the_snapshot_are_read_when_there_is_room() -> None:
     async with long_session() as seat:
         assert len(listed(seat).entries) >= 10
-        assert listed(seat).annals.first < RECORDS[-60].seq
+        assert listed(seat).history.first < RECORDS[-60].seq
 
 
 async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "PAGE", 50)
     async with long_session(200) as seat:
         await seat.press("full_stop", "g")
-        before = listed(seat).annals.first
+        before = listed(seat).history.first
         shown = len(listed(seat).entries)
         await seat.press("k")
-        await seat.until(lambda: listed(seat).annals.first == before - 50)
+        await seat.until(lambda: listed(seat).history.first == before - 50)
         more = len(listed(seat).entries) - shown
         assert more > 30
         assert listed(seat).cursor in (more, more + 1)
@@ -77,7 +77,7 @@ async def test_what_cannot_be_read_back_is_said_once(monkeypatch: Any) -> None:
 async def test_brackets_go_through_the_kinds() -> None:
     async with long_session() as seat:
         await seat.press("right_square_bracket")
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert "submit ([ ])" in seat.pane("events")
         assert "job ended" not in seat.pane("events")
         await seat.press("left_square_bracket")
@@ -89,13 +89,13 @@ async def test_f_keeps_the_job_under_the_cursor() -> None:
         await seat.press("slash")
         await seat.type("kind:reaction job:cooldown")
         await seat.press("enter")
-        await seat.until(lambda: seat.app.background.idle)
-        name = listed(seat).entry().event.job
+        await seat.until(lambda: seat.app.context.background.is_idle)
+        name = listed(seat).find_entry().event.job
         await seat.press("f")
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert {entry.event.job for entry in listed(seat).entries} == {name}
         await seat.press("f")
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert len({entry.event.job for entry in listed(seat).entries}) > 1
 
 

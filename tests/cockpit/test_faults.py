@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit.options import LeaveWay
+from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.cockpit.render import plan_findings as fault_view
 from autoexp_tui.cockpit.render.plan_findings import Fault
 from autoexp_tui.cockpit.spans import wrap
@@ -43,7 +43,7 @@ def long_lines(faults: tuple[Fault, ...]) -> None:
 
 async def faulty(seat: Seat, faults: tuple[Fault, ...]) -> None:
     """Show them over a plan that does not exist yet."""
-    seat.app.planning.show_faults(faults)
+    seat.app.show_faults(faults)
     await seat.until(lambda: seat.dialog)
 
 
@@ -150,7 +150,7 @@ async def test_what_is_left_after_planning_again_takes_its_place(
     async with cockpit(replan=lambda: None) as seat:
         await faulty(seat, faults)
         await seat.press("ctrl+r")
-        seat.app.planning.show_faults(faults[1:])
+        seat.app.show_faults(faults[1:])
         await seat.pilot.pause()
         assert "The plan has 1 error." in seat.dialog
         assert "backend.lrr" not in seat.dialog
@@ -207,7 +207,7 @@ async def test_while_it_is_planned_again_it_stands_so_behind_the_errors(
         await faulty(seat, faults)
         await seat.press("ctrl+r")
         assert "failed" not in _behind(seat)
-        seat.app.planning.show_faults(faults)
+        seat.app.show_faults(faults)
         await seat.pilot.pause()
         assert " planning exp failed" in _behind(seat)
 
@@ -215,7 +215,7 @@ async def test_while_it_is_planned_again_it_stands_so_behind_the_errors(
 def _behind(seat: Seat) -> str:
     screen = seat.app.full_screen
     assert screen is not None
-    return "\n".join(one.shown_text for one in screen.query(LinesWidget))
+    return "\n".join(one.text_on_screen for one in screen.query(LinesWidget))
 
 
 async def test_ctrl_r_over_a_plan_plans_it_again_and_says_so() -> None:
@@ -240,8 +240,8 @@ async def test_ctrl_r_over_a_session_does_nothing() -> None:
 async def test_another_plan_with_as_many_jobs_has_its_own_names() -> None:
     async with cockpit(opened(plan([job("old")]))) as seat:
         await seat.push(opened(plan([job("new")])))
-        assert seat.app.desk.session.job("new") is not None
-        assert seat.app.desk.session.job("old") is None
+        assert seat.model.session.job("new") is not None
+        assert seat.model.session.job("old") is None
         assert "new" in seat.pane("why")
 
 

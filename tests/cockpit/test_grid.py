@@ -60,7 +60,7 @@ async def test_enter_goes_to_the_cell_s_job_in_the_table() -> None:
     async with cockpit(opened(holey())) as seat:
         await grid(seat, "j", "l", "enter")
         assert seat.app.current_mode == "jobs"
-        (found,) = seat.jobs.under_cursor()
+        (found,) = seat.jobs.find_jobs()
         assert found.name == "lr0.0001_bsz128_cooldown"
 
 
@@ -72,7 +72,7 @@ async def test_enter_on_a_cell_of_several_narrows_the_table_to_them() -> None:
     ]
     async with cockpit(opened(plan(jobs))) as seat:
         await grid(seat, "l", "enter")
-        assert seat.app.desk.shown() == {"b", "c"}
+        assert seat.model.list_shown() == {"b", "c"}
 
 
 async def test_escape_goes_back_to_the_stages() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from autoexp_tui.cockpit.options import LeaveWay
+from autoexp_tui.cockpit.context import LeaveWay
 from autoexp_tui.model.commands import Pause
 from autoexp_tui.model.snapshot import Snapshot
 from tests.cockpit.seat import Seat, cockpit
@@ -79,9 +79,11 @@ async def test_an_abandoned_screen_ends_at_once_and_says_so_once() -> None:
 
 async def test_a_snapshot_after_leaving_wakes_nobody() -> None:
     async with cockpit() as seat:
+        shown = seat.model.session.snapshot
         seat.app.leave(LeaveWay.LEFT)
-        seat.handle.push(moved(seat.handle.snapshot(), 1))
-        assert seat.app.bridge.take() is None
+        seat.handle.push(moved(shown, 1))
+        await seat.pilot.pause()
+        assert seat.model.session.snapshot is shown
 
 
 class Broken(Exception):
@@ -105,7 +107,7 @@ async def broken_handler() -> None:
 async def broken_background() -> None:
     async with cockpit() as seat:
         seats[:] = [seat]
-        seat.app.background.call("x", lambda: 1, break_it)
+        seat.app.context.background.call("x", lambda: 1, break_it)
         await seat.until(lambda: seat.app.fault is not None)
 
 
@@ -118,6 +120,6 @@ async def test_a_fault_ends_the_screen_and_is_told(
     app = seats[0].app
     assert isinstance(app.fault, Broken)
     assert app.return_code == 1
-    assert app.acts.countdown is None
+    assert app.job_actions.countdown is None
     assert seats[0].left == []
     assert not seats[0].handle.closed

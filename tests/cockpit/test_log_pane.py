@@ -72,7 +72,7 @@ async def test_scrolling_up_stops_following(log: Path) -> None:
         with log.open("a") as more:
             more.write("one more line\n")
         seat.jobs.logs.look()
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert "one more line" not in seat.pane("log")
         await seat.press("f")
         await shows(seat, "one more line")
@@ -101,7 +101,7 @@ async def test_a_search_that_is_given_up_leaves_the_filter_alone(log: Path) -> N
         await seat.press("slash")
         await seat.type("stable")
         await seat.press("enter", "0", "slash", "escape")
-        assert seat.app.desk.arrangement.filter is not None
+        assert seat.model.arrangement.filter is not None
 
 
 async def test_no_match_is_said(log: Path) -> None:
@@ -171,11 +171,11 @@ async def test_a_look_at_the_file_behind_a_long_search_does_not_undo_it(
         await seat.type("iteration 1000/")
         pane = seat.app.screen.query_one("#log", LogPane)
         held = threading.Event()
-        seat.app.background.call("held", held.wait, lambda *_: None)
+        seat.app.context.background.call("held", held.wait, lambda *_: None)
         await seat.press("enter")
         pane.look()  # a second has passed, and the search goes on
         held.set()
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert "iteration 1000/5000" in seat.pane("log")
         write(log, "".join(f"iteration {n}/5000 | loss 2.5\n" for n in range(5001)))
         await seat.press("G")
@@ -190,7 +190,7 @@ async def test_a_search_goes_upwards_from_the_end_of_the_page(log: Path) -> None
         await seat.press("slash")
         await seat.type("iteration 1")
         await seat.press("enter")
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert "iteration 1/5000" in seat.pane("log")
 
 
@@ -291,8 +291,8 @@ async def test_a_large_copy_is_asked_for_first(
 
 async def test_without_a_log_nothing_is_saved(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
-        waiting = next(j for j in seat.app.desk.session.jobs if j.attempt is None)
-        seat.jobs.reveal(waiting)
+        waiting = next(j for j in seat.model.session.jobs if j.attempt is None)
+        seat.jobs.show_job(waiting)
         await seat.press("0", "ctrl+s")
         assert "no log to save" in seat.footer
 
@@ -307,8 +307,8 @@ async def test_a_hostile_log_draws_nothing_but_text(tmp_path: Path) -> None:
 
 async def test_a_job_that_has_not_begun_has_no_log(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
-        waiting = next(j for j in seat.app.desk.session.jobs if j.attempt is None)
-        seat.jobs.reveal(waiting)
+        waiting = next(j for j in seat.model.session.jobs if j.attempt is None)
+        seat.jobs.show_job(waiting)
         await shows(seat, "no log: this job has not begun")
 
 

@@ -16,9 +16,9 @@ from autoexp_tui.cockpit.logfile import (
     SEARCH_CHUNK,
     Change,
     LogFile,
-    error_pattern,
-    search_pattern,
-    shown_text,
+    compile_errors,
+    compile_search,
+    decode_line,
 )
 from autoexp_tui.text.patterns import PatternRefused
 
@@ -50,19 +50,19 @@ def test_the_end_is_read_first(long_log: Path) -> None:
 def test_reading_the_end_indexes_only_the_end(long_log: Path) -> None:
     file = opened(long_log)
     file.last(20)
-    assert not file.at_beginning
+    assert not file.is_at_beginning
 
 
 def test_scrolling_up_reaches_the_first_line(long_log: Path) -> None:
     file = opened(long_log)
     end = file.last(20)
-    assert texts(file.moved(end[0].offset, -200_000, 2)) == ["line 0", "line 1"]
+    assert texts(file.move(end[0].offset, -200_000, 2)) == ["line 0", "line 1"]
 
 
 def test_one_page_up_is_the_page_before(long_log: Path) -> None:
     file = opened(long_log)
     end = file.last(20)
-    before = texts(file.moved(end[0].offset, -20, 20))
+    before = texts(file.move(end[0].offset, -20, 20))
     assert before[-1] == "line 99979"
 
 
@@ -75,7 +75,7 @@ def test_jumping_to_the_beginning_needs_no_index_of_the_rest(long_log: Path) -> 
 def test_scrolling_down_ends_at_the_last_page(long_log: Path) -> None:
     file = opened(long_log)
     start = file.at(0, 20)
-    assert texts(file.moved(start[0].offset, 10**6, 20))[-1] == "line 99999"
+    assert texts(file.move(start[0].offset, 10**6, 20))[-1] == "line 99999"
 
 
 def test_an_offset_in_the_middle_of_a_line_finds_that_line(long_log: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_much_larger_file_is_not_read_whole(tmp_path: Path) -> None:
         more.write(("y" * 99 + "\n") * 60_000)
     file.poll()
     assert texts(file.last(1)) == ["y" * 99]
-    assert not file.at_beginning
+    assert not file.is_at_beginning
 
 
 @settings(max_examples=60, deadline=None)
@@ -125,9 +125,9 @@ def test_lines_are_those_of_the_file_however_small_the_chunks(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(logfile, "CHUNK", 512)
         file = opened(path)
-        assert texts(file.last(1000)) == [shown_text(line) for line in lines]
+        assert texts(file.last(1000)) == [decode_line(line) for line in lines]
         first = texts(file.at(0, 1000))
-        assert first == [shown_text(line) for line in lines]
+        assert first == [decode_line(line) for line in lines]
 
 
 # -------------------------------------------------------------- what befalls files
@@ -191,15 +191,15 @@ def test_a_file_that_may_not_be_read_raises(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------------- text
 def test_a_progress_bar_shows_its_last_state() -> None:
-    assert shown_text(b"10 %\r50 %\r100 %\r\n") == "100 %"
+    assert decode_line(b"10 %\r50 %\r100 %\r\n") == "100 %"
 
 
 def test_bad_utf_8_is_replaced() -> None:
-    assert shown_text(b"caf\xe9\n") == "caf\ufffd"
+    assert decode_line(b"caf\xe9\n") == "caf\ufffd"
 
 
 def test_escape_sequences_do_not_survive() -> None:
-    assert shown_text(b"\x1b[31mred\x1b[0m\x1b]52;c;eA==\x07\x1b[2J") == "red"
+    assert decode_line(b"\x1b[31mred\x1b[0m\x1b]52;c;eA==\x07\x1b[2J") == "red"
 
 
 def test_a_line_without_end_is_cut_up(tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_bars_are_one_line_each_however_they_come_and_however_they_are_read(
             file.poll()
             file.last(99)
         found = texts(file.last(99))
-    assert found == [shown_text(line.encode()) for line in [*lines, "end"]]
+    assert found == [decode_line(line.encode()) for line in [*lines, "end"]]
 
 
 def test_text_that_a_later_bar_overwrites_is_gone(tmp_path: Path) -> None:
@@ -306,19 +306,19 @@ def test_an_endless_bar_is_not_read_to_its_beginning(
     path.write_bytes(b"before\n" + a_bar(20_000))
     file = opened(path)
     assert texts(file.last(5))[0].startswith("step 0019999 ")
-    assert not file.at_beginning
+    assert not file.is_at_beginning
 
 
 def test_a_search_finds_no_state_that_was_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"step 5\n\rstep 5\rstep 6\nend\n")
     file = opened(path)
-    assert file.find(search_pattern("step 5"), file.size, forward=False) == 0
-    assert file.find(search_pattern("step 6"), file.size, forward=False) == 7
+    assert file.find(compile_search("step 5"), file.size, forward=False) == 0
+    assert file.find(compile_search("step 6"), file.size, forward=False) == 7
 
 
 def test_a_shown_line_is_bounded() -> None:
-    assert len(shown_text(b"x" * 100_000)) <= logfile.SHOWN
+    assert len(decode_line(b"x" * 100_000)) <= logfile.SHOWN
 
 
 def test_an_empty_file_has_no_lines(tmp_path: Path) -> None:
@@ -333,7 +333,7 @@ def test_a_match_is_found_upwards_across_chunks(
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     file = opened(long_log)
-    place = file.find(search_pattern(r"line 4711\b"), file.size, forward=False)
+    place = file.find(compile_search(r"line 4711\b"), file.size, forward=False)
     assert place is not None
     assert file.at(place, 1)[0].text == "line 4711"
 
@@ -343,14 +343,14 @@ def test_a_match_is_found_downwards_across_chunks(
 ) -> None:
     monkeypatch.setattr(logfile, "SEARCH_CHUNK", 4096)
     file = opened(long_log)
-    place = file.find(search_pattern("line 77777"), 0, forward=True)
+    place = file.find(compile_search("line 77777"), 0, forward=True)
     assert place is not None
     assert file.at(place, 1)[0].text == "line 77777"
 
 
 def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
     file = opened(long_log)
-    pattern = search_pattern("99$")
+    pattern = compile_search("99$")
     first = file.find(pattern, 0, forward=True)
     assert first is not None
     second = file.find(pattern, first, forward=True)
@@ -360,13 +360,13 @@ def test_the_next_match_is_not_the_same_one(long_log: Path) -> None:
 
 def test_no_match_is_none(long_log: Path) -> None:
     file = opened(long_log)
-    assert file.find(search_pattern("nowhere"), 0, forward=True) is None
+    assert file.find(compile_search("nowhere"), 0, forward=True) is None
 
 
 def test_a_search_can_be_stopped(long_log: Path) -> None:
     file = opened(long_log)
     found = file.find(
-        search_pattern("line 99999"), 0, forward=True, stopped=lambda: True
+        compile_search("line 99999"), 0, forward=True, stopped=lambda: True
     )
     assert found is None
 
@@ -381,22 +381,22 @@ def test_a_search_can_be_stopped(long_log: Path) -> None:
     ],
 )
 def test_what_looks_like_an_error_is_found(line: str) -> None:
-    assert error_pattern().search(line.encode())
+    assert compile_errors().search(line.encode())
 
 
 def test_an_ordinary_line_does_not_look_like_an_error() -> None:
-    assert not error_pattern().search(b"iteration 80/100 | lm loss: 2.9 | nanobatch 3")
+    assert not compile_errors().search(b"iteration 80/100 | lm loss: 2.9 | nanobatch 3")
 
 
 def test_lower_case_finds_both_cases() -> None:
-    assert search_pattern("error").search(b"ERROR")
-    assert not search_pattern("Error").search(b"error")
+    assert compile_search("error").search(b"ERROR")
+    assert not compile_search("Error").search(b"error")
 
 
 @pytest.mark.parametrize("text", ["loss (", "(?<=a)b", r"(a)\1", "a{2000}"])
 def test_what_is_no_pattern_is_refused(text: str) -> None:
     with pytest.raises(PatternRefused):
-        search_pattern(text)
+        compile_search(text)
 
 
 @pytest.mark.parametrize("text", ["(a+)+$", "(a+)+b|zzz", r"(?:\w+\s?)+: zzz"])
@@ -405,7 +405,7 @@ def test_a_hostile_log_is_searched_in_time_that_grows_with_it(
 ) -> None:
     path = tmp_path / "a.log"
     path.write_bytes((b"a" * 200 + b"! ") * 500)
-    assert opened(path).find(search_pattern(text), 0, forward=True) is None
+    assert opened(path).find(compile_search(text), 0, forward=True) is None
 
 
 def test_the_larger_a_pattern_the_less_is_searched_before_a_search_can_be_stopped(
@@ -413,7 +413,7 @@ def test_the_larger_a_pattern_the_less_is_searched_before_a_search_can_be_stoppe
 ) -> None:
     path = tmp_path / "a.log"
     path.write_bytes((b"x" * 99 + b"\n") * 20_000)
-    file, pattern, chunks = opened(path), search_pattern("(x{1,20}){1,40}y"), count()
+    file, pattern, chunks = opened(path), compile_search("(x{1,20}){1,40}y"), count()
     file.find(pattern, 0, forward=True, stopped=lambda: next(chunks) < 0)
     assert next(chunks) > 2 * file.size // SEARCH_CHUNK
 
@@ -422,7 +422,7 @@ def test_bytes_that_are_no_text_do_not_hide_a_match(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(b"one\nlo\xffss 3\r\n")
     file = opened(path)
-    assert file.find(search_pattern("lo.ss 3$"), 0, forward=True) == 4
+    assert file.find(compile_search("lo.ss 3$"), 0, forward=True) == 4
 
 
 def test_memory_of_an_index_is_bounded(
@@ -432,7 +432,7 @@ def test_memory_of_an_index_is_bounded(
     monkeypatch.setattr(logfile, "CHUNK", 8192)
     file = opened(long_log)
     end = file.last(20)
-    file.moved(end[0].offset, -50_000, 20)
+    file.move(end[0].offset, -50_000, 20)
     assert len(file._starts) <= 1000
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.text import ascii_twin
+from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Edge, Plan
 from autoexp_tui.model.state import JobRecord
@@ -83,21 +83,21 @@ async def test_plus_enlarges_and_escape_restores() -> None:
 async def test_why_follows_the_cursor() -> None:
     async with cockpit() as seat:
         await seat.press("j")
-        assert seat.app.desk.session.jobs[1].name in seat.pane("why")
+        assert seat.model.session.jobs[1].name in seat.pane("why")
 
 
 async def test_the_end_key_goes_to_the_last_row() -> None:
     async with cockpit() as seat:
         await seat.press("G")
-        assert seat.jobs.jobs.key == seat.app.desk.session.jobs[-1].name
+        assert seat.jobs.jobs.key == seat.model.session.jobs[-1].name
         await seat.press("g")
-        assert seat.jobs.jobs.key == seat.app.desk.session.jobs[0].name
+        assert seat.jobs.jobs.key == seat.model.session.jobs[0].name
 
 
 async def test_need_after_need_is_walked_through_going_round() -> None:
     async with cockpit() as seat:
-        session = seat.app.desk.session
-        needing = sum(group.size for group in seat.app.desk.groups)
+        session = seat.model.session
+        needing = sum(group.size for group in seat.model.groups)
         seen = []
         for _ in range(needing + 1):
             await seat.press("exclamation_mark")
@@ -114,7 +114,7 @@ async def test_a_need_that_a_filter_hides_is_shown_all_the_same() -> None:
         await seat.press("slash")
         await seat.type("running")
         await seat.press("enter", "exclamation_mark")
-        assert seat.app.desk.arrangement.filter is None
+        assert seat.model.arrangement.filter is None
         assert "the filter hid it" in seat.footer
 
 
@@ -129,7 +129,7 @@ async def test_a_filter_works_while_it_is_typed() -> None:
     async with cockpit() as seat:
         await seat.press("slash")
         await seat.type("doomed")
-        assert len(seat.app.desk.rows) == seat.app.desk.session.count(Look.DOOMED)
+        assert len(seat.model.rows) == seat.model.session.count(Look.DOOMED)
 
 
 async def test_a_filter_that_cannot_be_meant_says_so_and_changes_nothing() -> None:
@@ -140,7 +140,7 @@ async def test_a_filter_that_cannot_be_meant_says_so_and_changes_nothing() -> No
         await seat.type("lrr>1e-3")
         assert "no job has `lrr`; did you mean `lr`?" in seat.pane("problem")
         await seat.press("enter")
-        assert seat.jobs.prompting is not None
+        assert seat.jobs.field is not None
         assert "/cooldown (esc)" in seat.pane("jobs")
         await seat.press("escape")
         assert "/cooldown (esc)" in seat.pane("jobs")
@@ -154,7 +154,7 @@ async def test_a_mended_filter_works_and_its_problem_goes() -> None:
         await seat.press("enter", "ctrl+u")
         await seat.type("lr>1e-3")
         await seat.press("enter")
-        assert seat.jobs.prompting is None
+        assert seat.jobs.field is None
         assert not seat.jobs.query_one("#problem").display
         assert "/lr>1e-3 (esc)" in seat.pane("jobs")
 
@@ -174,8 +174,8 @@ async def test_a_filter_given_up_leaves_the_old_one() -> None:
         await seat.press("enter", "slash")
         await seat.type("x")
         await seat.press("escape")
-        assert seat.app.desk.arrangement.filter is not None
-        assert seat.app.desk.arrangement.filter.text == "doomed"
+        assert seat.model.arrangement.filter is not None
+        assert seat.model.arrangement.filter.text == "doomed"
 
 
 async def test_no_match_says_how_to_see_all() -> None:
@@ -190,8 +190,8 @@ async def test_keys_typed_into_a_filter_do_nothing_else() -> None:
     async with cockpit() as seat:
         await seat.press("slash")
         await seat.type("Kq")
-        assert seat.jobs.prompting is not None
-        assert seat.jobs.prompting.value == "Kq"
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == "Kq"
         assert seat.handle.sent == []
 
 
@@ -200,29 +200,29 @@ async def test_escape_clears_the_filter_first() -> None:
         await seat.press("slash")
         await seat.type("doomed")
         await seat.press("enter", "space", "escape")
-        assert seat.app.desk.arrangement.filter is None
-        assert seat.app.desk.marks
+        assert seat.model.arrangement.filter is None
+        assert seat.model.marks
 
 
 # ---------------------------------------------------------------------- folding etc
 async def test_a_low_screen_folds_equal_causes() -> None:
     async with cockpit(size=(80, 24)) as seat:
         assert "folded" in seat.pane("jobs")
-        assert any(row.folded for row in seat.app.desk.rows)
+        assert any(row.folded for row in seat.model.rows)
 
 
 async def test_a_low_screen_with_few_jobs_does_not_fold() -> None:
     async with cockpit(campaign(10), size=(80, 24)) as seat:
-        assert not seat.app.desk.arrangement.fold
+        assert not seat.model.arrangement.fold
 
 
 async def test_enter_unfolds_a_row_and_escape_folds_it_again() -> None:
     async with cockpit(size=(80, 24)) as seat:
-        rows = len(seat.app.desk.rows)
+        rows = len(seat.model.rows)
         await seat.press("enter")
-        assert len(seat.app.desk.rows) > rows
+        assert len(seat.model.rows) > rows
         await seat.press("escape")
-        assert len(seat.app.desk.rows) == rows
+        assert len(seat.model.rows) == rows
 
 
 async def test_enter_on_a_job_tells_all_about_it() -> None:
@@ -235,7 +235,7 @@ async def test_enter_on_a_job_tells_all_about_it() -> None:
 async def test_enter_on_a_stage_shows_its_jobs_only() -> None:
     async with cockpit() as seat:
         await seat.press("1", "j", "enter")
-        shown = [seat.app.desk.jobs_of(row)[0] for row in seat.app.desk.rows]
+        shown = [seat.model.find_jobs(row)[0] for row in seat.model.rows]
         assert {job.stage for job in shown} == {"cooldown"}
         assert "only stage cooldown (esc)" in seat.pane("jobs")
 
@@ -251,14 +251,14 @@ async def test_a_stage_unfolds_into_its_families() -> None:
 async def test_enter_on_a_cause_shows_its_jobs() -> None:
     async with cockpit() as seat:
         await seat.press("5", "enter")
-        shown = [seat.app.desk.jobs_of(row)[0] for row in seat.app.desk.rows]
+        shown = [seat.model.find_jobs(row)[0] for row in seat.model.rows]
         assert {job.record.cause for job in shown} == {Cause.OUT_OF_MEMORY}
 
 
 async def test_needs_first_puts_them_on_top() -> None:
     async with cockpit() as seat:
         await seat.press("full_stop", "g")
-        first = seat.app.desk.jobs_of(seat.app.desk.rows[0])[0]
+        first = seat.model.find_jobs(seat.model.rows[0])[0]
         assert first.is_needy
         assert "needs you first" in seat.pane("jobs")
 
@@ -271,7 +271,7 @@ async def test_sorting_reverses_and_then_plan_order_is_back() -> None:
         await seat.press("comma")
         assert "STATE▾" in seat.pane("jobs")
         await seat.press("comma")
-        assert seat.app.desk.arrangement.order == "plan"
+        assert seat.model.arrangement.order == "plan"
         assert "STATE " in seat.pane("jobs")
 
 
@@ -290,30 +290,30 @@ async def test_h_and_l_choose_the_column_while_the_table_is_sorted() -> None:
 async def test_the_direction_has_an_ascii_twin() -> None:
     async with cockpit(ascii=True) as seat:
         await seat.press("comma")
-        assert "STATE^" in ascii_twin(seat.pane("jobs"))
+        assert "STATE^" in to_ascii(seat.pane("jobs"))
 
 
 async def test_the_cursor_stays_with_its_job_when_rows_fold_and_unfold() -> None:
     async with cockpit(size=(80, 24)) as seat:
         await seat.press("exclamation_mark")
-        name = seat.jobs.jobs.jobs()[0].name
-        assert len(seat.jobs.jobs.jobs()) > 1
+        name = seat.jobs.jobs.find_jobs()[0].name
+        assert len(seat.jobs.jobs.find_jobs()) > 1
         await seat.press("enter")
-        assert seat.jobs.jobs.jobs()[0].name == name
+        assert seat.jobs.jobs.find_jobs()[0].name == name
         await seat.press("escape")
-        assert len(seat.jobs.jobs.jobs()) > 1
-        assert seat.jobs.jobs.jobs()[0].name == name
+        assert len(seat.jobs.jobs.find_jobs()) > 1
+        assert seat.jobs.jobs.find_jobs()[0].name == name
         await seat.press("b")
-        assert [job.name for job in seat.jobs.jobs.jobs()] == [name]
+        assert [job.name for job in seat.jobs.jobs.find_jobs()] == [name]
 
 
 async def test_an_empty_list_leaves_why_and_verbs_with_the_table_s_row() -> None:
     async with cockpit(all_done(10)) as seat:
-        name = seat.jobs.jobs.jobs()[0].name
+        name = seat.jobs.jobs.find_jobs()[0].name
         await seat.press("5")
         assert "nobody is needed" in seat.pane("needs")
         assert name in seat.pane("why")
-        assert [job.name for job in seat.jobs.scope().jobs] == [name]
+        assert [job.name for job in seat.jobs.find_scope().jobs] == [name]
 
 
 async def test_an_empty_table_leaves_verbs_with_nothing() -> None:
@@ -321,7 +321,7 @@ async def test_an_empty_table_leaves_verbs_with_nothing() -> None:
         await seat.press("1", "slash")
         await seat.type("nowhere")
         await seat.press("enter", "2")
-        assert seat.jobs.scope().jobs == ()
+        assert seat.jobs.find_scope().jobs == ()
         assert "No job is shown" in seat.pane("why")
 
 
@@ -329,8 +329,8 @@ async def test_an_empty_table_leaves_verbs_with_nothing() -> None:
 async def test_space_marks_and_goes_on() -> None:
     async with cockpit() as seat:
         await seat.press("space", "space")
-        names = {job.name for job in seat.app.desk.session.jobs[:2]}
-        assert seat.app.desk.marks == names
+        names = {job.name for job in seat.model.session.jobs[:2]}
+        assert seat.model.marks == names
         assert "2 marked" in seat.pane("jobs")
 
 
@@ -343,13 +343,13 @@ async def test_a_mark_is_shown_in_its_row() -> None:
 async def test_a_range_is_marked_from_v_to_v() -> None:
     async with cockpit() as seat:
         await seat.press("v", "j", "j", "v")
-        assert len(seat.app.desk.marks) == 3
+        assert len(seat.model.marks) == 3
 
 
 async def test_m_marks_all_that_failed_alike() -> None:
     async with cockpit() as seat:
         await seat.press("exclamation_mark", "m")
-        marked = seat.app.desk.session.list_jobs(sorted(seat.app.desk.marks))
+        marked = seat.model.session.list_jobs(sorted(seat.model.marks))
         assert len(marked) == 4
         assert {job.record.cause for job in marked} == {Cause.OUT_OF_MEMORY}
         assert "4 alike marked" in seat.footer
@@ -358,7 +358,7 @@ async def test_m_marks_all_that_failed_alike() -> None:
 async def test_escape_at_last_clears_the_marks_and_says_so() -> None:
     async with cockpit() as seat:
         await seat.press("space", "escape")
-        assert not seat.app.desk.marks
+        assert not seat.model.marks
         assert "1 mark cleared" in seat.footer
 
 
@@ -393,8 +393,8 @@ async def test_the_row_under_the_cursor_stays_when_others_come_before_it() -> No
         await seat.press("full_stop", "G")
         await seat.press(*["k"] * 12)
         key, line = seat.jobs.jobs.key, cursor_line(seat)
-        running = [j for j in seat.app.desk.session.jobs if j.look is Look.RUNNING]
-        snapshot = seat.app.desk.session.snapshot
+        running = [j for j in seat.model.session.jobs if j.look is Look.RUNNING]
+        snapshot = seat.model.session.snapshot
         for job in running[:2]:
             snapshot = with_job(
                 snapshot, job.name, state=JobState.FAILED, cause=Cause.NAN
@@ -474,7 +474,7 @@ async def test_a_plan_being_made_is_told_and_then_shown() -> None:
         assert "planning exp" in seat.pane("jobs")
         await seat.push(planned(124))
         assert "S submits it" in seat.pane("jobs")
-        assert seat.app.desk.arrangement.fold
+        assert seat.model.arrangement.fold
 
 
 async def test_panes_find_their_places_when_the_plan_comes() -> None:
@@ -495,7 +495,7 @@ async def test_what_happened_meanwhile_is_told_and_walked_through() -> None:
         await seat.until(lambda: "You left at" in seat.dialog)
         await seat.press("exclamation_mark")
         await seat.until(lambda: not seat.dialog)
-        job = seat.app.desk.session.job(seat.jobs.jobs.key)
+        job = seat.model.session.job(seat.jobs.jobs.key)
         assert job is not None
         assert job.is_needy
 
@@ -503,7 +503,7 @@ async def test_what_happened_meanwhile_is_told_and_walked_through() -> None:
 async def test_help_lists_every_key() -> None:
     async with cockpit(size=(120, 160)) as seat:
         await seat.press("question_mark")
-        for command in seat.app.commands:
+        for command in seat.app.context.keymap:
             assert command.id in seat.dialog
 
 
@@ -515,14 +515,14 @@ async def test_the_palette_finds_a_command_by_its_words() -> None:
         assert "plan order" in seat.dialog
         await seat.press("enter")
         await seat.until(lambda: not seat.dialog)
-        assert seat.app.desk.arrangement.order == "needs"
+        assert seat.model.arrangement.order == "needs"
 
 
 async def test_a_copy_of_a_row_is_its_name() -> None:
     async with cockpit() as seat:
         await seat.press("y")
         assert "sent to the clipboard" in seat.footer
-        name = seat.app.desk.session.jobs[0].name
+        name = seat.model.session.jobs[0].name
         assert f"{len(name)} B" in seat.footer
 
 
@@ -531,7 +531,7 @@ async def test_a_click_puts_the_cursor_on_its_row() -> None:
     async with cockpit() as seat:
         await seat.pilot.click("#jobs", offset=(10, 6))
         await seat.pilot.pause()
-        assert seat.jobs.jobs.key == seat.app.desk.session.jobs[4].name
+        assert seat.jobs.jobs.key == seat.model.session.jobs[4].name
 
 
 async def test_a_click_on_another_pane_goes_there() -> None:
@@ -539,12 +539,12 @@ async def test_a_click_on_another_pane_goes_there() -> None:
         await seat.pilot.click("#needs", offset=(4, 2))
         await seat.pilot.pause()
         assert seat.app.focused is seat.jobs.needs
-        assert "node failure" in seat.jobs.needs.words()
+        assert "node failure" in seat.jobs.needs.describe_row()
 
 
 async def test_ends_of_very_many_jobs_are_estimated_in_the_background() -> None:
     async with cockpit(campaign(3000)) as seat:
-        await seat.until(lambda: seat.app.desk.ends.session is not None)
+        await seat.until(lambda: seat.model.ends.session is not None)
         await seat.until(lambda: "ends" in seat.pane("header"))
 
 
@@ -582,7 +582,7 @@ async def test_a_job_that_joins_has_its_row_its_stage_and_its_upstream() -> None
         await seat.press("G")
         assert seat.jobs.jobs.key == "dense_joined"
         assert "joined" in seat.pane("stages")
-        session = seat.app.desk.session
+        session = seat.model.session
         assert session.upstream["dense_joined"] == (session.jobs[0].name,)
         assert "dense_joined" in seat.pane("why")
 

@@ -34,7 +34,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 async def ticks(seat: Seat, seconds: int) -> None:
     for _ in range(seconds):
         seat.clock.advance(1)
-        seat.jobs.tick()
+        seat.app.update_every_second()
     await seat.pilot.pause()
 
 
@@ -78,10 +78,10 @@ async def test_snapshots_are_shown_at_most_once_a_second() -> None:
         for number in range(5):
             seat.handle.push(moved(seat.handle.snapshot(), number))
         await seat.pilot.pause()
-        first = seat.app.desk.session.snapshot
+        first = seat.model.session.snapshot
         seat.handle.push(moved(first, 1))
         await seat.pilot.pause()
-        assert seat.app.desk.session.snapshot is first
+        assert seat.model.session.snapshot is first
 
 
 async def test_ten_thousand_jobs_cost_what_is_visible(

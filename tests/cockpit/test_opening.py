@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from textual._compositor import Compositor
 
-from autoexp_tui.cockpit import preimport as ahead
-from autoexp_tui.cockpit.background import Background
-from autoexp_tui.cockpit.painting import ThriftyCompositor
+from autoexp_tui.cockpit.background import LATER_MODULES, Background, load_ahead
 from autoexp_tui.cockpit.render import columns, why
 from autoexp_tui.cockpit.widgets import why_pane
 from autoexp_tui.cockpit.widgets.why_pane import CROWD
@@ -60,7 +60,7 @@ def thoughtless(seat: Seat) -> Iterator[None]:
         begun.set()
         think.wait(PATIENCE)
 
-    seat.app.thinking.call("held", hold, lambda *_: None)
+    seat.app.context.thinking.call("held", hold, lambda *_: None)
     assert begun.wait(PATIENCE)
     try:
         yield
@@ -94,7 +94,7 @@ async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None
     async with cockpit(planned(JOBS)) as seat:
         with thoughtless(seat):
             await seat.press("1")
-            number = len(seat.jobs.stages.jobs())
+            number = len(seat.jobs.stages.find_jobs())
             assert f"{number} planned" in seat.pane("why")
         await seat.until(lambda: "S submits it" in seat.pane("why"))
 
@@ -102,12 +102,12 @@ async def test_a_stage_s_counts_are_told_before_each_job_was_looked_at() -> None
 async def test_a_stage_that_was_left_is_told_of_no_more() -> None:
     async with cockpit(planned(JOBS), size=(200, 60)) as seat:
         await seat.press("1")
-        left = seat.jobs.stages.jobs()[0].name
+        left = seat.jobs.stages.find_jobs()[0].name
         await seat.until(lambda: left in seat.pane("why"))
         with thoughtless(seat):
             await seat.press("j", "j")
             assert left not in seat.pane("why")
-        here = seat.jobs.stages.jobs()[0].name
+        here = seat.jobs.stages.find_jobs()[0].name
         await seat.until(lambda: here in seat.pane("why"))
 
 
@@ -126,13 +126,13 @@ async def test_what_comes_late_of_a_stage_that_was_left_is_not_shown(
         monkeypatch.setattr(why_pane, "explain_jobs", slowly)
         await seat.press("1")
         await seat.until(lambda: len(begun) == 1)
-        left = seat.jobs.stages.jobs()[0].name
+        left = seat.jobs.stages.find_jobs()[0].name
         await seat.press("j", "j")
         thinking[0].set()
         await seat.until(lambda: len(begun) == 2)
         assert left not in seat.pane("why")
         thinking[1].set()
-        here = seat.jobs.stages.jobs()[0].name
+        here = seat.jobs.stages.find_jobs()[0].name
         await seat.until(lambda: here in seat.pane("why"))
 
 
@@ -161,7 +161,7 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
         await seat.press("1")
         await seat.until(begun.is_set)
         with monkeypatch.context() as patch:
-            patch.setattr(seat.app.thinking, "call", lambda *_: None)
+            patch.setattr(seat.app.context.thinking, "call", lambda *_: None)
             await seat.push(replace(seat.handle.snapshot(), seq=7))  # nobody looks
             may_end.set()
             await seat.until(lambda: "S submits it" in seat.pane("why"))
@@ -169,18 +169,18 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
 
 async def test_the_rows_of_all_jobs_are_made_once() -> None:
     async with cockpit(planned(JOBS)) as seat:
-        everything = seat.app.desk.rows
+        everything = seat.model.rows
         await seat.press("1", "enter")
-        assert len(seat.app.desk.rows) < len(everything)
+        assert len(seat.model.rows) < len(everything)
         await seat.press("escape")
-        assert seat.app.desk.rows is everything
+        assert seat.model.rows is everything
 
 
 async def test_the_focus_moves_without_drawing_all_of_the_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cockpit(planned(JOBS)) as seat:
-        with counted(monkeypatch, ThriftyCompositor, "render_full_update") as full:
+        with counted(monkeypatch, Compositor, "render_full_update") as full:
             await seat.press("1")
             await seat.press("2")
             await seat.press("tab")
@@ -190,40 +190,43 @@ async def test_the_focus_moves_without_drawing_all_of_the_screen(
 # -------------------------------------------------------------------------- imports
 def test_what_keys_import_is_imported_ahead_of_them() -> None:
     names = "; ".join(
-        f"import {name}" for name in ("autoexp_tui.cockpit.app", *ahead.MODULES)
+        f"import {name}" for name in ("autoexp_tui.cockpit.app", *LATER_MODULES)
     )
     code = f"import sys; {names}; print('\\n'.join(sys.modules))"
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     wanted = {name for path in UI.rglob("*.py") for name in imported_late(path)}
-    assert "autoexp_tui.cockpit.job_details" in wanted
+    assert "autoexp_tui.cockpit.job_actions" in wanted
     assert wanted - set(found.stdout.split()) - NO_KEY == set()
 
 
 def imported_late(path: Path) -> Iterator[str]:
     """The modules of ours that functions of a file import."""
     for function in ast.walk(ast.parse(path.read_text())):
-        if isinstance(function, ast.FunctionDef):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             for node in ast.walk(function):
                 if isinstance(node, ast.ImportFrom):
                     yield str(node.module)
 
 
-def test_imports_ahead_are_the_background_s_and_one_failure_stops_none() -> None:
+async def test_imports_ahead_are_the_background_s_and_one_failure_stops_none() -> None:
     ran: list[str] = []
-    finished = threading.Event()
 
     def fails() -> None:
         ran.append(threading.current_thread().name)
         raise ImportError
 
-    background = Background("thoughts", lambda call: call())
+    loop = asyncio.get_running_loop()
+
+    def deliver(call: Callable[[], None]) -> None:
+        loop.call_soon_threadsafe(call)
+
+    background = Background("thoughts", deliver)
     background.start()
-    ahead.prepare(background, (fails, finished.set))
-    assert finished.wait(PATIENCE)
+    await load_ahead(background, (fails, lambda: ran.append("next")))
     background.close()
-    assert ran == ["thoughts"]
+    assert ran == ["thoughts", "next"]
 
 
 async def test_the_cockpit_prepares_when_it_shows_jobs() -> None:

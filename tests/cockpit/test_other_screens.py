@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.render.lists import SessionLike
 from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
 from autoexp_tui.effects import effects
@@ -94,8 +94,8 @@ async def test_keys_typed_right_after_a_change_of_mode_are_not_lost() -> None:
     async with cockpit(eventful()) as seat:
         await seat.pilot.press("8", "2", "slash", "x")
         await seat.pilot.pause()
-        assert seat.jobs.prompting is not None
-        assert seat.jobs.prompting.value == "x"
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == "x"
 
 
 async def test_an_entry_can_be_copied() -> None:
@@ -130,7 +130,10 @@ async def test_no_session_says_what_to_type() -> None:
         await pilot.press("enter")
         screen = app.screen
         assert isinstance(screen, PickerScreen)
-        assert "`autoexp-tui --config-ref exp` opens the demo" in screen.pane.shown_text
+        assert (
+            "`autoexp-tui --config-ref exp` opens the demo"
+            in screen.pane.text_on_screen
+        )
 
 
 async def test_the_list_is_made_anew_on_request() -> None:

@@ -49,7 +49,7 @@ async def test_i_shows_the_job_s_overrides() -> None:
     async with cockpit(planned(10), papers=papers) as seat:
         shown = await opened(seat, "i")
         assert "as Hydra gets them" in shown
-        assert seat.app.desk.session.jobs[0].name in shown
+        assert seat.model.session.jobs[0].name in shown
 
 
 async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None:
@@ -78,7 +78,7 @@ async def test_a_config_that_was_left_before_it_was_read_changes_nothing() -> No
     async with cockpit(planned(10), papers=slow) as seat:
         await seat.press("i", "escape")
         read.set()
-        await seat.until(lambda: seat.app.background.idle)
+        await seat.until(lambda: seat.app.context.background.is_idle)
         assert seat.dialog == ""
 
 

@@ -13,63 +13,18 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.cockpit import clipboard, terminal
+from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.background import Background
-from autoexp_tui.cockpit.bridge import Bridge
-from autoexp_tui.cockpit.notify import Ringer
-from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii
+from autoexp_tui.cockpit.context import CockpitOptions, is_ascii
 from autoexp_tui.cockpit.state.causes import group_causes
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.cockpit.text import ascii_twin
+from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.seat import cockpit
 from tests.support.campaigns import campaign
-from tests.support.scripted_handle import ScriptedHandle, moved, with_job
-
-
-# -------------------------------------------------------------------------- bridge
-def test_of_many_snapshots_the_newest_is_taken_and_told_of_once() -> None:
-    told: list[int] = []
-    handle = ScriptedHandle(campaign(4))
-    bridge = Bridge(handle, lambda: told.append(1))
-    bridge.open()
-    snapshots = [moved(handle.snapshot(), n) for n in range(1, 6)]
-    for snapshot in snapshots:
-        handle.push(snapshot)
-    assert told == [1]
-    assert bridge.take() is snapshots[-1]
-
-
-def test_after_a_snapshot_was_taken_the_next_is_told_of() -> None:
-    told: list[int] = []
-    handle = ScriptedHandle(campaign(4))
-    bridge = Bridge(handle, lambda: told.append(1))
-    bridge.open()
-    handle.push(handle.snapshot())
-    bridge.take()
-    handle.push(handle.snapshot())
-    assert told == [1, 1]
-
-
-def test_nothing_waits_twice() -> None:
-    handle = ScriptedHandle(campaign(4))
-    bridge = Bridge(handle, lambda: None)
-    bridge.open()
-    handle.push(handle.snapshot())
-    bridge.take()
-    assert bridge.take() is None
-
-
-def test_a_closed_bridge_tells_nobody() -> None:
-    told: list[int] = []
-    handle = ScriptedHandle(campaign(4))
-    bridge = Bridge(handle, lambda: told.append(1))
-    bridge.open()
-    bridge.close()
-    handle.push(handle.snapshot())
-    assert told == []
+from tests.support.scripted_handle import with_job
 
 
 # ---------------------------------------------------------------------- background
@@ -136,37 +91,31 @@ def test_after_closing_nothing_is_delivered() -> None:
 
 # ----------------------------------------------------------------------- clipboard
 def test_a_copy_is_an_osc_52(tmp_path: Path) -> None:
-    copied = clipboard.copy("héllo", tmux=False, directory=tmp_path)
+    sequence, words = terminal.copy_text("héllo", tmux=False, directory=tmp_path)
     payload = base64.b64encode("héllo".encode()).decode()
-    assert copied.sequence == f"\x1b]52;c;{payload}\x07"
-    assert "6 B" in copied.words
+    assert sequence == f"\x1b]52;c;{payload}\x07"
+    assert "6 B" in words
 
 
 def test_tmux_is_asked_to_pass_it_on(tmp_path: Path) -> None:
-    copied = clipboard.copy("x", tmux=True, directory=tmp_path)
-    assert copied.sequence.startswith("\x1bPtmux;\x1b\x1b]52;c;")
-    assert copied.sequence.endswith("\x1b\\")
+    sequence, _ = terminal.copy_text("x", tmux=True, directory=tmp_path)
+    assert sequence.startswith("\x1bPtmux;\x1b\x1b]52;c;")
+    assert sequence.endswith("\x1b\\")
 
 
 def test_what_is_too_long_for_a_terminal_goes_to_a_file(tmp_path: Path) -> None:
-    text = "x" * 200_000
-    copied = clipboard.copy(text, tmux=False, directory=tmp_path)
-    assert copied.sequence == ""
-    written = tmp_path / "autoexp-copy-0.txt"
-    assert str(written) in copied.words
-    assert written.read_text() == text
-    assert written.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_second_long_copy_overwrites_nothing(tmp_path: Path) -> None:
-    for letter in "ab":
-        clipboard.copy(letter * 200_000, tmux=False, directory=tmp_path)
-    assert (tmp_path / "autoexp-copy-0.txt").read_text()[0] == "a"
-    assert (tmp_path / "autoexp-copy-1.txt").read_text()[0] == "b"
+    for place, letter in enumerate("ab"):
+        text = letter * 200_000
+        sequence, words = terminal.copy_text(text, tmux=False, directory=tmp_path)
+        written = tmp_path / f"autoexp-copy-{place}.txt"
+        assert sequence == ""
+        assert str(written) in words
+        assert written.read_text() == text
+        assert written.stat().st_mode & 0o777 == 0o600
 
 
 def test_nothing_is_nothing_to_copy(tmp_path: Path) -> None:
-    assert clipboard.copy("", tmux=False, directory=tmp_path).sequence == ""
+    assert terminal.copy_text("", tmux=False, directory=tmp_path)[0] == ""
 
 
 # ------------------------------------------------------------------------ terminal
@@ -200,12 +149,12 @@ def test_a_lost_terminal_is_told_once_and_never_written_again() -> None:
 
 
 def test_a_title_holds_no_sequence_of_others() -> None:
-    assert terminal.title("a\x1b]0;b\x07c") == "\x1b]2;ac\x07"
+    assert terminal.format_title("a\x1b]0;b\x07c") == "\x1b]2;ac\x07"
 
 
 def test_a_notification_rings_even_where_it_is_not_known() -> None:
-    plain = terminal.notification("done", tmux=False)
-    wrapped = terminal.notification("done", tmux=True)
+    plain = terminal.format_notification("done", tmux=False)
+    wrapped = terminal.format_notification("done", tmux=True)
     assert plain.startswith("\x07")
     assert "\x1b]9;done\x07" in plain
     assert wrapped.startswith("\x07\x1bPtmux;")
@@ -216,16 +165,18 @@ def test_a_notification_rings_even_where_it_is_not_known() -> None:
     [({"TMUX": "x"}, True), ({"STY": "x"}, True), ({}, False), ({"TMUX": ""}, False)],
 )
 def test_a_multiplexer_is_known(environment: dict[str, str], expected: bool) -> None:
-    assert terminal.in_multiplexer(environment) is expected
+    assert terminal.is_multiplexer(environment) is expected
 
 
 # -------------------------------------------------------------------------- ringer
-def ringer(session: SessionView) -> Ringer:
-    return Ringer(session, group_causes(session, PlanWords(session.snapshot.plan)))
+def ringer(session: SessionView) -> terminal.News:
+    return terminal.News(
+        session, group_causes(session, PlanWords(session.snapshot.plan))
+    )
 
 
-def rings(bell: Ringer, session: SessionView) -> str:
-    return bell.ring(session, group_causes(session, PlanWords(session.snapshot.plan)))
+def rings(bell: terminal.News, session: SessionView) -> str:
+    return bell.update(session, group_causes(session, PlanWords(session.snapshot.plan)))
 
 
 def failed_once(session: SessionView) -> SessionView:
@@ -283,12 +234,12 @@ def test_the_environment_s_locale_decides_about_ascii(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert wants_ascii(CockpitOptions()) is ascii_only
+    assert is_ascii(CockpitOptions()) is ascii_only
 
 
 async def test_ascii_glyphs_stand_apart_from_numbers() -> None:
     async with cockpit(ascii=True) as seat:
         text = seat.pane("header") + seat.pane("stages") + seat.pane("needs")
-        drawn = ascii_twin(text)
+        drawn = to_ascii(text)
         assert not re.search(r"(?<![\w.])[.0|:x+-]\d+ [a-z]", drawn)
         assert "x 4  out of memory" in drawn

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from autoexp_tui.cockpit.app import CockpitApp
-from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.engine.replay import ReplayHandle
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.model.snapshot import Playback
@@ -44,7 +44,7 @@ async def replaying(
 
 
 def shown(seat: Seat) -> Playback:
-    playback = seat.app.desk.session.snapshot.playback
+    playback = seat.model.session.snapshot.playback
     assert playback is not None
     return playback
 
@@ -118,7 +118,7 @@ async def test_acting_keys_are_refused_with_a_word(key: str) -> None:
 
 async def test_the_header_tells_the_time_that_is_shown() -> None:
     async with replaying() as seat:
-        assert seat.app.clock.utc() == told().records[0].t
+        assert seat.app.context.clock.utc() == told().records[0].t
 
 
 async def test_keys_of_a_replay_are_in_its_footer_and_help() -> None:
@@ -165,4 +165,4 @@ async def test_leaving_asks_nothing() -> None:
 
 async def test_nothing_rings() -> None:
     async with replaying() as seat:
-        assert seat.app.voice._quiet
+        assert seat.app.notifier._quiet

@@ -27,7 +27,7 @@ def rows(text: str) -> list[str]:
 
 async def test_each_stage_comes_after_those_that_it_follows_from() -> None:
     async with cockpit(opened(branching())) as seat:
-        names = [stage.name for stage in seat.app.desk.stages]
+        names = [stage.name for stage in seat.model.stages]
         assert names == ["stable", "cool_short", "cool_long", "average", "report"]
 
 

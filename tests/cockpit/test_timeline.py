@@ -32,7 +32,7 @@ async def test_9_shows_the_stages_over_time() -> None:
 async def test_enter_unfolds_a_stage_and_then_goes_to_a_job() -> None:
     async with cockpit() as seat:
         await seat.press("9", "enter", "j", "j")
-        name = pane(seat).job().name
+        name = pane(seat).find_job().name
         assert name in seat.pane("conditions")
         await seat.press("enter")
         assert seat.app.full_screen is seat.jobs
@@ -53,16 +53,16 @@ async def test_escape_folds_shows_all_and_leads_back() -> None:
 async def test_plus_and_minus_zoom_and_h_l_move() -> None:
     async with cockpit() as seat:
         await seat.press("9")
-        before = pane(seat).shown()
+        before = pane(seat).find_window()
         await seat.press("plus")
-        assert pane(seat).shown().seconds == before.seconds / 2
+        assert pane(seat).find_window().seconds == before.seconds / 2
         await seat.press("minus")
-        assert pane(seat).shown().seconds == before.seconds
-        begin = pane(seat).shown().begin
+        assert pane(seat).find_window().seconds == before.seconds
+        begin = pane(seat).find_window().begin
         await seat.press("l")
-        assert pane(seat).shown().begin > begin
+        assert pane(seat).find_window().begin > begin
         await seat.press("h")
-        assert pane(seat).shown().begin == pytest.approx(begin)
+        assert pane(seat).find_window().begin == pytest.approx(begin)
         await seat.press("f")
         assert pane(seat).window is None
 
@@ -94,7 +94,7 @@ async def test_a_plan_that_was_only_opened_has_an_empty_time_line() -> None:
 async def test_in_a_replay_all_of_the_journal_is_on_it() -> None:
     async with replaying() as seat:
         await seat.press("9")
-        begin, end = pane(seat).shown().begin, pane(seat).shown().end
+        begin, end = pane(seat).find_window().begin, pane(seat).find_window().end
         assert begin <= shown(seat).begin < shown(seat).end <= end
         await seat.press("end")
         await seat.until(lambda: shown(seat).at == shown(seat).end)

@@ -32,7 +32,7 @@ async def burst(seat: Seat, text: str) -> None:
 
 
 async def on_a(seat: Seat, look: Look) -> str:
-    job = next(job for job in seat.app.desk.session.jobs if job.look is look)
+    job = next(job for job in seat.model.session.jobs if job.look is look)
     seat.jobs.jobs.move_to_key(job.name)
     await seat.pilot.pause()
     return job.name
@@ -42,15 +42,15 @@ async def on_a(seat: Seat, look: Look) -> str:
 async def test_a_filter_typed_in_one_burst_reaches_its_field(typed: str) -> None:
     async with cockpit() as seat:
         await burst(seat, f"/{typed}")
-        assert seat.jobs.prompting is not None
-        assert seat.jobs.prompting.value == typed
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == typed
         assert seat.handle.sent == []
 
 
 async def test_a_burst_with_enter_at_its_end_filters() -> None:
     async with cockpit() as seat:
         await burst(seat, "/lr>1e-3\r")
-        assert seat.jobs.prompting is None
+        assert seat.jobs.field is None
         assert "/lr>1e-3 (esc)" in seat.pane("jobs")
 
 
@@ -66,16 +66,16 @@ async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
         seat.app.post_message(events.Paste("lr>1e-3"))
         for _ in range(4):
             await seat.pilot.pause()
-        assert seat.jobs.prompting is not None
-        assert seat.jobs.prompting.value == "lr>1e-3"
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == "lr>1e-3"
 
 
 async def test_a_search_in_the_log_takes_a_burst() -> None:
     async with cockpit() as seat:
         await seat.press("0")
         await burst(seat, "/loss")
-        assert seat.jobs.prompting is not None
-        assert seat.jobs.prompting.value == "loss"
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == "loss"
 
 
 async def test_a_key_behind_a_change_of_pane_is_heard_there() -> None:
@@ -90,8 +90,8 @@ async def test_a_filter_of_events_takes_a_burst() -> None:
         await burst(seat, "/kind:submit")
         screen = seat.app.full_screen
         assert screen is not None
-        assert screen.prompting is not None
-        assert screen.prompting.value == "kind:submit"
+        assert screen.field is not None
+        assert screen.field.value == "kind:submit"
 
 
 async def test_the_palette_takes_a_burst() -> None:
@@ -216,5 +216,5 @@ async def test_a_text_typed_with_its_confirmation_is_sent_whole() -> None:
 async def test_a_backspace_in_a_burst_takes_the_letter_before_it() -> None:
     async with cockpit() as seat:
         await burst(seat, "/lr=\x7f>1")
-        assert seat.jobs.prompting is not None
-        assert seat.jobs.prompting.value == "lr>1"
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == "lr>1"

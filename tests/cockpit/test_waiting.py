@@ -58,7 +58,7 @@ async def test_unfolding_lists_the_jobs_and_enter_goes_to_one() -> None:
         await to_group(seat, Look.DOOMED)
         await seat.press("l", "j")
         pane = seat.app.screen.query_one("#waiting")
-        name = pane.job().name  # type: ignore[attr-defined]
+        name = pane.find_job().name  # type: ignore[attr-defined]
         await seat.press("enter")
         assert seat.app.full_screen is seat.jobs
         assert seat.jobs.jobs.key == name
@@ -79,7 +79,7 @@ async def test_x_skips_what_is_under_the_cursor() -> None:
     async with cockpit() as seat:
         await seat.press("w")
         await to_group(seat, Look.DOOMED)
-        doomed = seat.app.desk.session.count(Look.DOOMED)
+        doomed = seat.model.session.count(Look.DOOMED)
         await seat.press("X")
         await seat.hear()
         await seat.press("y")
@@ -138,7 +138,7 @@ async def test_the_next_that_needs_you_is_a_key_away_everywhere(mode: str) -> No
     async with cockpit() as seat:
         await seat.press(mode, "exclamation_mark")
         assert seat.app.full_screen is seat.jobs
-        assert seat.jobs.jobs.jobs()[0].is_needy
+        assert seat.jobs.jobs.find_jobs()[0].is_needy
 
 
 async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:
@@ -150,5 +150,5 @@ async def test_ages_go_on_while_nothing_runs_and_no_snapshot_comes() -> None:
         await seat.press("w")
         assert "6 s" in seat.pane("waiting")
         seat.clock.advance(600)
-        seat.app.screen.pass_time()  # type: ignore[attr-defined]
+        seat.app.update_every_second()
         assert "10 min" in seat.pane("waiting")

@@ -17,8 +17,7 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.options import Parser, read_options
-from autoexp_tui.cockpit.commands import Commands, keys_markdown
-from autoexp_tui.cockpit.keymap import keymap
+from autoexp_tui.cockpit.keymap import Keymap, build_keymap, format_keys
 from autoexp_tui.config.action_specs import ACTIONS
 from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
 from autoexp_tui.config.settings import HouseParser
@@ -170,7 +169,7 @@ def test_a_json_block_is_json(block: Block) -> None:
 
 @pytest.mark.parametrize("block", blocks("toml"), ids=str)
 def test_a_toml_block_is_a_keymap_that_is_accepted(block: Block) -> None:
-    keymap(tomllib.loads(block.text)["keys"])
+    build_keymap(tomllib.loads(block.text)["keys"])
 
 
 # ----------------------------------------------------------------------------- links
@@ -212,7 +211,7 @@ def test_the_map_of_the_code_base_has_every_package() -> None:
 
 # --------------------------------------------------------------------- tables, fields
 def test_the_table_of_keys_is_that_of_the_cockpit() -> None:
-    table = keys_markdown(Commands())
+    table = format_keys(Keymap())
     assert table in text_of(Path("docs/cockpit.md")), f"it should be:\n{table}"
 
 

@@ -118,9 +118,9 @@ async def test_a_policy_has_a_pane() -> None:
     one.until(one.is_("a", JobState.COMPLETED))
     one.run(1)
     async with cockpit(replace(one.snapshots[-1])) as seat:
-        seat.app.to_policy("tally")
+        seat.app.show_policy("tally")
         await seat.pilot.pause()
         assert "1 of 2" in seat.pane("policy")
         await seat.push(replace(one.snapshots[-1], parts={"tally": Tally(7)}))
         assert "0 of 7" in seat.pane("policy")
-        seat.app.to_policy("tally")
+        seat.app.show_policy("tally")

@@ -109,7 +109,7 @@ def test_errors_of_a_plan(
 
     async def open_them(pilot: Any) -> None:
         await pilot.pause()
-        pilot.app.planning.show_faults(faults)
+        pilot.app.show_faults(faults)
         await pilot.pause()
         await keys("enter")(pilot)
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.app import CockpitApp
-from autoexp_tui.cockpit.options import CockpitOptions
+from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens.picker import SessionPicker
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
@@ -48,7 +48,7 @@ def keys(*pressed: str) -> Callable[[Any], Any]:
     async def press(pilot: Any) -> None:
         await pilot.pause()
         for key in pressed:
-            pilot.app.clock.advance(1)
+            pilot.app.context.clock.advance(1)
             await pilot.press(key)
             await pilot.pause()
         await settled(pilot)
@@ -58,9 +58,9 @@ def keys(*pressed: str) -> Callable[[Any], Any]:
 
 async def settled(pilot: Any) -> None:
     """Wait for reads, and let the header tell the manual clock's time."""
-    pilot.app.full_screen.header.tell(pilot.app.clock.utc())
+    pilot.app.full_screen.update_time()
     for _ in range(200):
-        if pilot.app.background.idle:
+        if pilot.app.context.background.is_idle:
             break
         await asyncio.sleep(0.01)
     await pilot.pause()
@@ -113,7 +113,7 @@ async def at_rest(pilot: Any) -> None:
     """Wait until no read leads to a further one."""
     idle = 0
     while idle < 5:
-        idle = idle + 1 if pilot.app.background.idle else 0
+        idle = idle + 1 if pilot.app.context.background.is_idle else 0
         await asyncio.sleep(0.01)
         await pilot.pause()
 
@@ -134,17 +134,17 @@ def to_the_midst(*pressed: str) -> Callable[[Any], Any]:
         await pilot.pause()
         begin, end = told().records[0].t, told().records[-1].t
         moment = begin + 0.55 * (end - begin)
-        pilot.app.handle.player.jump(moment)
+        pilot.app.context.handle.player.jump(moment)
         for _ in range(500):
-            playback = pilot.app.desk.session.snapshot.playback
+            playback = pilot.app.context.model.session.snapshot.playback
             if playback is not None and playback.at == moment:
                 break
-            pilot.app.bridge_hurry()
+            pilot.app.on_command_sent()
             await asyncio.sleep(0.01)
         for key in pressed:
             await pilot.press(key)
             await pilot.pause()
-        pilot.app.full_screen.tell_time()
+        pilot.app.full_screen.update_time()
         await at_rest(pilot)
 
     return press

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import argparse
 
     from autoexp_tui.cockpit.app import CockpitApp
-    from autoexp_tui.cockpit.options import CockpitOptions
+    from autoexp_tui.cockpit.context import CockpitOptions
     from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
@@ -144,8 +144,8 @@ def _pick_session(options: Options, args: argparse.Namespace) -> str:
 
 
 def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions:
+    from autoexp_tui.cockpit.context import CockpitOptions
     from autoexp_tui.cockpit.keymap import load_keymap
-    from autoexp_tui.cockpit.options import CockpitOptions
 
     return CockpitOptions(
         read_only=args.read_only,
@@ -217,15 +217,15 @@ class Cockpit:
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
-        from autoexp_tui.cockpit.terminal import leave_signals
+        from autoexp_tui.cockpit.terminal import restore_signals
 
         gc.disable()  # until it is open: nothing of what is loaded now is garbage
         handle = self._handle = self._make_handle()
         app = self._make_app(handle)
         for number in (signal.SIGHUP, signal.SIGTERM):
-            signal.signal(number, lambda *_: app.terminal_lost())
+            signal.signal(number, lambda *_: app.notify_terminal_lost())
         way = app.run(mouse=self._args.mouse)
-        leave_signals()
+        restore_signals()
         self._remember_leaving(handle)
         if self._failure is not None:
             handle.close()
@@ -291,14 +291,14 @@ class Cockpit:
 
     def _report_failure(self, error: BaseException) -> None:
         """Lead to the place of what is wrong with a config; of anything else, end."""
-        from autoexp_tui.cockpit.options import LeaveWay
+        from autoexp_tui.cockpit.context import LeaveWay
 
         again = self._handle is not None and self._handle.is_open
         if not again:
             self._failure = error
         if self._is_planning and isinstance(error, AutoexpError):
             faults = locate_faults(error)
-            self._call_running(lambda app: app.planning.show_faults(faults))
+            self._call_running(lambda app: app.show_faults(faults))
         else:
             self._failure = error
             self._call_running(lambda app: app.leave(LeaveWay.NOTHING))
@@ -368,7 +368,7 @@ class Cockpit:
     def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
         from autoexp_tui.cli.detach import finish_orders, release_terminal
-        from autoexp_tui.cockpit.options import LeaveWay
+        from autoexp_tui.cockpit.context import LeaveWay
 
         if way is LeaveWay.LOST:
             release_terminal()  # before anything is said: nobody hears it

@@ -1,4 +1,4 @@
-"""The cockpit's app: wiring between handle, desk, screens and terminal.
+"""The cockpit's app: wiring between handle, model, screens and terminal.
 
 What is not on the first screen is imported when it is asked for: the first paint
 comes before the dialogs.
@@ -10,68 +10,59 @@ whether it ended badly.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual import events
 from textual.app import App, InvalidModeError
 from textual.binding import BindingType
-from textual.message import Message
 from textual.screen import Screen
 
-from autoexp_tui.cockpit import terminal
-from autoexp_tui.cockpit.background import Background
-from autoexp_tui.cockpit.bridge import Bridge
-from autoexp_tui.cockpit.clock import Clock, PlayedClock, WallClock
-from autoexp_tui.cockpit.commands import Commands, Pane
-from autoexp_tui.cockpit.notify import Voice
-from autoexp_tui.cockpit.painting import say_colors_shortly, without_grey
-from autoexp_tui.cockpit.planning import PlanDesk
-from autoexp_tui.cockpit.screens.base import BoxScreen
-from autoexp_tui.cockpit.screens.jobs import JobsScreen
-from autoexp_tui.cockpit.session_model import Desk, outlook_of
-from autoexp_tui.cockpit.spans import Line, Role, outside
-from autoexp_tui.cockpit.themes import load_skin
-
-if TYPE_CHECKING:
-    from autoexp_tui.cockpit.dialogs.question import Answered
-    from autoexp_tui.cockpit.job_actions import Acts
-    from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.widgets.bars import Typed
-    from autoexp_tui.engine.handle import EngineHandle
-    from autoexp_tui.model.snapshot import EngineView
-from autoexp_tui.cockpit.options import (
+from autoexp_tui.cockpit import messages, terminal
+from autoexp_tui.cockpit.background import Background, load_ahead
+from autoexp_tui.cockpit.context import (
+    Clock,
+    CockpitContext,
     CockpitOptions,
     LeaveWay,
-    wants_ascii,
-    wants_no_color,
+    ReplayClock,
+    WallClock,
+    is_ascii,
+    is_colorless,
 )
+from autoexp_tui.cockpit.keymap import COMMANDS, Keymap, Pane
+from autoexp_tui.cockpit.plan_actions import PlanActions
+from autoexp_tui.cockpit.render.layout import is_too_small
+from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
+from autoexp_tui.cockpit.screens.jobs import JobsScreen
+from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
+from autoexp_tui.cockpit.spans import Line, Role, outside
+from autoexp_tui.cockpit.themes import apply_skin, load_skin
+from autoexp_tui.text.time_parsing import EXAMPLES, NoMoment, parse_moment
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.dialogs.overlay import Overlay
+    from autoexp_tui.cockpit.job_actions import JobActions
+    from autoexp_tui.cockpit.render.plan_findings import Fault
+    from autoexp_tui.cockpit.widgets.bars import Typed
+    from autoexp_tui.engine.handle import EngineHandle, Player
+    from autoexp_tui.model.snapshot import EngineView, Playback, Snapshot
 
 REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
-
-
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
-
-
-class Hearing(Protocol):
-    """A screen of ours."""
-
-    def hear(self, event: Typed) -> None:
-        """Take a key, or a text that was pasted."""
-
-
-class SnapshotWaits(Message):
-    """A snapshot waits in the bridge."""
 
 
 class CockpitApp(App[LeaveWay], inherit_bindings=False):
     """One cockpit over one handle."""
 
+    CSS_PATH = "cockpit.tcss"
     ENABLE_COMMAND_PALETTE = False
     DEFAULT_MODE = "jobs"
     BINDINGS: ClassVar[list[BindingType]] = []
@@ -92,49 +83,47 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         on_ready: called once, when the first screen was painted.
         clock: the machine's own by default.
         """
-        self.options = options or CockpitOptions()
         super().__init__(driver_class=terminal.CockpitDriver)
-        self.handle = handle
-        self.clock: Clock = clock or WallClock()
-        if self.options.replay:
-            self.clock = PlayedClock(self.clock, lambda: self.desk.session.snapshot)
-        self.commands = self.options.keymap or Commands()
-        self.skin = load_skin(
-            self.options.theme,
-            no_color=wants_no_color(self.options),
-            ascii_only=wants_ascii(self.options),
+        wanted = options or CockpitOptions()
+        model = SessionModel(handle.snapshot(), wanted.expression)
+        machine = clock or WallClock()
+        self.context = CockpitContext(
+            handle=handle,
+            model=model,
+            skin=load_skin(
+                wanted.theme,
+                no_color=is_colorless(wanted),
+                ascii_only=is_ascii(wanted),
+            ),
+            options=wanted,
+            clock=ReplayClock(machine, lambda: model.session.snapshot)
+            if wanted.replay
+            else machine,
+            keymap=wanted.keymap or Keymap(),
+            background=Background("cockpit-files", self._call_soon),
+            thinking=Background("cockpit-thoughts", self._call_soon),
         )
-        self.desk = Desk(handle.snapshot(), self.options.expression)
-        self.background = Background("cockpit-files", self._soon)
-        self.thinking = Background("cockpit-thoughts", self._soon)
-        """For what takes its time and reads no file of a session: no disk hangs it."""
-        self.bridge = Bridge(handle, self._snapshot_waits)
-        quiet = self.options.replay or not self.options.notify
-        self.voice = Voice(self._write, self.desk, quiet=quiet)
+        quiet = wanted.replay or not wanted.notify
+        self.notifier = terminal.Notifier(self._write, model, quiet=quiet)
+        self.plan_actions = PlanActions(
+            self.context, self, self.show_notice, self.renew_screen
+        )
+        self._job_actions: JobActions | None = None
         self._on_leave = on_leave
         self._on_ready = on_ready
-        self.planning = PlanDesk(self)
-        self._acts: Acts | None = None
-        self._left = False
-        self._greeted = False
-        self._prepared = False
-        self._abandoned = False
-        self._watched = _watches(self.desk.session.snapshot.engine)
+        self._has_left = False
+        self._has_greeted = False
+        self._has_loaded_ahead = False
+        self._is_abandoned = False
+        self._was_watching = _is_watching(model.session.snapshot.engine)
         """Whether another engine was seen to live while this cockpit looked on."""
+        self._newest: Snapshot | None = None
+        """What was published last, until it is shown."""
         self._shown_at = float("-inf")
-        self._take_timer_set = False
+        self._is_take_scheduled = False
         self._deaf_until = float("-inf")
         self.animation_level = "none"
-        self._dress()
-
-    def _dress(self) -> None:
-        """Register the theme; without colours no grey replaces them."""
-        self.register_theme(self.skin.theme)
-        self.theme = self.skin.theme.name
-        if wants_no_color(self.options):
-            without_grey(self)
-        if self.skin.eight_bit:
-            say_colors_shortly(self)
+        apply_skin(self, self.context.skin, colorless=is_colorless(wanted))
 
     # ------------------------------------------------------------------------- keys
     async def on_event(self, event: events.Event) -> None:
@@ -146,130 +135,91 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self.app_focus = True
-            self._hear(event)
+            await self._take_key(event)
         else:
             await super().on_event(event)
 
-    def _hear(self, event: Typed) -> None:
-        if self.clock.monotonic() >= self._deaf_until:
-            cast("Hearing", self.screen).hear(event)
-
-    def be_deaf(self, seconds: float) -> None:
-        """Take what is typed within `seconds` for the rest of what was typed before."""
-        self._deaf_until = self.clock.monotonic() + seconds
+    async def _take_key(self, event: Typed) -> None:
+        now = self.context.clock.monotonic()
+        screen = cast("BoxScreen | Overlay[object]", self.screen)
+        if now >= self._deaf_until:
+            await screen.take_key(event)
+            if not isinstance(screen, BoxScreen) and screen is not self.screen:
+                self._deaf_until = now + screen.deaf_seconds
+            await asyncio.sleep(0)  # a dialog opens before the next key
 
     # -------------------------------------------------------------------- beginning
     def on_mount(self) -> None:
         """Show the first snapshot, then listen."""
-        self.add_mode("jobs", self.get_default_screen)
-        self.add_mode("events", self._events_screen)
-        self.add_mode("waiting", self._waiting_screen)
-        self.add_mode("timeline", self._timeline_screen)
-        self.add_mode("grid", self._grid_screen)
-        self.background.start()
-        self.thinking.start()
-        self.bridge.open()
-        self.call_after_refresh(self._shown)
+        for mode in ("jobs", "events", "waiting", "timeline", "grid"):
+            self.add_mode(mode, partial(self._make_screen, mode))
+        self.context.background.start()
+        self.context.thinking.start()
+        self.context.handle.subscribe(self._publish)
+        self.set_interval(1.0, self.update_every_second)
+        self.call_after_refresh(self._finish_first_paint)
 
     def get_default_screen(self) -> Screen[Any]:
         """The first mode's screen."""
-        return JobsScreen(self.skin, self.desk, self.background)
+        return JobsScreen(self.context)
 
-    def _events_screen(self) -> Screen[Any]:
-        from autoexp_tui.cockpit.screens.events import EventsScreen
+    def _make_screen(self, mode: str) -> Screen[Any]:
+        if mode == "jobs":
+            return self.get_default_screen()
+        if mode == "events":
+            from autoexp_tui.cockpit.screens.events import EventsScreen
 
-        return EventsScreen(self.skin, self.desk, self.background)
+            return EventsScreen(self.context)
+        from autoexp_tui.cockpit.screens.lists import SCREENS
 
-    def _waiting_screen(self) -> Screen[Any]:
-        from autoexp_tui.cockpit.screens.waiting import WaitingScreen
+        screen: type[BoxScreen] = SCREENS[mode]
+        return screen(self.context)
 
-        return WaitingScreen(self.skin, self.desk)
-
-    def _timeline_screen(self) -> Screen[Any]:
-        from autoexp_tui.cockpit.screens.timeline import TimelineScreen
-
-        return TimelineScreen(self.skin, self.desk)
-
-    def _grid_screen(self) -> Screen[Any]:
-        from autoexp_tui.cockpit.screens.grid import GridScreen
-
-        return GridScreen(self.skin, self.desk)
-
-    @property
-    def acts(self) -> Acts:
-        """What asks and sends."""
-        if self._acts is None:
-            from autoexp_tui.cockpit.job_actions import Acts
-
-            self._acts = Acts(self)
-        return self._acts
-
-    def _drop_countdown(self) -> None:
-        if self._acts is not None:
-            self._acts.drop()
-
-    def _shown(self) -> None:
+    def _finish_first_paint(self) -> None:
         self._on_ready()
         self._greet()
+        if self._estimate_ends():
+            self.renew_screen()
 
     def _greet(self) -> None:
         """Once there are jobs to tell of: a session may still be opening."""
-        self.voice.tell_title(self.desk)
-        self._prepare()
-        since = self.options.away_since
-        if since is None or self._greeted or not self.desk.session.jobs:
+        model, options = self.context.model, self.context.options
+        self.notifier.show_title()
+        if not model.session.jobs:
             return
-        self._greeted = True
+        if not self._has_loaded_ahead:
+            self._has_loaded_ahead = True
+            self.call_after_refresh(self._load_ahead)
+        if options.away_since is not None and not self._has_greeted:
+            self._has_greeted = True
+            self._show_digest(options.away_since)
+
+    def _load_ahead(self) -> None:
+        more = self.context.options.ahead
+        self.run_worker(load_ahead(self.context.thinking, more), exit_on_error=False)
+
+    def _show_digest(self, since: float) -> None:
+        """Say what happened while the person was away."""
         from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
         from autoexp_tui.cockpit.render.digest import write_digest
 
-        session, groups = self.desk.session, self.desk.groups
-        told = write_digest(
-            session,
-            groups,
-            session.present(since),
-            session.present(self.clock.utc()),
-        )
+        session, groups = self.context.model.session, self.context.model.groups
+        present = self.context.find_present()
+        told = write_digest(session, groups, session.present(since), present)
         if not told:
             return
         passes = {"exclamation_mark": "walk through them"} if groups else {}
-
-        def closed(key: str | None) -> None:
-            if key is not None:
-                self.jobs_screen.carry_out("rows.need")
-
-        self.push_screen(
-            ReaderScreen(self.skin, "While you were away", told, passes), closed
-        )
-
-    def _prepare(self) -> None:
-        """Once, when jobs are on the screen: import what keys will ask for."""
-        if self._prepared or not self.desk.session.jobs:
-            return
-        self._prepared = True
-        from autoexp_tui.cockpit.preimport import prepare
-
-        self.call_after_refresh(prepare, self.thinking, self.options.ahead)
+        reader = ReaderScreen(self.context, "While you were away", told, passes)
+        self.push_screen(reader, lambda key: self.action_show_need() if key else None)
 
     @property
-    def read_only(self) -> bool:
-        """Whether no command may be sent."""
-        return self.options.read_only or self.handle.read_only
+    def job_actions(self) -> JobActions:
+        """What asks and sends."""
+        if self._job_actions is None:
+            from autoexp_tui.cockpit.job_actions import JobActions
 
-    @property
-    def replays(self) -> bool:
-        """Whether what is shown is a journal that is played."""
-        return self.options.replay
-
-    @property
-    def come_back(self) -> str:
-        """How to return; empty where a multiplexer keeps the terminal anyway."""
-        return "" if terminal.in_multiplexer() else self._way_back()
-
-    def _way_back(self) -> str:
-        """The sentence of the options, with the session's id once there is one."""
-        session = self.desk.session.snapshot.session
-        return self.options.come_back.replace("ID", session or "ID")
+            self._job_actions = JobActions(self.context, self, self.show_notice)
+        return self._job_actions
 
     @property
     def fault(self) -> Exception | None:
@@ -277,88 +227,87 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         return self._exception
 
     # -------------------------------------------------------------------- snapshots
-    def _snapshot_waits(self) -> None:
+    def _publish(self, snapshot: Snapshot) -> None:
         """From the engine's thread."""
-        try:
-            self.post_message(SnapshotWaits())
-        except RuntimeError:
-            self.bridge.close()  # the loop ended under us: nobody looks any more
+        with suppress(RuntimeError):  # the loop ended under us: nobody looks any more
+            self.post_message(messages.SnapshotArrived(snapshot))
 
-    def on_snapshot_waits(self) -> None:
+    def on_snapshot_arrived(self, message: messages.SnapshotArrived) -> None:
         """Take the newest snapshot now, or when it is time."""
-        if self._take_timer_set:
+        self._newest = message.snapshot
+        if self._is_take_scheduled:
             return
-        wait = self._shown_at + self._pace() - self.clock.monotonic()
+        pace = SLOW_SECONDS if self.context.options.slow else REFRESH_SECONDS
+        wait = self._shown_at + pace - self.context.clock.monotonic()
         if wait <= 0:
-            self._take()
+            self._take_snapshot()
         else:
-            self._take_timer_set = True
-            self.set_timer(wait, self._take)
+            self._is_take_scheduled = True
+            self.set_timer(wait, self._take_snapshot)
 
-    def _pace(self) -> float:
-        return SLOW_SECONDS if self.options.slow else REFRESH_SECONDS
-
-    def bridge_hurry(self) -> None:
+    def on_command_sent(self) -> None:
         """Show the next snapshot at once: something was just ordered."""
         self._shown_at = float("-inf")
 
-    def _take(self) -> None:
-        self._take_timer_set = False
-        snapshot = self.bridge.take()
-        if snapshot is None:
+    def _take_snapshot(self) -> None:
+        self._is_take_scheduled = False
+        snapshot, self._newest = self._newest, None
+        if snapshot is None or self._has_left:
             return
-        self._shown_at = self.clock.monotonic()
-        before = self.desk.words.plan
-        self.desk.take(snapshot)
-        self.planning.take(snapshot, before)
-        self.forecast()
-        if self._acts is not None:
-            self._acts.hear(snapshot)
-        screen = self.full_screen
-        if screen is not None:
-            screen.renew()
+        model = self.context.model
+        self._shown_at = self.context.clock.monotonic()
+        before = model.words.plan
+        model.take(snapshot)
+        self.plan_actions.take(snapshot, before)
+        self._estimate_ends()
+        if self._job_actions is not None:
+            self._job_actions.take(snapshot)
+        self.renew_screen()
         self._greet()
-        self._tell_take_over(snapshot.engine)
-        self.voice.ring(self.desk)
+        self._explain_takeover(snapshot.engine)
+        self.notifier.notify()
 
-    def _tell_take_over(self, engine: EngineView) -> None:
+    def _explain_takeover(self, engine: EngineView) -> None:
         """Say once that the session is run from here now, and was not before."""
-        if engine.role == "live" and self._watched:
-            self._watched = False
+        if engine.role == "live" and self._was_watching:
+            self._was_watching = False
             words = (
                 "the engine that was watched is gone; the session goes on in this one"
             )
-            self.say(words, "warning", keep=True)
-        elif _watches(engine):
-            self._watched = True
+            self.show_notice(words, "warning", keep=True)
+        elif _is_watching(engine):
+            self._was_watching = True
 
-    def pass_time(self) -> None:
+    def update_every_second(self) -> None:
         """A second has passed: let ages grow where no snapshot will come."""
         screen = self.full_screen
-        if self.desk.pass_time(self.clock.utc()) and screen is not None:
+        if screen is None or not screen.is_mounted:
+            return
+        if self.context.model.update_ages(self.context.clock.utc()):
             screen.renew()
+        screen.update_every_second()
 
-    def forecast(self) -> bool:
+    def _estimate_ends(self) -> bool:
         """Estimate ends when it is time; of many jobs in the background.
 
         Whether the estimate changed here and now.
         """
-        if not self.desk.many:
-            return self.desk.forecast(self.clock.monotonic())
-        if self.desk.due(self.clock.monotonic()):
-            session = self.desk.session
-            self.background.call(
-                "forecast", lambda: outlook_of(session), self._foreseen
-            )
+        model, now = self.context.model, self.context.clock.monotonic()
+        if not model.has_many:
+            return model.estimate_ends(now)
+
+        def done(result: Any, problem: BaseException | None) -> None:
+            if problem is not None:
+                raise problem
+            model.set_outlook(*result)
+            self.renew_screen()
+
+        if model.is_due(now):
+            work = partial(estimate_outlook, model.session)
+            self.context.background.call("forecast", work, done)
         return False
 
-    def _foreseen(self, result: Any, problem: BaseException | None) -> None:
-        if problem is not None:
-            raise problem
-        self.desk.foresee(*result)
-        if self.full_screen is not None:
-            self.full_screen.renew()
-
+    # ---------------------------------------------------------------------- screens
     @property
     def full_screen(self) -> BoxScreen | None:
         """The screen below any overlay."""
@@ -368,104 +317,235 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     @property
     def jobs_screen(self) -> JobsScreen:
         """The main screen."""
-        stack = self._screen_stacks[self.DEFAULT_MODE]
-        return cast("JobsScreen", stack[0])
+        return cast("JobsScreen", self._screen_stacks[self.DEFAULT_MODE][0])
 
-    def to_jobs(self, pane: Pane) -> None:
+    def renew_screen(self) -> None:
+        """Show the model's newest session."""
+        if self.full_screen is not None:
+            self.full_screen.renew()
+
+    def on_screen_resume(self) -> None:
+        """A mode was switched to."""
+        self.renew_screen()
+
+    def show_notice(
+        self, text: str, role: Role = "accent", *, keep: bool = False
+    ) -> None:
+        """Show a notice for some seconds; with `keep` until a key is pressed."""
+        if self.full_screen is not None:
+            self.full_screen.show_notice(text, role, keep=keep)
+
+    def action_show_pane(self, pane: Pane) -> None:
         """To Jobs mode, and there to a pane."""
-        self.switch_mode("jobs")
-        self.jobs_screen.renew()
-        self.jobs_screen.do_pane(pane)
+        if self.current_mode != "jobs":
+            self.switch_mode("jobs")
+            self.jobs_screen.renew()
+        self.jobs_screen.show_pane(pane)
 
-    def to_mode(self, name: str) -> None:
+    def action_show_mode(self, mode: str) -> None:
         """To another mode; there already, to its list."""
-        if self.current_mode != name:
-            self.switch_mode(name)
+        if self.current_mode != mode:
+            self.switch_mode(mode)
         elif self.full_screen is not None:
-            self.full_screen.to_list()
+            self.full_screen.focus_pane()
 
-    def to_policy(self, name: str) -> None:
+    def show_policy(self, name: str) -> None:
         """To the pane of a policy of the session."""
         from autoexp_tui.cockpit.screens.policy import PolicyScreen
 
         mode = f"policy:{name}"
         with suppress(InvalidModeError):  # it is there already
-            self.add_mode(mode, lambda: PolicyScreen(self.skin, self.desk, name))
-        self.to_mode(mode)
+            self.add_mode(mode, partial(PolicyScreen, self.context, name))
+        self.action_show_mode(mode)
 
-    def on_screen_resume(self) -> None:
-        """A mode was switched to."""
-        screen = self.full_screen
-        if screen is not None:
-            screen.renew()
+    def action_show_need(self) -> None:
+        """To the next that needs a person, in the table."""
+        if self.current_mode != "jobs":
+            self.action_show_pane("jobs")
+        self.jobs_screen.show_need()
 
-    # ---------------------------------------------------------------------- telling
-    def say(self, text: str, role: Role = "accent", *, keep: bool = False) -> None:
-        """Show a notice for some seconds; with `keep` until a key is pressed."""
-        screen = self.full_screen
-        if screen is not None:
-            screen.say(text, role, keep=keep)
+    def on_job_chosen(self, message: messages.JobChosen) -> None:
+        """To a job's row in the table."""
+        self.action_show_pane("jobs")
+        self.jobs_screen.show_job(message.job)
 
-    def _write(self, sequence: str) -> None:
-        """Write beside the screen, where there is a terminal to write to."""
-        if self._driver is not None and not self.is_headless and not self._abandoned:
-            self._driver.write(sequence)
-            self._driver.flush()
+    def action_redraw(self) -> None:
+        """Draw everything again."""
+        if self.full_screen is not None:
+            self.full_screen.redraw()
 
-    def copy(self, text: str) -> None:
-        """Send a text to the clipboard, or to a file when it is too long."""
-        self.say(*self.voice.copy(text, Path(self.options.save_directory)))
+    # ---------------------------------------------------------------------- reading
+    def action_help(self) -> None:
+        """List the keys."""
+        from autoexp_tui.cockpit.dialogs.reader import list_keys
 
-    def read_out(self, title: str, lines: Sequence[Line]) -> None:
-        """Show lines over the screen."""
+        keys = list_keys(self.context.keymap, replay=self.context.is_replay)
+        self._show_lines("Keys", keys)
+
+    def _show_lines(self, title: str, lines: Sequence[Line]) -> None:
         from autoexp_tui.cockpit.dialogs.reader import ReaderScreen
 
-        self.push_screen(ReaderScreen(self.skin, title, lines))
+        self.push_screen(ReaderScreen(self.context, title, lines))
 
-    def show_folder(self, path: str, job: str) -> None:
+    def action_palette(self) -> None:
+        """Find a command by its name, and carry it out."""
+        self.run_worker(self._run_palette())
+
+    async def _run_palette(self) -> None:
+        from autoexp_tui.cockpit.dialogs.reader import PaletteScreen
+
+        screen = self.full_screen
+        if screen is None:
+            return
+        palette = PaletteScreen(self.context, screen.find_pane())
+        command = await self.push_screen_wait(palette)
+        if command is not None:
+            screen.show_notice("")
+            await screen.run_action(COMMANDS[command].action)
+
+    def on_details_requested(self, message: messages.DetailsRequested) -> None:
+        """Show how a job is made, or what differs between two."""
+        from autoexp_tui.cockpit.inspection import show_job_details
+
+        show_job_details(self.context, self, message.jobs, self.show_notice)
+
+    def on_folder_requested(self, message: messages.FolderRequested) -> None:
         """Show what lies in a directory, once it was read."""
-        from autoexp_tui.cockpit.folders import read_folder
+        from autoexp_tui.cockpit.inspection import read_folder
+
+        path, title = message.path, f"What was seen of {outside(message.job)}"
 
         def done(lines: Any, problem: BaseException | None) -> None:
             if isinstance(problem, OSError):
                 reason = problem.strerror or str(problem)
-                self.say(f"{outside(path)} cannot be read: {reason}", "warning")
+                text = f"{outside(path)} cannot be read: {reason}"
+                self.show_notice(text, "warning")
             elif problem is not None:
                 raise problem
             else:
-                self.read_out(f"What was seen of {outside(job)}", lines)
+                self._show_lines(title, lines)
 
-        self.background.call("folder", lambda: read_folder(path), done)
+        self.context.background.call("folder", partial(read_folder, path), done)
 
-    def show_papers(self, jobs: Sequence[JobView]) -> None:
-        """Show how a job is made, or what differs between two, once that is read."""
-        from autoexp_tui.cockpit.job_details import PaperDesk
+    def on_copy_requested(self, message: messages.CopyRequested) -> None:
+        """Send a text to the clipboard, or to a file when it is too long."""
+        directory = Path(self.context.options.save_directory)
+        self.show_notice(*self.notifier.copy(message.text, directory))
 
-        PaperDesk(self).show(jobs)
+    def on_save_requested(self, message: messages.SaveRequested) -> None:
+        """Save a copy of a log; ask first where it is large."""
+        from autoexp_tui.cockpit.dialogs.question import QuestionScreen
+        from autoexp_tui.cockpit.render.questions import ask_save
 
-    def show_help(self) -> None:
-        """List the keys."""
-        from autoexp_tui.cockpit.dialogs.reader import help_lines
+        logs, directory = message.logs, self.context.options.save_directory
+        question = ask_save(logs.path, logs.find_copy(directory), logs.file_size)
+        if question is None:
+            logs.save(directory)
+            return
+        self.push_screen(
+            QuestionScreen(self.context, question),
+            lambda answer: logs.save(directory) if answer else None,
+        )
 
-        self.read_out("Keys", help_lines(self.commands, replay=self.replays))
+    # ----------------------------------------------------------------------- acting
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether an action may be carried out now; acting ones say why not."""
+        if action != "act":
+            return True
+        if self.context.is_read_only:
+            self.show_notice(self._explain_read_only(), "warning")
+            return False
+        return not is_too_small(*self.size)  # nobody could read what is asked
 
-    def show_palette(self, pane: Pane) -> None:
-        """Find a command by its name."""
-        from autoexp_tui.cockpit.dialogs.reader import PaletteScreen, carry_on
+    def _explain_read_only(self) -> str:
+        if self.context.is_replay:
+            return "a replay: what has happened takes no commands"
+        if user := self.context.model.session.snapshot.engine.user:
+            return f"read only: this is the session of {outside(user)}"
+        return "read only: this view sends no commands"
 
-        def run(command_id: str) -> None:
-            if self.full_screen is not None:
-                self.full_screen.carry_out(command_id)
+    def action_act(self, verb: str) -> None:
+        """Ask about a verb, for what the screen is about; then send it."""
+        screen = self.full_screen
+        if not isinstance(screen, JobListScreen):
+            return
+        warnings = screen.find_warnings() if verb == "skip" else None
+        if warnings is not None:
+            self.job_actions.dismiss_warnings(warnings)
+        else:
+            ask = getattr(self.job_actions, verb)
+            self.run_worker(ask(screen.find_scope()))
 
-        palette = PaletteScreen(self.skin, self.commands, pane, replay=self.replays)
-        self.push_screen(palette, carry_on(run))
+    def action_plan_again(self) -> None:
+        """Plan again from what was saved."""
+        self.plan_actions.plan_again()
 
-    def _soon(self, call: Callable[[], None]) -> None:
-        """From the background thread: run a call on ours."""
+    def action_plan_changes(self) -> None:
+        """Show what changed since the last plan."""
+        self.plan_actions.show_changes()
+
+    def show_faults(self, faults: Sequence[Fault]) -> None:
+        """Show why there is no plan; closed without one, the cockpit is left."""
+        self.plan_actions.show_faults(faults, partial(self.leave, LeaveWay.NOTHING))
+
+    # ----------------------------------------------------------------------- replay
+    def action_replay(self, how: str) -> None:
+        """Move the replay; what comes of it is shown as soon as it is there."""
+        player = self.context.handle.player
+        shown = self.context.model.session.snapshot.playback
+        if player is None or shown is None:
+            self.show_notice("the journal is still being read", "warning")
+            return
+        if how == "jump":
+            self._ask_moment(player)
+            return
+        self.on_command_sent()
+        match how:
+            case "play":
+                player.toggle()
+            case "slower" | "faster":
+                player.change_speed(2.0 if how == "faster" else 0.5)
+            case "back" | "on":
+                player.step(1 if how == "on" else -1)
+            case _:
+                player.jump(shown.end if how == "end" else shown.begin)
+
+    def _ask_moment(self, player: Player) -> None:
+        """Ask for a time, and go there."""
+
+        def answer(text: str) -> None:
+            shown = self.context.model.session.snapshot.playback
+            if shown is not None and text.strip():
+                self._jump(player, shown, text)
+
+        if self.full_screen is not None:
+            request = Request(label="time", hint=EXAMPLES, answer=answer)
+            self.full_screen.ask_line(request)
+
+    def _jump(self, player: Player, shown: Playback, text: str) -> None:
+        try:
+            wanted = parse_moment(text, shown.at, shown.begin, shown.end)
+        except NoMoment as error:
+            self.show_notice(str(error), "warning")
+            return
+        if not shown.begin <= wanted <= shown.end:
+            self.show_notice("the journal does not reach so far: its nearest moment")
+        self.on_command_sent()
+        player.jump(wanted)
+
+    # ------------------------------------------------------------- around the screen
+    def _write(self, sequence: str) -> None:
+        """Write beside the screen, where there is a terminal to write to."""
+        if self._driver is not None and not self.is_headless and not self._is_abandoned:
+            self._driver.write(sequence)
+            self._driver.flush()
+
+    def _call_soon(self, call: Callable[[], None]) -> None:
+        """From a background thread: run a call on ours."""
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._guarded, call)
+            self._loop.call_soon_threadsafe(self._call, call)
 
-    def _guarded(self, call: Callable[[], None]) -> None:
+    def _call(self, call: Callable[[], None]) -> None:
         """Run a delivered call; its fault ends the app as any handler's does."""
         try:
             with self._context():
@@ -474,64 +554,67 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self._handle_exception(error)
 
     # ---------------------------------------------------------------------- leaving
-    def ask_to_leave(self) -> None:
+    def action_leave(self) -> None:
         """Ask where leaving could matter; leave at once where it cannot."""
-        from autoexp_tui.cockpit.dialogs.question import QuestionScreen
+        from autoexp_tui.cockpit.dialogs.question import Answer, QuestionScreen
         from autoexp_tui.cockpit.render.questions import ask_leave
 
-        question = ask_leave(self.desk.session, self._way_back())
+        way_back = self.context.describe_return()
+        question = ask_leave(self.context.model.session, way_back)
         if question is None:
             self.leave(LeaveWay.NOTHING)
             return
 
-        def answered(answer: Answered | None) -> None:
+        def done(answer: Answer | None) -> None:
             if answer is None:
                 return
-            if answer.key == "p" and not self.read_only:
+            if answer.key == "p" and not self.context.is_read_only:
                 from autoexp_tui.model.commands import Pause
 
-                self.handle.send(Pause(), by="cockpit")
+                self.context.handle.send(Pause(), by="cockpit")
                 self.leave(LeaveWay.PAUSED)
             else:
                 self.leave(LeaveWay.LEFT)
 
-        self.push_screen(QuestionScreen(self.skin, question), answered)
+        self.push_screen(QuestionScreen(self.context, question), done)
 
     async def action_quit(self) -> None:
         """Textual's own way out: ours asks first."""
-        self.ask_to_leave()
+        self.action_leave()
 
     def leave(self, way: LeaveWay) -> None:
         """End the screen; the engine is the caller's."""
-        if self._left:
+        if self._has_left:
             return
-        self._left = True
+        self._has_left = True
         self._drop_countdown()
-        self.bridge.close()
-        self.background.close()
-        self.thinking.close()
+        self.context.background.close()
+        self.context.thinking.close()
         self._on_leave(way)
         self.exit(way)
 
+    def _drop_countdown(self) -> None:
+        if self._job_actions is not None:
+            self._job_actions.drop_countdown()
+
     def abandon(self) -> None:
         """End at once without painting: the terminal is gone. Safe to call twice."""
-        if self._abandoned:
+        if self._is_abandoned:
             return
-        self._abandoned = True
-        driver = self._driver
-        if isinstance(driver, terminal.CockpitDriver):
-            driver.let_go()
+        self._is_abandoned = True
+        if isinstance(self._driver, terminal.CockpitDriver):
+            self._driver.stop_writing()
         self.leave(LeaveWay.LOST)
 
-    def terminal_lost(self) -> None:
-        """From the driver's threads: the terminal does not answer any more."""
+    def notify_terminal_lost(self) -> None:
+        """From any thread, or a signal: the terminal does not answer any more."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.abandon)
 
     def _print_error_renderables(self) -> None:
         """Say in one line what ended the app; the caller logs the traceback."""
         self._exit_renderables.clear()
-        if self._exception is not None and not self._abandoned:
+        if self._exception is not None and not self._is_abandoned:
             name = type(self._exception).__name__
             problem = f"The screen failed ({name}); the engine goes on."
             with suppress(OSError):  # the terminal may be gone as well
@@ -540,10 +623,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _fatal_error(self) -> None:
         """End after a handler's fault, without drawing a traceback over the shell."""
         self._drop_countdown()
-        self.bridge.close()
+        self._has_left = True
         self._close_messages_no_wait()
 
 
-def _watches(engine: EngineView) -> bool:
+def _is_watching(engine: EngineView) -> bool:
     """Whether another engine lives and runs the session."""
     return engine.role == "viewer" and engine.owner_alive

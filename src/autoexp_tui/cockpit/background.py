@@ -1,4 +1,4 @@
-"""One daemon thread for one screen's slow reads: a hung disk never holds the keys.
+"""Daemon threads for what takes its time: a hung disk never holds the keys.
 
 Calls run one after the other; of several that wait under one key only the newest
 runs. What a call returns, or raises, goes to its `done` on the UI's thread, through
@@ -7,10 +7,17 @@ the `deliver` that the app gave.
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final, TypeAlias, TypeVar
+
+Result = TypeVar("Result")
 
 Done: TypeAlias = Callable[[Any, BaseException | None], None]
 Deliver: TypeAlias = Callable[[Callable[[], None]], None]
@@ -25,7 +32,7 @@ class Background:
         self._waiting: OrderedDict[str, tuple[Callable[[], Any], Done]] = OrderedDict()
         self._wake = threading.Condition()
         self._closed = False
-        self._busy = False
+        self._is_busy = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -38,6 +45,21 @@ class Background:
             self._waiting[key] = (work, done)
             self._wake.notify()
 
+    async def fetch(self, key: str, work: Callable[[], Result]) -> Result:
+        """What `work` returns, or raises; never back once a newer call has its key."""
+        answer: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def done(result: Any, problem: BaseException | None) -> None:
+            if answer.done():
+                return
+            if problem is not None:
+                answer.set_exception(problem)
+            else:
+                answer.set_result(result)
+
+        self.call(key, work, done)
+        return await answer
+
     def close(self) -> None:
         """Take no more; what runs is left alone."""
         with self._wake:
@@ -46,10 +68,10 @@ class Background:
             self._wake.notify()
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether nothing runs and nothing waits."""
         with self._wake:
-            return not self._waiting and not self._busy
+            return not self._waiting and not self._is_busy
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
@@ -60,9 +82,9 @@ class Background:
                 result = work()
             except Exception as error:  # noqa: BLE001 - delivered, never swallowed
                 problem = error
-            self._hand_over(done, result, problem)
+            self._deliver_result(done, result, problem)
             with self._wake:
-                self._busy = False
+                self._is_busy = False
 
     def _next(self) -> tuple[Callable[[], Any], Done] | None:
         with self._wake:
@@ -70,13 +92,42 @@ class Background:
                 self._wake.wait()
             if self._closed:
                 return None
-            self._busy = True
+            self._is_busy = True
             return self._waiting.popitem(last=False)[1]
 
-    def _hand_over(
+    def _deliver_result(
         self, done: Done, result: Any, problem: BaseException | None
     ) -> None:
         with self._wake:
             closed = self._closed
         if not closed:
             self._deliver(lambda: done(result, problem))
+
+
+LATER_MODULES: Final = (
+    "autoexp_tui.cockpit.inspection",
+    "autoexp_tui.cockpit.job_actions",
+    "autoexp_tui.cockpit.dialogs.question",
+    "autoexp_tui.cockpit.render.questions",
+    "autoexp_tui.cockpit.render.plot",
+    "autoexp_tui.cockpit.screens.lists",
+    "autoexp_tui.planning.grid",
+    "autoexp_tui.cockpit.screens.events",
+)
+"""What keys import, the likeliest first: the first paint comes before them."""
+
+
+async def load_ahead(
+    background: Background, more: tuple[Callable[[], object], ...]
+) -> None:
+    """Import in the background what keys will ask for, and run `more` after it.
+
+    One module after the other, so that other calls get their turn between two. It
+    saves time and does nothing else: what fails is told by the key that needs it.
+    """
+    missing = (name for name in LATER_MODULES if name not in sys.modules)
+    imports = [partial(importlib.import_module, name) for name in missing]
+    steps: list[Callable[[], object]] = [*imports, *more]
+    for step in steps:
+        with suppress(Exception):
+            await background.fetch("ahead", step)

@@ -1,22 +1,23 @@
 """What upper-case keys do: ask, then send a command. Nothing is sent unasked.
 
-A kill is sent only after its countdown; while that runs nothing has left the screen,
-so stopping it, or losing the terminal, leaves everything as it was.
+Each asks in a coroutine of its own, which the app runs in a worker. A kill is sent only
+after its countdown; while that runs nothing has left the screen, so stopping it, or
+losing the terminal, leaves everything as it was.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from textual.timer import Timer
-
-from autoexp_tui.cockpit.dialogs.question import Answered, QuestionScreen
+from autoexp_tui.cockpit.dialogs.question import Answer as Reply
+from autoexp_tui.cockpit.dialogs.question import Check, Preview, QuestionScreen
 from autoexp_tui.cockpit.logfile import open_regular
+from autoexp_tui.cockpit.messages import CommandSent
 from autoexp_tui.cockpit.render.job_questions import (
     ask_kill,
     ask_resubmit,
@@ -39,9 +40,10 @@ from autoexp_tui.cockpit.state.kill_cost import (
     mark_unlooked,
     select_killable,
 )
-from autoexp_tui.conditions.kinds import Approval
+from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.effects.effects import ComposeJob
-from autoexp_tui.events.events import CommandRefused, EffectOrdered
+from autoexp_tui.events.session import CommandRefused
+from autoexp_tui.events.submissions import EffectOrdered
 from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,
@@ -51,18 +53,21 @@ from autoexp_tui.model.commands import (
     Resume,
 )
 from autoexp_tui.model.event import Event
-from autoexp_tui.model.wording import plural, sentence
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.app import CockpitApp
+    from textual.app import App
+    from textual.timer import Timer
+
+    from autoexp_tui.cockpit.context import CockpitContext, ShowNotice
     from autoexp_tui.cockpit.state.causes import CauseGroup
-    from autoexp_tui.cockpit.state.session import JobView, Scope, SessionView
+    from autoexp_tui.cockpit.state.session import JobView, Scope
     from autoexp_tui.model.snapshot import Snapshot
 
 MOST_SHOWN = 1 << 16
 """Bytes of each file that an approval shows."""
-
 
 Files: TypeAlias = Sequence[tuple[str, str]]
 """Path and text of each file that belongs to an approval."""
@@ -79,11 +84,16 @@ class Countdown:
     """Monotonic seconds."""
 
 
-class Acts:
+class JobActions:
     """Asks and sends, for one app."""
 
-    def __init__(self, app: CockpitApp) -> None:
+    def __init__(
+        self, context: CockpitContext, app: App[Any], show_notice: ShowNotice
+    ) -> None:
+        self._context = context
+        self._model = context.model
         self._app = app
+        self._show_notice = show_notice
         self.countdown: Countdown | None = None
         self._timer: Timer | None = None
         self._unanswered: set[str] = set()
@@ -92,11 +102,11 @@ class Acts:
     # --------------------------------------------------------------------- sending
     def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
         """Hand a command to the engine; what came of it is in later events."""
-        self._app.bridge_hurry()
-        sent = self._app.handle.send(command, by="cockpit", expected=expected)
+        self._app.post_message(CommandSent())
+        sent = self._context.handle.send(command, by="cockpit", expected=expected)
         self._unanswered.add(sent)
 
-    def hear(self, snapshot: Snapshot) -> None:
+    def take(self, snapshot: Snapshot) -> None:
         """Say which of the commands sent here were refused, and why."""
         if not self._unanswered:
             return
@@ -107,114 +117,106 @@ class Acts:
         for record in told:
             if isinstance(record.event, CommandRefused):
                 reason = outside(sentence(record.event.why, snapshot.now))
-                self._app.say(f"refused: {reason}", "failed", keep=True)
+                self._show_notice(f"refused: {reason}", "failed", keep=True)
 
-    def _sent(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
+    def _send_for(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
         self.send(command, answers.count_attempts(jobs))
-        self._app.say(words)
-        self._app.desk.marks.difference_update(job.name for job in jobs)
+        self._show_notice(words)
+        self._model.marks.difference_update(job.name for job in jobs)
 
-    def _ask(
+    async def _ask(
         self,
         question: Question | None,
         nothing: str,
-        answered: Callable[[Answered], None],
-        **options: Any,
-    ) -> QuestionScreen | None:
+        check: Check | None = None,
+        preview: Preview | None = None,
+    ) -> Reply | None:
+        """What a person answers; None where they stay, or there is nothing to ask."""
         if question is None:
-            self._app.say(nothing, "warning")
+            self._show_notice(nothing, "warning")
             return None
+        screen = QuestionScreen(self._context, question, check, preview)
+        return await self._app.push_screen_wait(screen)
 
-        def done(answer: Answered | None) -> None:
-            if answer is not None:
-                answered(answer)
-
-        screen = QuestionScreen(self._app.skin, question, **options)
-        self._app.push_screen(screen, done)
-        return screen
+    def _find_now(self, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
+        """Jobs that a question showed, as they are now."""
+        return self._model.session.list_jobs([job.name for job in jobs])
 
     def _has_changed(self, shown: Sequence[JobView]) -> bool:
         """Whether jobs moved while a question showed them; if so, say that."""
-        now = self._app.desk.session.list_jobs([job.name for job in shown])
-        changed = answers.has_changed(shown, now)
+        changed = answers.has_changed(shown, self._find_now(shown))
         if changed:
-            self._app.say("changed while you read: look again", "warning")
+            self._show_notice("changed while you read: look again", "warning")
         return changed
 
-    def _renewed(self, scope: Scope) -> Scope:
-        """The scope of a question that is asked again, its jobs as they are now."""
-        names = [job.name for job in scope.jobs]
-        return replace(scope, jobs=self._app.desk.session.list_jobs(names))
-
     # ------------------------------------------------------------------------ kill
-    def kill(self, scope: Scope) -> None:
+    async def kill(self, scope: Scope) -> None:
         """Ask about a kill; after `y` the countdown begins."""
         if self.countdown is not None:
-            self._app.say("another countdown runs: U stops it", "warning")
+            self._show_notice("another countdown runs: U stops it", "warning")
             return
-        session, look = self._app.desk.session, self._app.options.checkpoints
+        session, look = self._model.session, self._context.options.checkpoints
         shown = select_killable(scope.jobs)
         places = list_checkpoint_places(shown, session) if look else ()
         question = ask_kill(scope, session, mark_unlooked(places))
+        if question is None:
+            self._show_notice(_explain_nothing(scope, "can be ended"), "warning")
+            return
+        screen = QuestionScreen(self._context, question)
 
-        def answered(answer: Answered) -> None:
-            self._begin_kill(scope, shown)
-
-        screen = self._ask(question, _none_of(scope, "can be ended"), answered)
-
-        def looked(found: Any, problem: BaseException | None) -> None:
+        def done(found: Any, problem: BaseException | None) -> None:
             if problem is not None:
                 raise problem
             known = ask_kill(scope, session, found)
-            if screen is not None and known is not None:
-                screen.turn_into(known)
+            if known is not None:
+                screen.replace_question(known)
 
         if look and places:
-            work = partial(look, places)
-            self._app.background.call("checkpoints", work, looked)
+            self._context.background.call("checkpoints", partial(look, places), done)
+        if await self._app.push_screen_wait(screen) is not None:
+            await self._start_countdown(scope, shown)
 
-    def _begin_kill(self, scope: Scope, shown: Sequence[JobView]) -> None:
-        session = self._app.desk.session
-        now = session.list_jobs([job.name for job in shown])
+    async def _start_countdown(self, scope: Scope, shown: Sequence[JobView]) -> None:
+        now = self._find_now(shown)
         still = select_killable(now)
         if answers.count_attempts(still) != answers.count_attempts(shown):
-            self._app.say("changed while you read: look again", "warning")
-            self.kill(replace(scope, jobs=now))
+            self._show_notice("changed while you read: look again", "warning")
+            await self.kill(replace(scope, jobs=now))
             return
         names = tuple(job.name for job in still)
         self.countdown = Countdown(
             command=Kill(jobs=names, reason="killed in the cockpit"),
             expected=answers.count_attempts(still),
             words=plural(len(names), "job"),
-            due=self._app.clock.monotonic() + COUNTDOWN,
+            due=self._context.clock.monotonic() + COUNTDOWN,
         )
-        self._timer = self._app.set_interval(0.25, self.tick)
-        self.tick()
+        self._timer = self._app.set_interval(0.25, self.update_countdown)
+        self.update_countdown()
 
-    def tick(self) -> None:
+    def update_countdown(self) -> None:
         """Show what is left of a countdown; send when nothing is."""
         pending = self.countdown
         if pending is None:
             return
-        left = pending.due - self._app.clock.monotonic()
+        left = pending.due - self._context.clock.monotonic()
         if left <= 0:
-            self.drop()
+            self.drop_countdown()
             self.send(pending.command, pending.expected)
-            self._app.desk.marks.difference_update(pending.expected)
-            self._app.say(f"ordered to end: {pending.words}")
+            self._model.marks.difference_update(pending.expected)
+            self._show_notice(f"ordered to end: {pending.words}")
         else:
             text = f"{pending.words} will be killed in {ceil(left)} s   U stops it"
-            self._app.say(text, "failed")
+            self._show_notice(text, "failed")
 
-    def undo(self) -> None:
+    async def undo(self, _: Scope) -> None:
         """Stop a countdown: nothing was sent."""
         if self.countdown is None:
-            self._app.say("no countdown runs")
+            self._show_notice("no countdown runs")
             return
-        self.drop()
-        self._app.say("stopped: nothing was sent, everything goes on")
+        self.drop_countdown()
+        self._show_notice("stopped: nothing was sent, everything goes on")
 
-    def drop(self) -> None:
+    def drop_countdown(self) -> None:
         """No countdown any more: it was sent, stopped, or the screen goes."""
         self.countdown = None
         if self._timer is not None:
@@ -222,29 +224,30 @@ class Acts:
             self._timer = None
 
     # ---------------------------------------------------------------------- submit
-    def submit(self, scope: Scope) -> None:
+    async def submit(self, scope: Scope) -> None:
         """Ask what to submit: of the plan that is shown, and of no other."""
-        desk = self._app.desk
-        session = desk.session
-        shown = _plan_id(session)
+        model = self._model
+        session, shown = model.session, self._find_plan_id()
+        question = ask_submit(scope, session, model.rates, model.words.of_families)
+        nothing = model.describe_opening() or "nothing is planned or held"
+        reply = await self._ask(question, nothing)
+        if reply is None or reply.choice is None:
+            return
+        if self._find_plan_id() != shown:
+            self._show_notice("planned again while you read: look again", "warning")
+            await self.submit(replace(scope, jobs=self._find_now(scope.jobs)))
+            return
+        jobs = session.list_jobs(reply.choice.jobs)
+        words = f"submitting {plural(len(jobs), 'job')}"
+        self._send_for(jobs, answers.build_submit(reply.choice, shown), words)
 
-        def answered(answer: Answered) -> None:
-            if _plan_id(desk.session) != shown:
-                self._app.say("planned again while you read: look again", "warning")
-                self.submit(self._renewed(scope))
-            elif answer.choice is not None:
-                jobs = session.list_jobs(answer.choice.jobs)
-                words = f"submitting {plural(len(jobs), 'job')}"
-                self._sent(jobs, answers.build_submit(answer.choice, shown), words)
-
-        families = desk.words.of_families
-        question = ask_submit(scope, session, desk.rates, families)
-        self._ask(question, desk.opening or "nothing is planned or held", answered)
+    def _find_plan_id(self) -> str:
+        plan = self._model.session.snapshot.plan
+        return plan.plan_id if plan is not None else ""
 
     # -------------------------------------------------------------------- resubmit
-    def resubmit(self, scope: Scope) -> None:
+    async def resubmit(self, scope: Scope) -> None:
         """Ask how to bring jobs back."""
-        session = self._app.desk.session
         jobs = [job for job in scope.jobs if answers.can_resubmit(job)]
         names = [job.name for job in jobs]
 
@@ -256,74 +259,83 @@ class Acts:
                 return ()
             return (*render_overrides(jobs, text.split()), render_place(jobs))
 
-        def answered(answer: Answered) -> None:
-            if self._has_changed(jobs):
-                self.resubmit(self._renewed(scope))
-            elif answer.choice is not None:
-                command = answers.build_resubmit(names, answer.choice, answer.text)
-                self._sent(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
-
-        question = ask_resubmit(scope, session)
-        nothing = _none_of(scope, "ended in a way that R mends")
-        self._ask(question, nothing, answered, check=check, preview=preview)
+        question = ask_resubmit(scope, self._model.session)
+        nothing = _explain_nothing(scope, "ended in a way that R mends")
+        reply = await self._ask(question, nothing, check, preview)
+        if reply is None or reply.choice is None:
+            return
+        if self._has_changed(jobs):
+            await self.resubmit(replace(scope, jobs=self._find_now(scope.jobs)))
+            return
+        command = answers.build_resubmit(names, reply.choice, reply.text)
+        self._send_for(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
 
     # ---------------------------------------------------------------- skip or waive
-    def skip(self, scope: Scope) -> None:
+    async def skip(self, scope: Scope) -> None:
         """Ask whether to skip jobs, or to waive a condition of one."""
-        session = self._app.desk.session
         jobs = [job for job in scope.jobs if answers.can_skip(job)]
         names = [job.name for job in jobs]
 
         def check(choice: Choice | None, text: str) -> object:
             return answers.build_skip(names, choice, text) if choice else None
 
-        def answered(answer: Answered) -> None:
-            if self._has_changed(jobs):
-                self.skip(self._renewed(scope))
-            elif answer.choice is not None:
-                command = answers.build_skip(names, answer.choice, answer.text)
-                word = "skipping" if answer.choice.id == "skip" else "waiving for"
-                self._sent(jobs, command, f"{word} {plural(len(jobs), 'job')}")
+        question = ask_skip(scope, self._model.session)
+        reply = await self._ask(question, _explain_nothing(scope, "waits"), check)
+        if reply is None or reply.choice is None:
+            return
+        if self._has_changed(jobs):
+            await self.skip(replace(scope, jobs=self._find_now(scope.jobs)))
+            return
+        command = answers.build_skip(names, reply.choice, reply.text)
+        word = "skipping" if reply.choice.id == "skip" else "waiving for"
+        self._send_for(jobs, command, f"{word} {plural(len(jobs), 'job')}")
 
-        question = ask_skip(scope, session)
-        self._ask(question, _none_of(scope, "waits"), answered, check=check)
-
-    def acknowledge(self, group: CauseGroup) -> None:
+    def dismiss_warnings(self, group: CauseGroup) -> None:
         """Say that the warnings of a cause were seen."""
         warnings = tuple(one.warning_id for one in group.warnings)
         self.send(Acknowledge(warnings=warnings, limits=group.limits))
-        self._app.say(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
+        self._show_notice(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
 
     # -------------------------------------------------------------------- approval
-    def answer(self, scope: Scope) -> None:
-        """Show what asks, one after the other: of the scope, else all that ask."""
-        session = self._app.desk.session
-        jobs = select_asking(scope.jobs) or select_asking(session.jobs)
+    async def answer(self, scope: Scope) -> None:
+        """Show what asks, one after the other: of the scope, else all that ask.
+
+        A job that does not ask any more by then is passed over.
+        """
+        jobs = select_asking(scope.jobs) or select_asking(self._model.session.jobs)
         if not jobs:
-            self._app.say("nothing asks", "warning")
-            return
-        self._ask_next([job.name for job in jobs], 0)
+            self._show_notice("nothing asks", "warning")
+        for place, job in enumerate(jobs, 1):
+            many = f"{place} of {len(jobs)}" if len(jobs) > 1 else ""
+            now = select_asking(self._find_now([job]))
+            if now and not await self._ask_approval(now[0], many):
+                return
 
-    def _ask_next(self, names: Sequence[str], place: int) -> None:
-        """Ask about the next that still asks; all but that is as it is now."""
-        if place >= len(names):
-            return
-        jobs = select_asking(self._app.desk.session.list_jobs(names[place : place + 1]))
-        if not jobs:
-            self._ask_next(names, place + 1)
-            return
-        job = jobs[0]
-        many = f"{place + 1} of {len(names)}" if len(names) > 1 else ""
+    async def _ask_approval(self, job: JobView, many: str) -> bool:
+        """Ask with the job's files as they are now; False when it is decided later.
 
-        def asked(files: Files) -> None:
-            self._show_approval(job, files, many, then)
+        Files that change while one reads are shown anew.
+        """
+        ask = job.record.ask
+        files = await self._read_shown(job)
+        while ask is not None:
+            session = self._model.session
+            reply = await self._ask(ask_approval(job, ask, files, many, session), "")
+            if reply is None:
+                return False
+            approved = reply.key == "y"
+            now = await self._read_shown(job) if approved else files
+            if now == files:
+                command = Answer(job=job.name, digest=ask.digest, approved=approved)
+                word = "approved" if approved else "refused"
+                self._send_for([job], command, f"{word}: sent with what you saw")
+                return True
+            files = now
+            text = "its files changed while you read: look again"
+            self._show_notice(text, "warning")
+        return True
 
-        def then() -> None:
-            self._ask_next(names, place + 1)
-
-        self._read_shown(job, asked)
-
-    def _read_shown(self, job: JobView, then: Callable[[Files], None]) -> None:
+    async def _read_shown(self, job: JobView) -> Files:
         """Read what belongs to an approval."""
         paths = [
             path
@@ -331,59 +343,18 @@ class Acts:
             if isinstance(spec, Approval)
             for path in spec.show_files
         ]
-
-        def shown(files: Any, problem: BaseException | None) -> None:
-            if problem is not None:
-                raise problem
-            then(files)
-
         key = f"approval {job.name}"
-        self._app.background.call(key, lambda: read_files(paths), shown)
-
-    def _show_approval(
-        self, job: JobView, files: Files, many: str, then: Callable[[], None]
-    ) -> None:
-        ask = job.record.ask
-        if ask is None:
-            return
-        session = self._app.desk.session
-
-        def sent(*, approved: bool) -> None:
-            command = Answer(job=job.name, digest=ask.digest, approved=approved)
-            word = "approved" if approved else "refused"
-            self._sent([job], command, f"{word}: sent with what you saw")
-            then()
-
-        def read_again(now: Files) -> None:
-            if now == files:
-                sent(approved=True)
-                return
-            self._app.say("its files changed while you read: look again", "warning")
-            self._show_approval(job, now, many, then)
-
-        def answered(answer: Answered) -> None:
-            if answer.key == "y":
-                self._read_shown(job, read_again)
-            else:
-                sent(approved=False)
-
-        question = ask_approval(job, ask, files, many, session)
-        self._ask(question, "", answered)
+        return await self._context.background.fetch(key, partial(read_files, paths))
 
     # ----------------------------------------------------------------------- pause
-    def pause_or_resume(self) -> None:
+    async def pause(self, _: Scope) -> None:
         """Pause submission, or resume it; what runs goes on either way."""
-        if self._app.desk.session.snapshot.paused is not None:
+        if self._model.session.snapshot.paused is not None:
             self.send(Resume())
-            self._app.say("submission resumes")
+            self._show_notice("submission resumes")
         else:
             self.send(Pause())
-            self._app.say("submission pauses; what runs goes on. P resumes")
-
-
-def _plan_id(session: SessionView) -> str:
-    plan = session.snapshot.plan
-    return plan.plan_id if plan is not None else ""
+            self._show_notice("submission pauses; what runs goes on. P resumes")
 
 
 def _is_composed(event: Event) -> bool:
@@ -391,7 +362,7 @@ def _is_composed(event: Event) -> bool:
     return isinstance(event, EffectOrdered) and isinstance(event.effect, ComposeJob)
 
 
-def _none_of(scope: Scope, what: str) -> str:
+def _explain_nothing(scope: Scope, what: str) -> str:
     """Why a verb has nothing to do; marks are named, they may be out of sight."""
     if not scope.by_marks:
         return f"nothing here {what}"

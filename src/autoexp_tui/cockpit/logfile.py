@@ -117,7 +117,7 @@ class LogFile:
         seen = os.fstat(self._fd)
         self._identity = (seen.st_dev, seen.st_ino)
         self.size = seen.st_size
-        self._begin_at(self.size)
+        self._start_window(self.size)
 
     def close(self) -> None:
         """Let the file go."""
@@ -125,9 +125,9 @@ class LogFile:
             os.close(self._fd)
         self._fd = -1
         self._identity = (0, 0)
-        self._begin_at(0)
+        self._start_window(0)
 
-    def _begin_at(self, offset: int) -> None:
+    def _start_window(self, offset: int) -> None:
         """An empty window at `offset`, which must begin a line or end the file."""
         self._starts = array("Q")
         self._end = offset
@@ -139,7 +139,7 @@ class LogFile:
         return self._starts[0] if self._starts else self._end
 
     @property
-    def at_beginning(self) -> bool:
+    def is_at_beginning(self) -> bool:
         """Whether the window reaches the file's first line."""
         return self.first == 0
 
@@ -153,11 +153,11 @@ class LogFile:
         top = self.first
         start = max(0, top - CHUNK)
         data = self._read(start, top - start)
-        starts = array("Q", _line_starts(data, start))
+        starts = array("Q", _find_line_starts(data, start))
         if start > 0:
-            starts = _after_first_break(starts, data, start)
+            starts = _drop_first_line(starts, data, start)
         if data[-1:] != b"\n" and self._is_overwriting(0):
-            starts = self._joined_to_first(starts, start + data.rfind(b"\n") + 1)
+            starts = self._join_to_first(starts, start + data.rfind(b"\n") + 1)
         starts.extend(self._starts)
         self._starts = starts
         if len(self._starts) > MOST_LINES:
@@ -165,7 +165,7 @@ class LogFile:
             del self._starts[MOST_LINES:]
         return True
 
-    def _joined_to_first(self, starts: array[int], line_start: int) -> array[int]:
+    def _join_to_first(self, starts: array[int], line_start: int) -> array[int]:
         """`starts` whose last line goes on in the window's first row: one row."""
         if self._starts:
             del self._starts[0]
@@ -175,12 +175,12 @@ class LogFile:
         """Whether a row of the window holds states that were overwritten."""
         if not self._starts:
             return False
-        start, stop = self._starts[place], self._row_end(place)
+        start, stop = self._starts[place], self._find_row_end(place)
         if _is_long(start, stop):
             return True
-        return last_state(self._read(start, stop - start)) > 0
+        return find_last_state(self._read(start, stop - start)) > 0
 
-    def _row_end(self, place: int) -> int:
+    def _find_row_end(self, place: int) -> int:
         return self._starts[place + 1] if place + 1 < len(self._starts) else self._end
 
     def _extend_down(self) -> bool:
@@ -192,9 +192,9 @@ class LogFile:
             return False
         joined = self._read(at, self._end - at) + data
         first_line = joined[: joined.find(b"\n") + 1] or joined
-        if known and last_state(first_line):
+        if known and find_last_state(first_line):
             self._forget_overwritten()
-        fresh = (one for one in _line_starts(joined, at) if one > at or not known)
+        fresh = (one for one in _find_line_starts(joined, at) if one > at or not known)
         self._starts.extend(fresh)
         self._end += len(data)
         return True
@@ -204,10 +204,10 @@ class LogFile:
         while len(self._starts) > 1 and self._read(self._starts[-1] - 1, 1) != b"\n":
             self._starts.pop()
 
-    def _follow(self) -> None:
+    def _extend_to_end(self) -> None:
         while self._end < self.size and self._extend_down():
             if len(self._starts) > MOST_LINES:
-                self._begin_at(self.size)
+                self._start_window(self.size)
                 self._extend_up()
                 return
 
@@ -215,65 +215,69 @@ class LogFile:
     def last(self, count: int) -> list[LogLine]:
         """The file's last `count` lines."""
         if not self._starts or self.size - self._end > 8 * CHUNK:
-            self._begin_at(self.size)
+            self._start_window(self.size)
             self._extend_up()
-        self._follow()
-        self._grow(self._extend_up, lambda: len(self._starts) >= count)
-        return list(self._lines(max(0, len(self._starts) - count), count))
+        self._extend_to_end()
+        self._extend_until(self._extend_up, lambda: len(self._starts) >= count)
+        return list(self._read_lines(max(0, len(self._starts) - count), count))
 
     def at(self, offset: int, count: int) -> list[LogLine]:
         """`count` lines from the one that holds `offset` on."""
-        return self.moved(offset, 0, count, to_end=False)
+        return self.move(offset, 0, count, to_end=False)
 
-    def moved(
+    def move(
         self, offset: int, lines: int, count: int, *, to_end: bool = True
     ) -> list[LogLine]:
         """`count` lines, beginning `lines` after (before) the one at `offset`.
 
         With `to_end` no fewer than `count` where the file has them.
         """
-        self._have(offset)
-        self._grow(self._extend_up, lambda: self._place(offset) + lines >= 0)
-        place = max(0, self._place(offset) + lines)
-        self._grow(self._extend_down, lambda: len(self._starts) - place >= count)
+        self._load_window(offset)
+        self._extend_until(self._extend_up, lambda: self._find_row(offset) + lines >= 0)
+        place = max(0, self._find_row(offset) + lines)
+        self._extend_until(
+            self._extend_down, lambda: len(self._starts) - place >= count
+        )
         if to_end:
             place = min(place, max(0, len(self._starts) - count))
-        return list(self._lines(place, count))
+        return list(self._read_lines(place, count))
 
     def after(self, offset: int) -> int:
         """Where the line after the one that holds `offset` begins, or the end."""
-        self._have(offset)
-        return self._row_end(self._place(offset)) if self._starts else self._end
+        self._load_window(offset)
+        return self._find_row_end(self._find_row(offset)) if self._starts else self._end
 
-    def _have(self, offset: int) -> None:
+    def _load_window(self, offset: int) -> None:
         """A window that holds `offset`."""
         if not self.first <= offset <= self._end or not self._starts:
-            self._jump(offset)
+            self._load_at(offset)
 
-    def _grow(self, extend: Callable[[], bool], enough: Callable[[], bool]) -> None:
+    def _extend_until(
+        self, extend: Callable[[], bool], enough: Callable[[], bool]
+    ) -> None:
         """Extend the window until it is enough, or no line comes for long."""
         rows, fruitless = len(self._starts), 0
         while not enough() and fruitless < MOST_FRUITLESS and extend():
             fruitless = fruitless + 1 if len(self._starts) == rows else 0
             rows = len(self._starts)
 
-    def _place(self, offset: int) -> int:
+    def _find_row(self, offset: int) -> int:
         return max(0, bisect_right(self._starts, offset) - 1)
 
-    def _jump(self, offset: int) -> None:
+    def _load_at(self, offset: int) -> None:
         """A new window at the line that holds `offset`."""
         start = max(0, min(offset, self.size) - LONGEST)
         data = self._read(start, min(offset, self.size) - start)
         cut = data.rfind(b"\n")
         begin = start + cut + 1 if cut >= 0 else start
-        self._begin_at(begin)
+        self._start_window(begin)
         self._extend_down()
 
-    def _lines(self, place: int, count: int) -> Iterator[LogLine]:
+    def _read_lines(self, place: int, count: int) -> Iterator[LogLine]:
         for number in range(place, min(place + count, len(self._starts))):
-            start, stop = self._starts[number], self._row_end(number)
+            start, stop = self._starts[number], self._find_row_end(number)
             seen = stop - _SEEN if _is_long(start, stop) else start
-            yield LogLine(start, shown_text(self._read(seen, stop - seen)))
+            yield LogLine(start, decode_line(self._read(seen, stop - seen)))
 
     # --------------------------------------------------------------------- search
     def find(
@@ -291,20 +295,24 @@ class LogFile:
         `stopped` is asked between chunks.
         """
         chunk = max(LONGEST, min(SEARCH_CHUNK, SEARCH_STEPS // pattern.size))
-        walk = self._ahead(offset, chunk) if forward else self._behind(offset, chunk)
+        walk = (
+            self._read_ahead(offset, chunk)
+            if forward
+            else self._read_behind(offset, chunk)
+        )
         least = offset if here else offset + 1
         for base, data in walk:
             if stopped():
                 return None
             if forward:
-                found = next(_matching(pattern, base, data, least), None)
+                found = next(_find_matches(pattern, base, data, least), None)
             else:
-                found = max(_matching(pattern, base, data, 0, offset), default=None)
+                found = max(_find_matches(pattern, base, data, 0, offset), default=None)
             if found is not None:
                 return found
         return None
 
-    def _ahead(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
+    def _read_ahead(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
         """Chunks of whole lines from `offset` to the end."""
         at = offset
         while at < self.size:
@@ -316,7 +324,7 @@ class LogFile:
             yield at, whole
             at += len(whole)
 
-    def _behind(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
+    def _read_behind(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
         """Chunks of whole lines from before `offset` back to the beginning."""
         end = offset
         while end > 0:
@@ -327,7 +335,7 @@ class LogFile:
             end = start + skip if skip < len(data) and skip else start
 
 
-def _matching(
+def _find_matches(
     pattern: Pattern,
     base: int,
     data: bytes,
@@ -343,14 +351,14 @@ def _matching(
         start = data.rfind(b"\n", 0, match.start()) + 1
         cut = data.find(b"\n", match.start())
         line_end = len(data) if cut < 0 else cut + 1
-        state = start + last_state(data[start:line_end])
+        state = start + find_last_state(data[start:line_end])
         at = line_end if match.start() >= state else state
         line = base + start
         if at == line_end and line >= least and (below is None or line < below):
             yield line
 
 
-def _line_starts(data: bytes, base: int) -> list[int]:
+def _find_line_starts(data: bytes, base: int) -> list[int]:
     """Where lines begin in `data`, which begins a line; long ones are cut up."""
     starts = [0]
     starts += [match.end() for match in re.finditer(rb"\n", data)]
@@ -360,19 +368,19 @@ def _line_starts(data: bytes, base: int) -> list[int]:
         after - before > LONGEST
         for before, after in zip(starts, [*starts[1:], len(data)], strict=True)
     ):
-        starts = list(_cut_up(starts, data))
+        starts = list(_split_rows(starts, data))
     return [base + start for start in starts]
 
 
-def _cut_up(starts: list[int], data: bytes) -> Iterator[int]:
+def _split_rows(starts: list[int], data: bytes) -> Iterator[int]:
     for before, after in zip(starts, [*starts[1:], len(data)], strict=True):
         yield before
         if after - before > LONGEST:
-            state = before + last_state(data[before:after])
+            state = before + find_last_state(data[before:after])
             yield from range(state + LONGEST, after - 1, LONGEST)
 
 
-def last_state(raw: bytes) -> int:
+def find_last_state(raw: bytes) -> int:
     """Where the last text of a line begins that no further one overwrote."""
     return raw.rstrip().rfind(b"\r") + 1
 
@@ -386,7 +394,7 @@ def _is_long(start: int, stop: int) -> bool:
     return stop - start > _SEEN
 
 
-def _after_first_break(starts: array[int], data: bytes, base: int) -> array[int]:
+def _drop_first_line(starts: array[int], data: bytes, base: int) -> array[int]:
     """Without a first line that may begin earlier, unless there is no other."""
     cut = data.find(b"\n")
     if cut < 0 or cut + 1 >= len(data):
@@ -394,7 +402,7 @@ def _after_first_break(starts: array[int], data: bytes, base: int) -> array[int]
     return array("Q", [start for start in starts if start > base + cut])
 
 
-def shown_text(raw: bytes) -> str:
+def decode_line(raw: bytes) -> str:
     """A line's bytes as safe text; of a progress bar only its last state."""
     text = raw.decode("utf-8", "replace").rstrip("\r\n")
     if "\r" in text:
@@ -402,12 +410,12 @@ def shown_text(raw: bytes) -> str:
     return clean(text.expandtabs(8), limit=SHOWN)
 
 
-def error_pattern() -> Pattern:
+def compile_errors() -> Pattern:
     """What a line that looks like an error has in it."""
     return compile_line_pattern(_ERRORS, ignore_case=True)
 
 
-def search_pattern(text: str) -> Pattern:
+def compile_search(text: str) -> Pattern:
     """A pattern for what a person typed; lower case finds both cases.
 
     Raises:

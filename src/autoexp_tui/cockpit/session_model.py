@@ -1,6 +1,6 @@
 """What a person has arranged: order, filter, folds, marks; over the newest session.
 
-The screens ask the desk what to show and tell it what was asked for. It knows no
+The screens ask it what to show and tell it what was asked for. It knows no
 widget and no engine; what it holds dies with the screen and is nobody's truth.
 """
 
@@ -11,11 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit.spans import outside
-from autoexp_tui.cockpit.state.causes import (
-    CauseGroup,
-    build_cause_key,
-    group_causes,
-)
+from autoexp_tui.cockpit.state.causes import CauseGroup, build_cause_key, group_causes
 from autoexp_tui.cockpit.state.filtering import Expression, compile_filter
 from autoexp_tui.cockpit.state.forecast import (
     NO_CUTS,
@@ -42,21 +38,21 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.rows import Column
     from autoexp_tui.model.snapshot import Snapshot
 
-FORECAST_EVERY = 10.0
+ESTIMATE_EVERY = 10.0
 """Seconds between two estimates of ends: they do not change faster."""
-FORECAST_SELDOM = 60.0
+ESTIMATE_SELDOM = 60.0
 """The same for more than `MANY` jobs, where an estimate is felt in the fingers."""
 AGES_EVERY = 10.0
 """Seconds after which ages are told anew while the engine has nothing to say."""
 MANY = 2000
 
 
-def outlook_of(session: SessionView) -> tuple[Ends, float, Rates]:
+def estimate_outlook(session: SessionView) -> tuple[Ends, float, Rates]:
     """Estimated ends, GPU hours used, rates; reads frozen values alone."""
     return estimate_ends(session), count_gpu_hours(session), measure_rates(session)
 
 
-class Desk:
+class SessionModel:
     """The newest session, and how it is looked at."""
 
     def __init__(
@@ -79,14 +75,13 @@ class Desk:
         self.range_from = ""
         """The row at which `v` was pressed, empty when no range is open."""
         self.expression = expression
-        self._forecast_at: float | None = None
+        self._estimated_at: float | None = None
         self._rows_for: tuple[object, ...] = ()
         self._singles: tuple[Row, ...] = ()
         self._singles_for: object = None
-        self._look_again()
+        self._look()
 
-    @property
-    def opening(self) -> str:
+    def describe_opening(self) -> str:
         """That all is still to come: `planning exp goes on`; empty when it is there."""
         doing = self.session.snapshot.engine.doing
         known = not doing or self.failed or self.session.jobs
@@ -97,15 +92,15 @@ class Desk:
         """Show a newer snapshot."""
         self.failed = False
         self.session = build_session(snapshot, self.session)
-        if snapshot.playback is not None and not self.many:
-            self._forecast_at = None  # its time goes faster than the machine's
+        if snapshot.playback is not None and not self.has_many:
+            self._estimated_at = None  # its time goes faster than the machine's
         if not self.words.is_of(self.session):
             self.words = PlanWords(snapshot.plan, self.session.changed)
             self._rows_for = ()
             self.marks.intersection_update(self.session.index)
-        self._look_again()
+        self._look()
 
-    def pass_time(self, utc: float) -> bool:
+    def update_ages(self, utc: float) -> bool:
         """Let ages grow while the engine rests; whether they did.
 
         Args:
@@ -117,13 +112,13 @@ class Desk:
         self.session = replace(self.session, silent_until=now)
         return True
 
-    def _look_again(self) -> None:
+    def _look(self) -> None:
         self._cuts = find_sure_cuts(self.session, self._cuts)
         self.groups = group_causes(self.session, self.words, self._cuts)
         self.stages = build_stages(self.session, self.ends)
         self._arrange()
 
-    def forecast(self, now: float) -> bool:
+    def estimate_ends(self, now: float) -> bool:
         """Estimate ends anew when it is time; whether anything was estimated.
 
         While the engine is silent estimates freeze with their data: they count from
@@ -132,26 +127,26 @@ class Desk:
         Args:
             now: monotonic seconds.
         """
-        if not self.due(now):
+        if not self.is_due(now):
             return False
-        self.foresee(*outlook_of(self.session))
+        self.set_outlook(*estimate_outlook(self.session))
         return True
 
     @property
-    def many(self) -> bool:
+    def has_many(self) -> bool:
         """Whether an estimate takes so long that the keys would feel it."""
         return len(self.session.jobs) > MANY
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         """Whether an estimate is due at `now` (monotonic); then it counts as made."""
-        last = self._forecast_at
-        every = FORECAST_SELDOM if self.many else FORECAST_EVERY
+        last = self._estimated_at
+        every = ESTIMATE_SELDOM if self.has_many else ESTIMATE_EVERY
         if last is not None and 0 <= now - last < every:
             return False
-        self._forecast_at = now
+        self._estimated_at = now
         return True
 
-    def foresee(self, expected: Ends, hours: float, usual: Rates) -> None:
+    def set_outlook(self, expected: Ends, hours: float, usual: Rates) -> None:
         """Take an estimate, made here or elsewhere."""
         self.ends, self.gpu_hours, self.rates = expected, hours, usual
         self.stages = build_stages(self.session, self.ends)
@@ -162,29 +157,28 @@ class Desk:
         steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
         wish = (wanted, len(self.session.jobs)) if steady else ()
         if not wish or wish != self._rows_for:
-            self.rows = build_rows(self.session, wanted, self._single_rows())
+            self.rows = build_rows(self.session, wanted, self._list_single_rows())
             self._rows_for = wish
 
-    def _single_rows(self) -> tuple[Row, ...]:
+    def _list_single_rows(self) -> tuple[Row, ...]:
         """A row for every job, made once for a plan."""
         if self._singles_for is not self.session.index:
             self._singles_for = self.session.index
             self._singles = build_single_rows(self.session)
         return self._singles
 
-    @property
-    def jobs_shown(self) -> int:
+    def count_shown(self) -> int:
         """How many jobs have a row, folded ones included."""
         if not self.arrangement.fold:
             return len(self.rows)
         return sum(len(row.jobs) for row in self.rows)
 
-    def rearrange(self, **changes: object) -> None:
+    def update_arrangement(self, **changes: object) -> None:
         """Change order, filter or folding."""
         self.arrangement = replace(self.arrangement, **changes)  # type: ignore[arg-type]
         self._arrange()
 
-    def jobs_of(self, row: Row) -> tuple[JobView, ...]:
+    def find_jobs(self, row: Row) -> tuple[JobView, ...]:
         """The jobs that a row stands for."""
         return tuple(self.session.jobs[place] for place in row.jobs)
 
@@ -192,7 +186,7 @@ class Desk:
         """The row of that key, None when it is not shown."""
         return next((row for row in self.rows if row.key == key), None)
 
-    def shown(self) -> set[str]:
+    def list_shown(self) -> set[str]:
         """Names of the jobs that have a row, folded ones included."""
         return {
             self.session.jobs[place].name for row in self.rows for place in row.jobs
@@ -200,18 +194,18 @@ class Desk:
 
     def filter_by(self, text: str) -> None:
         """Keep the rows that a person asks for; an empty text keeps all."""
-        self.rearrange(filter=compile_filter(text, self.expression))
+        self.update_arrangement(filter=compile_filter(text, self.expression))
 
     def toggle_order(self) -> None:
         """Needs-you first, or plan order."""
         order = "plan" if self.arrangement.order == "needs" else "needs"
-        self.rearrange(order=order, column="", ranks={})
+        self.update_arrangement(order=order, column="", ranks={})
 
     def sort_next(self, columns: Sequence[Column]) -> None:
         """Sort by the next column; after the last one, plan order."""
         column = next_column(columns, self.arrangement)
         if column is None:
-            self.rearrange(order="plan", column="", ranks={})
+            self.update_arrangement(order="plan", column="", ranks={})
         else:
             self.arrangement = sort_by(self.session, column, self.arrangement)
             self._arrange()
@@ -219,17 +213,17 @@ class Desk:
     def fold(self, *, on: bool) -> None:
         """Fold equal causes into one row each, or show every job."""
         if on != self.arrangement.fold:
-            self.rearrange(fold=on, unfolded=frozenset())
+            self.update_arrangement(fold=on, unfolded=frozenset())
 
-    def unfold(self, key: str) -> None:
+    def expand(self, key: str) -> None:
         """Show the jobs of one folded row."""
-        self.rearrange(unfolded=self.arrangement.unfolded | {key})
+        self.update_arrangement(unfolded=self.arrangement.unfolded | {key})
 
-    def refold(self) -> bool:
+    def fold_again(self) -> bool:
         """Fold what was unfolded; False when nothing was."""
         if not self.arrangement.unfolded:
             return False
-        self.rearrange(unfolded=frozenset())
+        self.update_arrangement(unfolded=frozenset())
         return True
 
     # ----------------------------------------------------------------------- marks
@@ -246,7 +240,7 @@ class Desk:
         if first in keys and last in keys:
             start, end = sorted((keys.index(first), keys.index(last)))
             for row in self.rows[start : end + 1]:
-                self.marks.update(job.name for job in self.jobs_of(row))
+                self.marks.update(job.name for job in self.find_jobs(row))
         return len(self.marks)
 
     def mark_alike(self, job: JobView) -> int:

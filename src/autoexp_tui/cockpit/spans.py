@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from itertools import groupby, zip_longest
+from itertools import groupby
 from operator import itemgetter
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -183,46 +183,6 @@ def _split_words(content: Line, cells: int) -> Iterable[Span]:
 
 
 _WORD: Final = re.compile(r" *[^ ]+| +$")
-
-
-GAP: Final = 8
-"""Equal cells between two changes that cost less to send than to jump over."""
-
-
-def compare_lines(before: Line, after: Line) -> list[tuple[int, int]]:
-    """The ranges of cells, ends exclusive and in order, in which two lines differ.
-
-    A log that scrolls and a table whose numbers move look much like the moment before:
-    only the other cells are sent over a slow line.
-    """
-    ranges: list[tuple[int, int]] = []
-    pairs = zip_longest(_split_cells(before), _split_cells(after))
-    for place, (was, now) in enumerate(pairs):
-        if was != now:
-            near = ranges and place - ranges[-1][1] <= GAP
-            ranges.append((ranges.pop()[0] if near else place, place + 1))
-    return ranges
-
-
-def _split_cells(content: Line) -> list[tuple[str, str, int]]:
-    """Of each cell the text that is drawn as one with it, its roles, its place in it.
-
-    Characters that join others are drawn with what stands before and behind them.
-    """
-    units: list[tuple[str, str, int]] = []
-    joined = False
-    for span in content:
-        for character in span.text:
-            size = 1 if character.isascii() else cell_len(character)
-            if units and (joined or not size):
-                text, roles, cells = units.pop()
-                units.append((text + character, f"{roles} {span.role}", cells + size))
-            else:
-                units.append((character, span.role, size))
-            joined = not size
-    return [
-        (text, roles, place) for text, roles, cells in units for place in range(cells)
-    ]
 
 
 def join_cells(cells: Iterable[tuple[str, Role]]) -> Line:

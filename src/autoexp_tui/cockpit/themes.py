@@ -11,11 +11,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
-from rich.color import Color, ColorSystem
 from rich.errors import StyleSyntaxError
 from rich.style import Style
+from textual.app import App
+from textual.filter import Monochrome
 from textual.theme import BUILTIN_THEMES, Theme
 
 from autoexp_tui.cockpit.spans import Role
@@ -52,15 +53,8 @@ class Skin:
     ascii: bool = False
     """Whether every glyph is drawn as its ASCII twin."""
 
-    @property
-    def eight_bit(self) -> bool:
-        """Whether every colour is, to the eye, one of the 256 that terminals share."""
-        styles = (*self.roles.values(), self.cursor, self.away)
-        colors = [color for one in styles for color in (one.color, one.bgcolor)]
-        return all(_is_shared(color) for color in colors if color is not None)
 
-
-def themes_directory() -> Path:
+def find_themes_directory() -> Path:
     """Where the shipped themes lie: in the package, or beside the sources."""
     package = Path(__file__).resolve().parent.parent
     packed = package / "_data" / "themes"
@@ -73,36 +67,36 @@ def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
     Raises:
         UsageError: there is no such theme, or it says what cannot be.
     """
-    path = _find("ansi" if no_color else name)
-    skin = replace(_read(path), ascii=ascii_only)
-    return _without_colors(skin) if no_color else skin
+    path = _find_theme("ansi" if no_color else name)
+    skin = replace(_read_theme(path), ascii=ascii_only)
+    return _remove_colors(skin) if no_color else skin
 
 
-def _find(name: str) -> Path:
+def _find_theme(name: str) -> Path:
     if name.endswith(".toml"):
         return Path(name).expanduser()
-    path = themes_directory() / f"{name}.toml"
+    path = find_themes_directory() / f"{name}.toml"
     if not path.is_file():
-        known = sorted(entry.stem for entry in themes_directory().glob("*.toml"))
+        known = sorted(entry.stem for entry in find_themes_directory().glob("*.toml"))
         hint = f"themes: {', '.join(known)}; or a path to a .toml file"
         raise UsageError(f"no theme {name!r}", "ui.theme", hint)
     return path
 
 
-def _read(path: Path) -> Skin:
+def _read_theme(path: Path) -> Skin:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(error.strerror or str(error), str(path)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"not TOML: {error}", str(path)) from error
-    return _skin(content, str(path))
+    return _build_skin(content, str(path))
 
 
-def _skin(content: Mapping[str, object], where: str) -> Skin:
-    colors = _table(content, "colors", where)
-    roles = _table(content, "roles", where)
-    rows = _table(content, "rows", where)
+def _build_skin(content: Mapping[str, object], where: str) -> Skin:
+    colors = _find_table(content, "colors", where)
+    roles = _find_table(content, "roles", where)
+    rows = _find_table(content, "rows", where)
     missing = [key for key in _COLORS if key not in colors]
     missing += [f"roles.{role}" for role in ROLES if role not in roles]
     missing += [f"rows.{key}" for key in ("cursor", "away") if key not in rows]
@@ -127,7 +121,7 @@ def _skin(content: Mapping[str, object], where: str) -> Skin:
     base = (
         Style()
         if theme.ansi
-        else _style(
+        else _parse_style(
             f"{colors['foreground']} on {colors['background']}", "colors", where
         )
     )
@@ -135,50 +129,40 @@ def _skin(content: Mapping[str, object], where: str) -> Skin:
         theme=theme,
         base=base,
         roles={
-            key: base + _style(text, f"roles.{key}", where)
+            key: base + _parse_style(text, f"roles.{key}", where)
             for key, text in roles.items()
         },
-        cursor=_style(rows["cursor"], "rows.cursor", where),
-        away=_style(rows["away"], "rows.away", where),
+        cursor=_parse_style(rows["cursor"], "rows.cursor", where),
+        away=_parse_style(rows["away"], "rows.away", where),
     )
 
 
-def _table(content: Mapping[str, object], key: str, where: str) -> Mapping[str, object]:
+def _find_table(
+    content: Mapping[str, object], key: str, where: str
+) -> Mapping[str, object]:
     table = content.get(key)
     if not isinstance(table, dict):
         raise UsageError(f"no table [{key}]", where)
     return table
 
 
-def _style(text: object, key: str, where: str) -> Style:
+def _parse_style(text: object, key: str, where: str) -> Style:
     try:
         return Style.parse(str(text)) if text else Style()
     except StyleSyntaxError as error:
         raise UsageError(f"{key}: {error}", where) from error
 
 
-_A_SHADE = 10
-"""Of 255: neighbouring greys of the 256 colours are this far apart."""
-
-
-def _is_shared(color: Color) -> bool:
-    triplet = color.triplet
-    if triplet is None:
-        return True
-    shared = color.downgrade(ColorSystem.EIGHT_BIT).get_truecolor()
-    return all(abs(a - b) <= _A_SHADE for a, b in zip(shared, triplet, strict=True))
-
-
-def _without_colors(skin: Skin) -> Skin:
+def _remove_colors(skin: Skin) -> Skin:
     return replace(
         skin,
-        roles={role: _plain(style) for role, style in skin.roles.items()},
-        cursor=_plain(skin.cursor),
-        away=_plain(skin.away),
+        roles={role: _remove_color(style) for role, style in skin.roles.items()},
+        cursor=_remove_color(skin.cursor),
+        away=_remove_color(skin.away),
     )
 
 
-def _plain(style: Style) -> Style:
+def _remove_color(style: Style) -> Style:
     return Style(
         bold=style.bold,
         dim=style.dim,
@@ -186,3 +170,11 @@ def _plain(style: Style) -> Style:
         underline=style.underline,
         reverse=style.reverse,
     )
+
+
+def apply_skin(app: App[Any], skin: Skin, *, colorless: bool) -> None:
+    """Give an app its theme; without colours (NO_COLOR) no grey replaces them."""
+    app.register_theme(skin.theme)
+    app.theme = skin.theme.name
+    if colorless:
+        app._filters = [one for one in app._filters if not isinstance(one, Monochrome)]

@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.cockpit.render.job_questions import ask_resubmit
 from autoexp_tui.cockpit.render.questions import Question
-from autoexp_tui.cockpit.session_model import Desk
+from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.reasons import find_reason
@@ -68,7 +68,7 @@ def chain(cause: Cause, state: JobState) -> Snapshot:
 
 
 def asked(snapshot: Snapshot) -> Question:
-    session = Desk(snapshot).session
+    session = SessionModel(snapshot).session
     question = ask_resubmit(Scope(jobs=session.jobs[:1]), session)
     assert question is not None
     return question
@@ -135,14 +135,14 @@ def without_file() -> Snapshot:
 
 
 def test_a_file_that_its_writer_never_wrote_is_told_by_name() -> None:
-    desk = Desk(without_file())
+    desk = SessionModel(without_file())
     assert (
         find_reason(desk.session.jobs[1], desk.session) == "iter_8/done.txt never came"
     )
 
 
 def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
-    desk = Desk(without_file())
+    desk = SessionModel(without_file())
     group = next(one for one in desk.groups if one.look is Look.SKIPPED)
     assert group.title == "iter_8/done.txt never came"
     assert desk.session.jobs[1].is_needy
@@ -151,7 +151,7 @@ def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
 def test_a_skip_that_a_failure_explains_is_not_told_twice() -> None:
     base = without_file()
     told = Why("doomed_file", (("path", "/o/a"), ("state", "FAILED")))
-    desk = Desk(with_job(base, base.jobs[1].name, why=told))
+    desk = SessionModel(with_job(base, base.jobs[1].name, why=told))
     assert not any(one.look is Look.SKIPPED for one in desk.groups)
 
 

@@ -9,7 +9,7 @@ from autoexp_tui.cockpit.render.grid import choose_columns as columns_of_grid
 from autoexp_tui.cockpit.render.grid import render_row
 from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
 from autoexp_tui.cockpit.render.why import explain_job
-from autoexp_tui.cockpit.session_model import Desk
+from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.stages import build_families
@@ -33,8 +33,8 @@ def changed(spec: JobSpec = FIRST.spec) -> JobSpec:
     )
 
 
-def desk() -> Desk:
-    looks = Desk(BASE)
+def desk() -> SessionModel:
+    looks = SessionModel(BASE)
     attempts = tuple(
         replace(one, values=changed().parameters) for one in FIRST.attempts
     )
@@ -42,7 +42,7 @@ def desk() -> Desk:
     return looks
 
 
-def job(at: Desk) -> JobView:
+def job(at: SessionModel) -> JobView:
     found = at.session.job(FIRST.name)
     assert found is not None
     return found
@@ -65,7 +65,7 @@ def test_other_jobs_are_shown_as_planned() -> None:
 
 def test_a_value_that_only_one_job_has_gets_a_column() -> None:
     assert [one.label for one in desk().words.parameters][-1] == "iters"
-    assert "iters" not in [one.label for one in Desk(BASE).words.parameters]
+    assert "iters" not in [one.label for one in SessionModel(BASE).words.parameters]
 
 
 def test_the_filter_asks_for_the_job_s_own_value() -> None:

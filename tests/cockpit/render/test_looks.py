@@ -38,7 +38,7 @@ def test_every_look_has_its_own_glyph() -> None:
     assert len({look.glyph for look in Look}) == len(Look)
 
 
-def test_every_look_has_its_own_ascii_twin() -> None:
+def test_every_look_has_its_own_to_ascii() -> None:
     twins = [look.twin for look in Look]
     assert len(set(twins)) == len(Look)
     assert all(twin.isascii() and len(twin) == 1 for twin in twins)

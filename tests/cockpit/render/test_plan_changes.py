@@ -22,7 +22,7 @@ def told(plan: Plan) -> PlanChanges | None:
 async def compared(seat: Seat) -> None:
     """Open the plan, as the engine's thread does, and wait for the comparison."""
     await seat.push(opened(holey()))
-    await seat.until(lambda: seat.app.background.idle)
+    await seat.until(lambda: seat.app.context.background.is_idle)
 
 
 async def test_a_plan_that_is_opened_says_what_changed() -> None:
@@ -35,7 +35,7 @@ async def test_a_plan_that_is_opened_says_what_changed() -> None:
 async def test_the_key_shows_all_of_it() -> None:
     async with cockpit(changes=told) as seat:
         await compared(seat)
-        await seat.until(lambda: seat.app.planning.changes)
+        await seat.until(lambda: seat.app.plan_actions.changes)
         await seat.press("equals_sign")
         assert "~ seed: 1 -> 2" in seat.dialog
 
@@ -51,7 +51,7 @@ async def test_a_plan_as_it_was_says_nothing() -> None:
     same = PlanChanges(T0, "nothing differs: 10 jobs", (), differs=False)
     async with cockpit(changes=lambda plan: same) as seat:
         await compared(seat)
-        await seat.until(lambda: seat.app.planning.changes)
+        await seat.until(lambda: seat.app.plan_actions.changes)
         assert "nothing differs" not in seat.footer
 
 

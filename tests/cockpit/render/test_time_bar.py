@@ -13,7 +13,7 @@ from autoexp_tui.cockpit.render.bars import (
     render_time_bar,
 )
 from autoexp_tui.cockpit.spans import plain, width
-from autoexp_tui.cockpit.text import ascii_twin
+from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Landmark, Playback
 from tests.support.campaigns import HOUR, T0
 
@@ -100,7 +100,7 @@ def test_a_journal_of_one_moment_has_a_bar_too() -> None:
 
 
 def test_every_glyph_has_a_twin() -> None:
-    assert "?" not in ascii_twin(bar(replace(SHOWN, landmarks=())))
+    assert "?" not in to_ascii(bar(replace(SHOWN, landmarks=())))
 
 
 def test_days_lie_between_beginning_and_end_and_are_bounded() -> None:

@@ -24,7 +24,7 @@ from autoexp_tui.cockpit.render.timeline import (
 )
 from autoexp_tui.cockpit.spans import join_cells, plain, width
 from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.cockpit.text import ascii_twin
+from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.state import Attempt, JobRecord, SessionState
 from autoexp_tui.model.states import JobState, Outcome
@@ -237,5 +237,5 @@ def test_times_without_an_engine_are_seen() -> None:
 
 def test_every_glyph_has_a_twin() -> None:
     glyphs = "".join(cell.text for cell in timeline._WEIGHT) + "┬▾│"
-    assert "?" not in ascii_twin(glyphs)
-    assert len(set(ascii_twin("·░█▒"))) == 4
+    assert "?" not in to_ascii(glyphs)
+    assert len(set(to_ascii("·░█▒"))) == 4

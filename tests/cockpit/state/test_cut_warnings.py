@@ -107,9 +107,9 @@ async def test_pane_5_shows_them_with_their_number() -> None:
 
 async def test_the_next_need_goes_on_after_a_job_with_two_causes() -> None:
     async with cockpit(running()) as seat:
-        (group,) = seat.app.desk.groups
+        (group,) = seat.model.groups
         also = replace(group, key="other", jobs=group.jobs[:1])
-        seat.app.desk.groups = (also, group)
-        after = seat.app.desk.next_need("j0")
+        seat.model.groups = (also, group)
+        after = seat.model.next_need("j0")
         assert after is not None
         assert after.name == "j1"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.session_model import Desk
+from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.rules import Monitoring
@@ -142,32 +142,32 @@ def test_time_goes_on_with_the_engine_s_word() -> None:
 
 
 def test_ages_go_on_while_the_engine_rests() -> None:
-    desk = Desk(resting())
-    assert desk.pass_time(T0 + 60)
+    desk = SessionModel(resting())
+    assert desk.update_ages(T0 + 60)
     assert desk.session.now == T0 + 60
 
 
 def test_a_rest_that_was_seen_outlasts_an_older_word() -> None:
-    desk = Desk(resting())
-    desk.pass_time(T0 + 60)
+    desk = SessionModel(resting())
+    desk.update_ages(T0 + 60)
     desk.take(replace(resting(), seq=9999))
     assert desk.session.now == T0 + 60
 
 
 @pytest.mark.parametrize("role", ["live", "viewer"])
 def test_ages_stand_while_something_runs_and_the_engine_is_silent(role: Role) -> None:
-    desk = Desk(campaign(31, role=role))
-    assert not desk.pass_time(T0 + 60)
+    desk = SessionModel(campaign(31, role=role))
+    assert not desk.update_ages(T0 + 60)
     assert desk.session.now == T0
 
 
 def test_ages_stand_where_no_engine_lives() -> None:
     base = resting()
     gone = replace(base, engine=replace(base.engine, owner_alive=False))
-    assert not Desk(gone).pass_time(T0 + 60)
+    assert not SessionModel(gone).update_ages(T0 + 60)
 
 
 def test_ages_of_a_replay_stand_with_its_moment() -> None:
     base = resting()
     replayed = replace(base, engine=replace(base.engine, role="replay"))
-    assert not Desk(replayed).pass_time(T0 + 60)
+    assert not SessionModel(replayed).update_ages(T0 + 60)

@@ -37,7 +37,7 @@ from autoexp_tui.text.spelling import (
 )
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.commands import Command, Commands, Pane
+    from autoexp_tui.cockpit.keymap import Command, Keymap, Pane
     from autoexp_tui.cockpit.state.session import SessionView
     from autoexp_tui.model.snapshot import EngineView, Playback
 
@@ -215,7 +215,7 @@ _AS_EVER: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def render_footer(
-    commands: Commands,
+    keymap: Keymap,
     pane: Pane,
     useful: Collection[str],
     cells: int,
@@ -229,7 +229,7 @@ def render_footer(
     id, the words of those that do something else than usual. Where the line is too
     long, what stands last in the table's order of importance goes first.
     """
-    here = [one for one in commands.at(pane, replay=replay) if one.foot]
+    here = [one for one in keymap.at(pane, replay=replay) if one.foot]
     looks = [one for one in here if not one.acts and one.id != "app.leave"]
     # A replay's, then by importance; a pane's own before those of everywhere.
     looks.sort(key=lambda one: (not one.replay, one.foot, len(one.where)))
@@ -238,9 +238,9 @@ def render_footer(
 
     def hint(one: Command) -> Line:
         label = labels.get(one.id, one.label)
-        return (Span(commands.key(one.id), "key"), Span(f" {label}"))
+        return (Span(keymap.key(one.id), "key"), Span(f" {label}"))
 
-    leave: Line = (Span(commands.key("app.leave"), "key"), Span(" leave"))
+    leave: Line = (Span(keymap.key("app.leave"), "key"), Span(" leave"))
     border: Line = (Span(" "), Span("│", "rule"), Span(" "))
     while True:
         left = join(map(hint, looks), "  ")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.cockpit.commands import Pane
+from autoexp_tui.cockpit.keymap import Pane
 
 Place: TypeAlias = Pane | Literal["header", "footer", "problem", "timebar"]
 

@@ -6,16 +6,17 @@ time, when somebody goes up that far or a filter leaves room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
+from autoexp_tui.cockpit.messages import CopyRequested, FolderRequested, JobChosen
 from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
 from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
-from autoexp_tui.cockpit.screens.log_screen import LOG_COMMANDS, LogScreen
+from autoexp_tui.cockpit.screens.base import Request
+from autoexp_tui.cockpit.screens.log_screen import LogScreen
 from autoexp_tui.cockpit.state.event_history import (
     EventFilter,
     NoSuchKind,
@@ -25,7 +26,6 @@ from autoexp_tui.cockpit.state.event_history import (
     format_entry,
     parse_filter,
 )
-from autoexp_tui.cockpit.widgets.bars import ProblemLine
 from autoexp_tui.cockpit.widgets.events_panes import (
     EffectPane,
     EventsPane,
@@ -34,10 +34,7 @@ from autoexp_tui.cockpit.widgets.events_panes import (
 from autoexp_tui.model.errors import AutoexpError
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.background import Background
-    from autoexp_tui.cockpit.commands import Pane
-    from autoexp_tui.cockpit.session_model import Desk
-    from autoexp_tui.cockpit.themes import Skin
+    from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.widgets.list_pane import ListPane
 
 PAGE: Final = 2000
@@ -47,70 +44,54 @@ PAGE: Final = 2000
 class EventsScreen(LogScreen):
     """The list above, the effect under the cursor below; evidence over both."""
 
-    COMMANDS_HERE = cast("Mapping[str, Callable[[Any], object]]", LOG_COMMANDS)
     first_pane: Pane = "events"
-
-    def __init__(self, skin: Skin, desk: Desk, background: Background) -> None:
-        super().__init__("events")
-        self.skin = skin
-        self.desk = desk
-        self._background = background
-        self._unreadable = False
+    _is_unreadable: bool = False
 
     def compose(self) -> ComposeResult:
-        self.events_pane = EventsPane(self.skin, self.desk, id="events")
-        self.effect = EffectPane(self.skin, self.desk, id="effect")
-        self.logs = EvidencePane(self.skin, self._background, id="evidence")
+        skin = self.context.skin
+        self.events_pane = EventsPane(skin, self.model, id="events")
+        self.effect = EffectPane(skin, self.model, id="effect")
+        self.logs = EvidencePane(skin, self.context.background, id="evidence")
         yield self.events_pane
         yield self.effect
         yield self.logs
-        yield ProblemLine(self.skin, id="problem")
-        yield from self.frame(self.skin, self.desk)
+        yield from self.compose_frame()
 
-    def on_mount(self) -> None:
-        self.set_interval(1.0, self.tick)
-
-    def tick(self) -> None:
-        """A second has passed: ages grow, the log may have."""
-        self.pass_time()
-        self.logs.tick()
-
-    def boxes_for(self, size: Size) -> Boxes:
-        found = build_two_boxes(
+    def find_boxes(self, size: Size) -> Boxes:
+        return build_two_boxes(
             size.width, size.height, "events", "effect", self.enlarged
         )
-        return self.with_problem(found, size)
 
     def renew(self) -> None:
         if not self.is_mounted:
             return
-        self.tell_time()
+        self.update_time()
         self.events_pane.renew()
-        self.effect.show(self.events_pane.entry())
-        self.tell_footer()
-        if self.events_pane.wants_more:
+        self.effect.show(self.events_pane.find_entry())
+        self.show_keys()
+        if self.events_pane.has_room:
             self.read_back()
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
-        self.effect.show(self.events_pane.entry())
+        self.effect.show(self.events_pane.find_entry())
 
     # ---------------------------------------------------------------- older events
     def on_events_pane_at_top(self, message: EventsPane.AtTop) -> None:
         message.stop()
-        self._unreadable = False
+        self._is_unreadable = False
         self.read_back()
 
     def read_back(self) -> None:
         """Read the page before the oldest event that was looked at."""
-        pane, annals = self.events_pane, self.events_pane.annals
-        if pane.reading or annals.complete or self._unreadable:
+        pane, history = self.events_pane, self.events_pane.history
+        if pane.reading or history.complete or self._is_unreadable:
             return
         pane.reading = True
-        pane.repaint()
-        handle, first, wanted = self.cockpit.handle, annals.first, annals.wanted
-        settled = annals.settled
-        snapshot = self.desk.session.snapshot
+        pane.update_lines()
+        handle, first, wanted = self.context.handle, history.first, history.wanted
+        settled = history.settled
+        snapshot = self.model.session.snapshot
 
         def work() -> Page:
             records = handle.earlier(first, PAGE)
@@ -119,121 +100,126 @@ class EventsScreen(LogScreen):
         def done(result: Any, problem: BaseException | None) -> None:
             pane.reading = False
             if problem is not None:
-                self._not_read(problem)
-            elif annals.wanted is wanted and annals.first == first:
+                self._explain_problem(problem)
+            elif history.wanted is wanted and history.first == first:
                 pane.show_older(result)
             self.renew()
 
-        self._background.call("events", work, done)
+        self.context.background.call("events", work, done)
 
-    def _not_read(self, problem: BaseException) -> None:
+    def _explain_problem(self, problem: BaseException) -> None:
         if not isinstance(problem, AutoexpError | OSError):
             raise problem
-        self._unreadable = True
-        self.say(f"older events cannot be read: {problem}", "warning")
+        self._is_unreadable = True
+        self.show_notice(f"older events cannot be read: {problem}", "warning")
 
     # --------------------------------------------------------------------- filters
-    def want(self, wanted: EventFilter) -> None:
+    def filter_by(self, wanted: EventFilter) -> None:
         """Show other events."""
-        self._unreadable = False
-        self.events_pane.want(wanted)
+        self._is_unreadable = False
+        self.events_pane.filter_by(wanted)
         self.renew()
 
-    def do_events_all(self) -> None:
+    def action_events_all(self) -> None:
         """Every event, or only what a person asked for, was done, or ended."""
-        wanted = self.events_pane.wanted
-        self.want(replace(wanted, everything=not wanted.everything))
+        wanted = self.events_pane.filter
+        self.filter_by(replace(wanted, everything=not wanted.everything))
 
-    def do_events_kind(self) -> None:
+    def action_events_kind(self) -> None:
         """Events of the next kind alone."""
-        self.want(self.events_pane.wanted.next_kind(1))
+        self.filter_by(self.events_pane.filter.next_kind(1))
 
-    def do_events_kind_before(self) -> None:
+    def action_events_kind_before(self) -> None:
         """Events of the kind before."""
-        self.want(self.events_pane.wanted.next_kind(-1))
+        self.filter_by(self.events_pane.filter.next_kind(-1))
 
-    def do_events_same_job(self) -> None:
+    def action_events_same_job(self) -> None:
         """Events of this job alone, or of all."""
-        wanted, entry = self.events_pane.wanted, self.events_pane.entry()
+        wanted, entry = self.events_pane.filter, self.events_pane.find_entry()
         names = entry.jobs if entry is not None else ()
         if wanted.job:
-            self.want(replace(wanted, job=""))
+            self.filter_by(replace(wanted, job=""))
         elif names:
-            self.want(replace(wanted, job=names[0]))
+            self.filter_by(replace(wanted, job=names[0]))
         else:
-            self.say("this event is about no job")
+            self.show_notice("this event is about no job")
 
-    def do_events_filter(self) -> None:
+    def action_events_filter(self) -> None:
         """Ask for words, jobs and kinds."""
 
-        def answered(text: str) -> None:
+        def answer(text: str) -> None:
             try:
-                self.want(parse_filter(self.events_pane.wanted, text))
+                self.filter_by(parse_filter(self.events_pane.filter, text))
             except NoSuchKind as error:
-                self.say(f"filter as before: {error}", "warning")
+                self.show_notice(f"filter as before: {error}", "warning")
 
-        before = self.events_pane.wanted.text
-        self.prompt("filter", "words, job:NAME, kind:submit,error", before, answered)
+        request = Request(
+            label="filter",
+            hint="words, job:NAME, kind:submit,error",
+            text=self.events_pane.filter.text,
+            answer=answer,
+        )
+        self.ask_line(request)
 
     # --------------------------------------------------------------------- looking
-    def do_events_job(self) -> None:
+    def action_events_job(self) -> None:
         """To the job of the event, in the table."""
-        entry = self.events_pane.entry()
-        jobs = self.desk.session.list_jobs(entry.jobs) if entry else ()
-        if not jobs:
-            self.say("this event is about no job")
-            return
-        self.cockpit.to_jobs("jobs")
-        self.cockpit.jobs_screen.reveal(jobs[0])
+        entry = self.events_pane.find_entry()
+        jobs = self.model.session.list_jobs(entry.jobs) if entry else ()
+        if jobs:
+            self.post_message(JobChosen(jobs[0]))
+        else:
+            self.show_notice("this event is about no job")
 
-    def do_look_open(self) -> None:
+    def action_look_open(self) -> None:
         """The evidence of the event; where there is none, its own words."""
-        entry = self.events_pane.entry()
-        proof = find_evidence(entry, self.desk.session) if entry is not None else None
+        entry = self.events_pane.find_entry()
+        proof = find_evidence(entry, self.model.session) if entry is not None else None
         match proof:
             case LogSpot():
                 self.show_log(proof)
             case Folder():
-                self.cockpit.show_folder(proof.path, proof.job)
+                self.post_message(FolderRequested(proof.path, proof.job))
             case None:
-                self.do_look_larger()
+                self.action_look_larger()
 
-    def do_look_larger(self) -> None:
+    def action_look_larger(self) -> None:
         if self.enlarged is None:
             self.enlarge("effect")
-            self.set_focus(self.effect, scroll_visible=False)
+            self.focus_pane(self.effect)
 
     def show_log(self, spot: LogSpot) -> None:
         """Open a log at a place."""
         self.enlarge("evidence")
         self.logs.read((spot.source,), "", spot.job)
-        self.set_focus(self.logs, scroll_visible=False)
+        self.focus_pane(self.logs)
         if spot.offset is not None:
-            self.logs.go_to(spot.offset)
+            self.logs.show_offset(spot.offset)
         elif spot.words:
-            self.logs.look_for(spot.words)
+            self.logs.find_words(spot.words)
         else:
             self.logs.set_follow(on=True)
 
-    def do_look_back(self) -> None:
+    async def action_look_back(self) -> None:
         """One level back."""
-        wanted = self.events_pane.wanted
-        if self.focused is self.logs and self.logs.give_up_search():
+        wanted = self.events_pane.filter
+        if self.focused is self.logs and self.logs.has_stopped_search():
             return
         if self.enlarged is not None:
             self.enlarge(None)
-            self.set_focus(self.events_pane, scroll_visible=False)
+            self.focus_pane()
         elif self.focused is self.effect:
-            self.set_focus(self.events_pane, scroll_visible=False)
+            self.focus_pane()
         elif wanted.narrows:
-            self.want(EventFilter(everything=wanted.everything))
+            self.filter_by(EventFilter(everything=wanted.everything))
         else:
-            self.cockpit.to_jobs("jobs")
+            await self.run_action("app.show_pane('jobs')")
 
-    def do_look_copy(self) -> None:
+    def action_look_copy(self) -> None:
         """Copy the entry under the cursor, or what is seen of the log."""
-        entry = self.events_pane.entry()
+        entry = self.events_pane.find_entry()
         if self.focused is self.logs:
-            self.cockpit.copy(self.logs.copied())
+            self.post_message(CopyRequested(self.logs.copy_text()))
         elif entry is not None:
-            self.cockpit.copy(format_entry(entry, self.desk.session.now))
+            text = format_entry(entry, self.model.session.now)
+            self.post_message(CopyRequested(text))

@@ -9,261 +9,293 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.render.layout import Box, Boxes, build_boxes, has_side, is_low
+from autoexp_tui.cockpit.messages import CopyRequested, DetailsRequested
+from autoexp_tui.cockpit.render.layout import Boxes, build_boxes, has_side, is_low
 from autoexp_tui.cockpit.render.logs import find_logs
-from autoexp_tui.cockpit.screens.job_commands import JOB_COMMANDS
-from autoexp_tui.cockpit.screens.job_list_screen import ActingScreen
+from autoexp_tui.cockpit.screens.base import JobListScreen, Request
 from autoexp_tui.cockpit.screens.log_screen import LogScreen
 from autoexp_tui.cockpit.spans import outside, plain
-from autoexp_tui.cockpit.state.filtering import FilterError, check_names, compile_filter
+from autoexp_tui.cockpit.state.filtering import (
+    FilterError,
+    check_names,
+    compile_filter,
+    is_unfinished,
+)
+from autoexp_tui.cockpit.state.reasons import describe_cause
 from autoexp_tui.cockpit.state.rows import find_column, sort_by
-from autoexp_tui.cockpit.widgets.bars import ProblemLine
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane, NeedsPane, StagesPane
+from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.metrics_pane import MOST_CURVES, MetricsPane
 from autoexp_tui.cockpit.widgets.why_pane import WhyPane
-from autoexp_tui.model.wording import plural
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.background import Background
-    from autoexp_tui.cockpit.commands import Pane
-    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.keymap import Pane
+    from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.themes import Skin
-    from autoexp_tui.cockpit.widgets.list_pane import ListPane
     from autoexp_tui.cockpit.widgets.pane import Pane as PaneWidget
 
-Lists = StagesPane | JobsPane | NeedsPane
+LIVE_FILTER_UP_TO = 2000
+"""Jobs up to which a filter works while it is typed."""
 
 
-class JobsScreen(LogScreen, ActingScreen):
-    """The main screen. What its keys do beyond looking stands in `job_commands`."""
+class JobsScreen(LogScreen, JobListScreen):
+    """The main screen."""
 
-    COMMANDS_HERE = JOB_COMMANDS
-    stages: StagesPane
-    jobs: JobsPane
-    needs: NeedsPane
-    why: WhyPane
-    metrics: MetricsPane
-    logs: LogPane
-    list: Lists
+    active_list: ListPane
     """The list that the person looks at: verbs act on its row."""
-
-    def __init__(self, skin: Skin, desk: Desk, background: Background) -> None:
-        super().__init__("jobs")
-        self.skin = skin
-        self.desk = desk
-        self._background = background
-        self._folds_by_height: bool | None = None
-        self._shape = (0, 0)
-        self._rows_placed: int | None = None
+    _low: bool | None = None
+    """Whether the screen was low when it was laid out; None: it was not, of this plan.
+    """
+    _shape: tuple[int, int] = (0, 0)
+    """How many jobs and stages were laid out."""
+    _rows_placed: int | None = None
 
     def compose(self) -> ComposeResult:
-        skin, desk = self.skin, self.desk
-        self.stages = StagesPane(skin, desk, id="stages")
-        self.jobs = JobsPane(skin, desk, id="jobs")
-        self.needs = NeedsPane(skin, desk, id="needs")
-        thinking, come_back = self.cockpit.thinking, self.cockpit.come_back
-        self.why = WhyPane(skin, desk, thinking, come_back, id="why")
-        self.metrics = MetricsPane(skin, desk, id="metrics")
-        self.logs = LogPane(skin, self._background, id="log")
+        skin, model = self.context.skin, self.model
+        self.stages = StagesPane(skin, model, id="stages")
+        self.jobs = JobsPane(skin, model, id="jobs")
+        self.needs = NeedsPane(skin, model, id="needs")
+        self.metrics = MetricsPane(skin, model, id="metrics")
+        self.why = WhyPane(self.context, id="why")
+        self.logs = LogPane(skin, self.context.background, id="log")
+        self.active_list = self.jobs
         yield self.stages
         yield self.jobs
         yield self.needs
         yield self.metrics
         yield self.why
         yield self.logs
-        yield ProblemLine(skin, id="problem")
-        yield from self.frame(skin, desk)
-        self.list: Lists = self.jobs
-
-    def on_mount(self) -> None:
-        self.set_interval(1.0, self.tick)
-        self.call_after_refresh(self.forecast)
+        yield from self.compose_frame()
 
     # -------------------------------------------------------------------- contents
     def renew(self) -> None:
-        """Show the desk's newest session."""
+        """Show the model's newest session."""
         if not self.is_mounted:
             return
-        self._fit_plan()
-        self.tell_time()
-        self.why.acts = not self.cockpit.read_only
+        self._layout_plan()
+        self.update_time()
         self.stages.renew()
         self.jobs.renew()
         self.needs.renew()
         self._follow_focus()
-        self.tell_about()
-        self.tell_footer()
+        self.show_row()
+        self.show_keys()
 
-    def _fit_plan(self) -> None:
+    def _layout_plan(self) -> None:
         """Lay out anew when jobs or stages came: the first plan, a further one."""
-        shape = (len(self.desk.session.jobs), len(self.desk.stages))
+        shape = (len(self.model.session.jobs), len(self.model.stages))
         if shape != self._shape:
             self._shape = shape
-            self._folds_by_height = None
-            self.place()
-        elif self._rows() != self._rows_placed:
-            self.place()
+            self._low = None
+            self.layout_panes()
+        elif self._count_rows() != self._rows_placed:
+            self.layout_panes()
 
-    def tick(self) -> None:
-        """A second has passed: ages grow, the log may have."""
-        self.pass_time()
-        self.logs.tick()
+    def find_jobs(self) -> tuple[JobView, ...]:
+        return self.active_list.find_jobs()
 
-    def forecast(self) -> None:
-        """Estimate ends anew when it is time."""
-        if self.cockpit.forecast():
-            self.renew()
+    def describe_row(self) -> str:
+        return self.active_list.describe_row()
 
-    def under_cursor(self) -> tuple[JobView, ...]:
-        """The jobs of the row that the person looks at."""
-        return self.list.jobs()
+    def find_warnings(self) -> CauseGroup | None:
+        group = self.needs.find_group() if self.active_list is self.needs else None
+        shows = group is not None and group.acknowledgeable and not self.model.marks
+        return group if shows else None
 
-    def tell_about(self) -> None:
+    def show_row(self) -> None:
         """Let why, metrics and log follow the cursor."""
-        jobs = self.under_cursor()
-        self.why.show(jobs, self.list.words())
+        jobs = self.find_jobs()
+        self.why.show(jobs, self.describe_row())
         self.metrics.show([job.name for job in jobs[:MOST_CURVES]])
-        self.logs.read(*find_logs(jobs, self.desk.session.now))
+        self.logs.read(*find_logs(jobs, self.model.session.now))
 
-    def on_metrics_pane_bare(self, message: MetricsPane.Bare) -> None:
+    def on_metrics_pane_curves_wanted(self, message: MetricsPane.CurvesWanted) -> None:
         message.stop()
-        self.cockpit.handle.look_at(message.jobs)
+        self.context.handle.look_at(message.jobs)
 
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
-        if message.pane is self.list:
-            self.tell_about()
-            self.tell_footer()
+        if message.pane is self.active_list:
+            self.show_row()
+            self.show_keys()
 
     def on_pane_focused(self, message: PaneWidget.Focused) -> None:
-        before = self.list
+        before = self.active_list
         self._follow_focus()
-        if self.list is not before:
-            self.tell_about()
+        if self.active_list is not before:
+            self.show_row()
         super().on_pane_focused(message)
 
     def _follow_focus(self) -> None:
         """Act on the focused list's row; on the table's where that list is empty."""
-        if isinstance(self.focused, Lists):
-            self.list = self.focused
-        if not self.list.jobs():
-            self.list = self.jobs
+        if isinstance(self.focused, ListPane):
+            self.active_list = self.focused
+        if not self.active_list.find_jobs():
+            self.active_list = self.jobs
 
     # ---------------------------------------------------------------------- places
-    def boxes_for(self, size: Size) -> Boxes:
-        stages = len(self.desk.stages)
-        found = build_boxes(
-            size.width, size.height, stages, self.enlarged, self._rows()
-        )
-        return self.with_problem(found, size)
+    def find_boxes(self, size: Size) -> Boxes:
+        stages = len(self.model.stages)
+        return build_boxes(*size, stages, self.enlarged, self._count_rows())
 
-    def _rows(self) -> int | None:
+    def _count_rows(self) -> int | None:
         """Rows that the table may get: a filter does not move the panes.
 
         None before there are jobs: how many will come is not known.
         """
-        if self.desk.arrangement.fold:
-            return len(self.desk.rows)
-        return len(self.desk.session.jobs) or None
+        if self.model.arrangement.fold:
+            return len(self.model.rows)
+        return len(self.model.session.jobs) or None
 
-    def place(self) -> None:
+    def layout_panes(self) -> None:
         side = has_side(*self.room)
         self.stages.bare = not side and self.enlarged != "stages"
         self._fold_by_height()
-        self._rows_placed = self._rows()
-        super().place()
-
-    def fit(self, pane: PaneWidget, box: Box) -> None:
-        super().fit(pane, box)
-        if pane is self.needs:
-            self.needs.with_evidence = box.width > 50
+        self._rows_placed = self._count_rows()
+        super().layout_panes()
 
     def _fold_by_height(self) -> None:
         """Low screens fold equal causes when the rows do not fit."""
         low = is_low(self.room.height)
-        if low != self._folds_by_height:
-            self._folds_by_height = low
+        if low != self._low:
+            self._low = low
             room = self.room.height // 2
-            self.desk.fold(on=low and len(self.desk.session.jobs) > room)
+            self.model.fold(on=low and len(self.model.session.jobs) > room)
 
-    def do_pane(self, name: Pane) -> None:
+    def show_pane(self, name: Pane) -> None:
         """Go to a pane; one without a place of its own opens enlarged."""
-        usual = build_boxes(*self.room, len(self.desk.stages))
+        usual = build_boxes(*self.room, len(self.model.stages))
         if name not in usual:
             self.enlarge(name)
         elif self.enlarged not in (None, name):
             self.enlarge(None)
-        self.set_focus(self.query_one(f"#{name}"), scroll_visible=False)
+        self.focus_pane(self.query_one(f"#{name}"))
 
-    # --------------------------------------------------------------------- looking
-    def do_look_open(self) -> None:
-        """Open what is under the cursor."""
-        if self.list is self.jobs:
-            self._open_row()
-            return
-        jobs = self.list.jobs()
-        if jobs:
-            names = frozenset(job.name for job in jobs)
-            self.desk.rearrange(only=(outside(self.list.words()), names))
+    def stay_with(self, jobs: Sequence[JobView]) -> None:
+        """Put the cursor on the row of the first of `jobs`, where it has one."""
+        places = {job.index for job in jobs[:1]}
+        for row in self.model.rows:
+            if places.intersection(row.jobs):
+                self.jobs.move_to_key(row.key)
+                return
+
+    def show_job(self, job: JobView) -> None:
+        """Put the cursor on a job's row, whatever hides it."""
+        if job.name not in self.model.list_shown():
+            self.model.update_arrangement(filter=None, only=None)
+            self.show_notice("the filter hid it: cleared")
+        if self.enlarged not in (None, "jobs"):
             self.enlarge(None)
-            self.set_focus(self.jobs, scroll_visible=False)  # at once: it is told of
-            self.renew()
+        self.renew()
+        self.focus_pane(self.jobs)
+        self.stay_with((job,))
 
-    def _open_row(self) -> None:
-        row = self.desk.row(self.jobs.key)
-        if row is not None and row.folded:
-            jobs = self.desk.jobs_of(row)
-            self.desk.unfold(row.key)
-            self.renew()
-            self.stay_with(jobs)
-        elif row is not None:
-            self.enlarge("why")
-            self.set_focus(self.why, scroll_visible=False)
+    def show_need(self) -> None:
+        """To the next that needs a person."""
+        jobs = self.jobs.find_jobs()
+        target = self.model.next_need(jobs[-1].name if jobs else "")
+        if target is None:
+            self.show_notice(self.model.describe_opening() or "nobody is needed")
+        else:
+            self.show_job(target)
 
-    def do_look_back(self) -> None:
-        """One level back."""
-        wanted = self.desk.arrangement
-        jobs = self.jobs.jobs()
-        if self.focused is self.logs and self.logs.give_up_search():
+    # ----------------------------------------------------------------------- filter
+    def action_rows_filter(self) -> None:
+        """Ask for a filter; given up, the one before stays.
+
+        What cannot be meant is told above the line, and filters nothing.
+        """
+        wanted = self.model.arrangement.filter
+        before = wanted.text if wanted is not None else ""
+        is_small = len(self.model.session.jobs) <= LIVE_FILTER_UP_TO
+
+        def preview(text: str) -> None:
+            if is_unfinished(text):
+                return
+            problem = self.find_filter_problem(text)
+            self.show_problem(problem)
+            if is_small:
+                self.filter_by(before if problem else text)
+
+        request = Request(
+            label="filter",
+            hint="words, lr>1e-3, stage:cooldown",
+            text=before,
+            answer=self.filter_by,
+            preview=preview,
+            give_up=lambda: self.filter_by(before),
+            find_problem=self.find_filter_problem,
+        )
+        self.ask_line(request)
+
+    def filter_by(self, text: str) -> None:
+        """Keep the rows that match; what cannot be meant keeps those of before."""
+        problem = self.find_filter_problem(text)
+        if problem:
+            self.show_notice(f"filter as before: {problem}", "warning")
             return
-        if self.desk.range_from:
-            self.desk.range_from = ""
-        elif self.enlarged is not None:
-            self.enlarge(None)
-            self.set_focus(self.jobs, scroll_visible=False)
-        elif self.desk.refold():
-            self.renew()
-            self.stay_with(jobs)
-        elif wanted.filter is not None:
-            self.desk.filter_by("")
-        elif wanted.only is not None:
-            self.desk.rearrange(only=None)
-        elif self.focused is not self.jobs:
-            self.set_focus(self.jobs, scroll_visible=False)
-        elif self.desk.marks:
-            self.say(f"{plural(len(self.desk.marks), 'mark')} cleared")
-            self.desk.marks.clear()
+        self.model.filter_by(text)
         self.renew()
 
-    def do_move(self, how: str) -> None:
+    def find_filter_problem(self, text: str) -> str:
+        """What is wrong with a filter, in words; empty when nothing is."""
+        try:
+            wanted = compile_filter(text, self.model.expression)
+            check_names(wanted, self.model.session.jobs)
+        except FilterError as error:
+            return outside(str(error))
+        return ""
+
+    # ------------------------------------------------------------------------ order
+    def action_rows_order(self) -> None:
+        """Needs-you first, or plan order."""
+        self.model.toggle_order()
+        self.renew()
+
+    def action_rows_sort(self) -> None:
+        """Sort by a column; then the other way round; then plan order again."""
+        if self.jobs.columns:
+            self.model.sort_next(self.jobs.columns)
+            self.renew()
+
+    def action_rows_group(self) -> None:
+        """Fold equal causes, or show every job; the cursor stays with its job."""
+        jobs = self.jobs.find_jobs()
+        self.model.fold(on=not self.model.arrangement.fold)
+        self.renew()
+        self.stay_with(jobs)
+
+    def action_rows_next_job(self) -> None:
+        """To the job after, the pane kept."""
+        self._move_in_table("down")
+
+    def action_rows_previous_job(self) -> None:
+        """To the job before, the pane kept."""
+        self._move_in_table("up")
+
+    def _move_in_table(self, how: str) -> None:
+        self.active_list = self.jobs
+        self.jobs.move(how)
+        self.show_row()
+
+    def action_move(self, how: str) -> None:
         if self.focused is self.stages and how in ("left", "right"):
-            self.stages.unfold(on=how == "right")
-            return
-        if self.focused is self.jobs and how in ("left", "right"):
+            self.stages.set_open(on=how == "right")
+        elif self.focused is self.jobs and how in ("left", "right"):
             self._sort_beside(1 if how == "right" else -1)
-            return
-        super().do_move(how)
+        else:
+            super().action_move(how)
 
     def _sort_beside(self, step: int) -> None:
         """Sort by the column beside; in another order nothing happens."""
-        current, columns = self.desk.arrangement, self.jobs.columns
+        current, columns = self.model.arrangement, self.jobs.columns
         if current.order != "column" or not columns:
             return
         column = find_column(columns, current, step)
-        wanted = sort_by(self.desk.session, column, replace(current, column=""))
-        self.desk.rearrange(
+        wanted = sort_by(self.model.session, column, replace(current, column=""))
+        self.model.update_arrangement(
             column=wanted.column,
             reversed=wanted.reversed,
             last_column=wanted.last_column,
@@ -271,56 +303,118 @@ class JobsScreen(LogScreen, ActingScreen):
         )
         self.renew()
 
-    def stay_with(self, jobs: Sequence[JobView]) -> None:
-        """Put the cursor on the row of the first of `jobs`, where it has one."""
-        places = {job.index for job in jobs[:1]}
-        for row in self.desk.rows:
-            if places.intersection(row.jobs):
-                self.jobs.move_to_key(row.key)
-                return
-
-    def reveal(self, job: JobView) -> None:
-        """Put the cursor on a job's row, whatever hides it."""
-        if job.name not in self.desk.shown():
-            self.desk.rearrange(filter=None, only=None)
-            self.say("the filter hid it: cleared")
-        if self.enlarged not in (None, "jobs"):
-            self.enlarge(None)
+    # ------------------------------------------------------------------------ marks
+    def action_rows_mark(self) -> None:
+        """Mark, or unmark, the row, and go on to the next."""
+        self.model.toggle_marks([job.name for job in self.jobs.find_jobs()])
+        self.jobs.move("down")
         self.renew()
-        row = next(row for row in self.desk.rows if job.index in row.jobs)
-        self.set_focus(self.jobs, scroll_visible=False)
-        self.jobs.move_to_key(row.key)
 
-    def filter_by(self, text: str) -> None:
-        """Keep the rows that match; what cannot be meant keeps those of before."""
-        problem = self.filter_problem(text)
-        if problem:
-            self.say(f"filter as before: {problem}", "warning")
+    def action_rows_range(self) -> None:
+        """Begin a range, or mark from its beginning to here."""
+        model = self.model
+        if not model.range_from:
+            model.range_from = self.jobs.key
+        else:
+            number = model.mark_range(model.range_from, self.jobs.key)
+            model.range_from = ""
+            self.show_notice(f"{number} marked")
+        self.renew()
+
+    def action_rows_alike(self) -> None:
+        """Mark all with the same cause."""
+        jobs = self.find_jobs()
+        if len(jobs) == 1:
+            number = self.model.mark_alike(jobs[0])
+            self.show_notice(f"{number} alike marked: {describe_cause(jobs[0])}")
+        elif jobs:
+            self.model.marks.update(job.name for job in jobs)
+            self.show_notice(f"{len(jobs)} marked")
+        self.renew()
+
+    # ---------------------------------------------------------------------- looking
+    def action_rows_diff(self) -> None:
+        """Compare two jobs: the marked ones, or the marked one with this."""
+        names = set(self.model.marks)
+        if len(names) < 2:
+            names |= {job.name for job in self.find_jobs()}
+        if len(names) != 2:
+            marked = f"{len(names)} are marked: " if len(names) > 2 else ""
+            text = f"{marked}mark two jobs with space, then d"
+            self.show_notice(text, "warning")
             return
-        self.desk.filter_by(text)
+        found = self.model.session.list_jobs(tuple(names))
+        jobs = sorted(found, key=lambda job: job.index)
+        self.post_message(DetailsRequested(jobs))
+
+    def action_rows_config(self) -> None:
+        """Read how the job under the cursor is made; of several, the first."""
+        if jobs := self.find_jobs():
+            self.post_message(DetailsRequested(jobs[:1]))
+        else:
+            self.show_notice("there is no job here")
+
+    def action_metrics_scale(self) -> None:
+        """Logarithmic or linear."""
+        self.metrics.toggle_scale()
+
+    def action_look_open(self) -> None:
+        """Open what is under the cursor."""
+        if self.active_list is self.jobs:
+            self._open_row()
+            return
+        jobs = self.find_jobs()
+        if jobs:
+            names = frozenset(job.name for job in jobs)
+            self.model.update_arrangement(only=(outside(self.describe_row()), names))
+            self.enlarge(None)
+            self.focus_pane(self.jobs)  # at once: it is told of
+            self.renew()
+
+    def _open_row(self) -> None:
+        row = self.model.row(self.jobs.key)
+        if row is not None and row.folded:
+            jobs = self.model.find_jobs(row)
+            self.model.expand(row.key)
+            self.renew()
+            self.stay_with(jobs)
+        elif row is not None:
+            self.enlarge("why")
+            self.focus_pane(self.why)
+
+    def action_look_back(self) -> None:
+        """One level back."""
+        wanted = self.model.arrangement
+        jobs = self.jobs.find_jobs()
+        if self.focused is self.logs and self.logs.has_stopped_search():
+            return
+        if self.model.range_from:
+            self.model.range_from = ""
+        elif self.enlarged is not None:
+            self.enlarge(None)
+            self.focus_pane(self.jobs)
+        elif self.model.fold_again():
+            self.renew()
+            self.stay_with(jobs)
+        elif wanted.filter is not None:
+            self.model.filter_by("")
+        elif wanted.only is not None:
+            self.model.update_arrangement(only=None)
+        elif self.focused is not self.jobs:
+            self.focus_pane(self.jobs)
+        elif self.model.marks:
+            self.show_notice(f"{plural(len(self.model.marks), 'mark')} cleared")
+            self.model.marks.clear()
         self.renew()
 
-    def filter_problem(self, text: str) -> str:
-        """What is wrong with a filter, in words; empty when nothing is."""
-        try:
-            wanted = compile_filter(text, self.desk.expression)
-            check_names(wanted, self.desk.session.jobs)
-        except FilterError as error:
-            return outside(str(error))
-        return ""
-
-    def do_look_copy(self) -> None:
+    def action_look_copy(self) -> None:
         """Copy what the focused pane shows under its cursor."""
-        self.cockpit.copy(self._copied())
-
-    def _copied(self) -> str:
         if self.focused is self.logs:
-            return self.logs.copied()
-        if self.focused is self.why:
-            return self.why.text()
-        if self.focused is self.needs and self.needs.group() is not None:
-            return plain(self.needs.row(self.needs.cursor, 200)).strip()
-        return "\n".join(outside(job.name, 2000) for job in self.under_cursor())
-
-    def subject(self) -> str:
-        return self.list.words()
+            text = self.logs.copy_text()
+        elif self.focused is self.why:
+            text = self.why.text()
+        elif self.focused is self.needs and self.needs.find_group() is not None:
+            text = plain(self.needs.row(self.needs.cursor, 200)).strip()
+        else:
+            text = "\n".join(outside(job.name, 2000) for job in self.find_jobs())
+        self.post_message(CopyRequested(text))

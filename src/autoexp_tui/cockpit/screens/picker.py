@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import events
@@ -11,9 +12,13 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from autoexp_tui.cockpit import terminal
-from autoexp_tui.cockpit.clock import Clock, WallClock
-from autoexp_tui.cockpit.options import CockpitOptions, wants_ascii, wants_no_color
-from autoexp_tui.cockpit.painting import without_grey
+from autoexp_tui.cockpit.context import (
+    Clock,
+    CockpitOptions,
+    WallClock,
+    is_ascii,
+    is_colorless,
+)
 from autoexp_tui.cockpit.render.lists import (
     SessionLike,
     render_session,
@@ -21,7 +26,7 @@ from autoexp_tui.cockpit.render.lists import (
     render_session_titles,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join
-from autoexp_tui.cockpit.themes import Skin, load_skin
+from autoexp_tui.cockpit.themes import Skin, apply_skin, load_skin
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 
@@ -44,10 +49,10 @@ class SessionsPane(ListPane):
         self.sessions = sessions
         self.set_keys(tuple(session.id for session in sessions))
 
-    def head(self, cells: int) -> Sequence[Line]:
+    def build_head(self, cells: int) -> Sequence[Line]:
         return ((Span("  "), *render_session_titles()),)
 
-    def placeholder(self) -> Line:
+    def describe_nothing(self) -> Line:
         text = (
             " No sessions here. `autoexp-tui --config-ref exp` opens the demo; "
             "`autoexp-init -- python train.py` plans your own."
@@ -57,7 +62,7 @@ class SessionsPane(ListPane):
     def row(self, place: int, cells: int) -> Line:
         return render_session(self.sessions[place], self.clock.utc())
 
-    def chosen(self) -> SessionLike | None:
+    def find_session(self) -> SessionLike | None:
         """The session under the cursor."""
         return self.sessions[self.cursor] if self.sessions else None
 
@@ -70,7 +75,7 @@ class PickerFooter(LinesWidget):
         self.pane = pane
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
-        chosen = self.pane.chosen()
+        chosen = self.pane.find_session()
         about: Line = render_session_counts(chosen) if chosen is not None else ()
         keys = (("enter", "open"), ("j k", "move"), ("r", "look again"), ("q", "leave"))
         hints = join([(Span(key, "key"), Span(f" {word}")) for key, word in keys], "  ")
@@ -81,11 +86,6 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     """The list above, the keys below."""
 
     AUTO_FOCUS = "#sessions"
-    DEFAULT_CSS = """
-    PickerScreen { overflow: hidden; }
-    PickerScreen SessionsPane { height: 1fr; }
-    PickerScreen PickerFooter { height: 2; }
-    """
 
     def __init__(self, skin: Skin, clock: Clock, sessions: ListSessions) -> None:
         super().__init__()
@@ -98,15 +98,15 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         yield self.footer
 
     def on_mount(self) -> None:
-        self.look_again()
+        self.renew()
 
-    def look_again(self) -> None:
+    def renew(self) -> None:
         """List the sessions anew."""
         self.pane.show(self._list())
-        self.footer.repaint()
+        self.footer.update_lines()
 
     def on_list_pane_cursor_moved(self) -> None:
-        self.footer.repaint()
+        self.footer.update_lines()
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -125,13 +125,13 @@ class PickerScreen(Screen[None], inherit_bindings=False):
             "ctrl+u": "half_up",
             "pageup": "half_up",
         }
-        chosen = self.pane.chosen()
+        chosen = self.pane.find_session()
         if event.key in moves:
             self.pane.move(moves[event.key])
         elif event.key == "enter" and chosen is not None:
             self.app.exit(chosen.id)
         elif event.key == "r":
-            self.look_again()
+            self.renew()
         elif event.key in ("q", "escape", "ctrl+q", "ctrl+c"):
             self.app.exit(None)
 
@@ -139,6 +139,7 @@ class PickerScreen(Screen[None], inherit_bindings=False):
 class SessionPicker(App[str], inherit_bindings=False):
     """Ends with the id of the chosen session, or None."""
 
+    CSS_PATH = Path(__file__).parent.parent / "cockpit.tcss"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = []
 
@@ -157,14 +158,11 @@ class SessionPicker(App[str], inherit_bindings=False):
         wanted = options or CockpitOptions()
         self.skin = load_skin(
             wanted.theme,
-            no_color=wants_no_color(wanted),
-            ascii_only=wants_ascii(wanted),
+            no_color=is_colorless(wanted),
+            ascii_only=is_ascii(wanted),
         )
-        self.register_theme(self.skin.theme)
-        self.theme = self.skin.theme.name
+        apply_skin(self, self.skin, colorless=is_colorless(wanted))
         self.animation_level = "none"
-        if wants_no_color(wanted):
-            without_grey(self)
         self._sessions = sessions
         self._clock: Clock = clock or WallClock()
 
@@ -172,7 +170,7 @@ class SessionPicker(App[str], inherit_bindings=False):
         """The list."""
         return PickerScreen(self.skin, self._clock, self._sessions)
 
-    def terminal_lost(self) -> None:
+    def notify_terminal_lost(self) -> None:
         """From any thread: the terminal is gone, and with it the question."""
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.exit, None)

@@ -12,11 +12,11 @@ from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten_middle
 from autoexp_tui.cockpit.state.event_history import Entry, EventHistory, Page
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
-from autoexp_tui.cockpit.widgets.text_pane import TextPane
-from autoexp_tui.model.wording import plural
+from autoexp_tui.cockpit.widgets.pane import TextPane
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.event_history import EventFilter
     from autoexp_tui.cockpit.themes import Skin
 
@@ -31,30 +31,29 @@ class EventsPane(ListPane):
     class AtTop(Message):
         """Somebody wants to see what is older than the first line."""
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
-        self.annals = EventHistory()
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
+        self.history = EventHistory()
         self.entries: Sequence[Entry] = ()
         self.reading = False
         """Whether an older page is being read."""
 
     @property
-    def wanted(self) -> EventFilter:
+    def filter(self) -> EventFilter:
         """Which events are shown."""
-        return self.annals.wanted
+        return self.history.wanted
 
     def renew(self) -> None:
         """Take the desk's newest events."""
-        if self.annals.take(self.desk.session.snapshot) or not self.keys:
+        if self.history.take(self.model.session.snapshot) or not self.keys:
             self.show_entries()
         else:
-            self.repaint()
+            self.update_lines()
 
-    def want(self, wanted: EventFilter) -> None:
+    def filter_by(self, wanted: EventFilter) -> None:
         """Show what another filter keeps, from the newest on."""
         kept, at_end = self.key, self.cursor >= len(self.keys) - 1
-        self.annals.filter_by(wanted, self.desk.session.snapshot)
+        self.history.filter_by(wanted, self.model.session.snapshot)
         self.show_entries()
         if at_end or not self.move_to_key(kept):
             self.move("last")
@@ -62,7 +61,7 @@ class EventsPane(ListPane):
     def show_entries(self) -> None:
         """Show the annals as they are now; at the end the cursor stays there."""
         at_end = self.cursor >= len(self.keys) - 1
-        self.entries = self.annals.entries
+        self.entries = self.history.entries
         self.set_keys(tuple(entry.key for entry in self.entries))
         if at_end:
             self.move("last")
@@ -73,24 +72,24 @@ class EventsPane(ListPane):
         Its line may have gone: what came of an order is told with the order.
         """
         kept, below = self.key, len(self.keys) - self.cursor
-        self.annals.prepend(page)
+        self.history.prepend(page)
         self.show_entries()
-        if self.place_of(kept) is None:
+        if self.find_place(kept) is None:
             self.move_to(len(self.keys) - below)
 
     @property
-    def wants_more(self) -> bool:
+    def has_room(self) -> bool:
         """Whether there is room for older events, and there are some."""
-        return len(self.entries) < self.body_rows and not self.annals.complete
+        return len(self.entries) < self.rows_in_body and not self.history.complete
 
     def move(self, how: str) -> None:
         if self.cursor == 0 and how in ("up", "half_up", "first"):
             self.post_message(self.AtTop())
         super().move(how)
 
-    def title(self) -> Line:
-        wanted = self.wanted
-        parts: list[Line] = [(Span(self._count(), "muted"),)]
+    def build_title(self) -> Line:
+        wanted = self.filter
+        parts: list[Line] = [(Span(self._count_events(), "muted"),)]
         if wanted.kind:
             parts.append((Span(f"{wanted.kind} ([ ])", "accent"),))
         if wanted.job:
@@ -100,29 +99,29 @@ class EventsPane(ListPane):
             parts.append((Span(f"/{outside(wanted.text)} (esc)", "accent"),))
         if self.reading:
             parts.append((Span("reading back", "muted"),))
-        elif not self.annals.complete and self.top == 0:
+        elif not self.history.complete and self.top == 0:
             parts.append((Span("older: k", "muted"),))
         return join(parts, "   ")
 
-    def _count(self) -> str:
-        number, wanted = len(self.entries), self.wanted
+    def _count_events(self) -> str:
+        number, wanted = len(self.entries), self.filter
         if wanted.narrows:
             return plural(number, "event")
         if wanted.everything:
             return f"the newest {number}, all (. fewer)"
         return f"{number}: commands, effects, ends, warnings (. shows all)"
 
-    def placeholder(self) -> Line:
+    def describe_nothing(self) -> Line:
         if self.reading:
             return (Span(" Reading back in the journal.", "muted"),)
-        if self.wanted.narrows:
+        if self.filter.narrows:
             return (Span(" No event is like that. esc shows the others.", "muted"),)
         return (Span(" Nothing has happened yet.", "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
-        return render_entry(self.entries[place], self.desk.session.now, cells)
+        return render_entry(self.entries[place], self.model.session.now, cells)
 
-    def entry(self) -> Entry | None:
+    def find_entry(self) -> Entry | None:
         """The entry under the cursor."""
         return self.entries[self.cursor] if self.entries else None
 
@@ -134,10 +133,7 @@ class EffectPane(TextPane):
     number = ""
     heading = "As sent, and what it said"
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
-        self.entry: Entry | None = None
+    entry: Entry | None = None
 
     def show(self, entry: Entry | None) -> None:
         """Tell about an entry."""
@@ -145,8 +141,8 @@ class EffectPane(TextPane):
         self.entry = entry
         self.renew(to_top=fresh)
 
-    def make(self, cells: int) -> Sequence[Line]:
-        return render_detail(self.entry, self.desk.session.now, cells)
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        return render_detail(self.entry, self.model.session.now, cells)
 
 
 class EvidencePane(LogPane):

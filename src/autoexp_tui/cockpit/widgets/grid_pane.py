@@ -1,4 +1,4 @@
-"""The panes of the Grid screen: the cells, and what is said of one."""
+"""The plan as a grid: a row a combination, a cell a job."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cockpit.render import grid as view
 from autoexp_tui.cockpit.spans import Line, Span
+from autoexp_tui.cockpit.state.stages import name_stage
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
-from autoexp_tui.cockpit.widgets.waiting_panes import AnswerPane
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.why import WhyText
-    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.planning.grid import Grid, Row
@@ -25,9 +24,8 @@ class GridPane(ListPane):
     number = "G"
     heading = "Grid"
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
         self.grid: Grid | None = None
         self.column = 0
         """Place of the stage under the cursor."""
@@ -43,44 +41,52 @@ class GridPane(ListPane):
 
     def renew(self) -> None:
         """Show how the jobs look now."""
-        self.repaint()
+        self.update_lines()
 
-    def cell(self) -> tuple[Row, str] | None:
+    def find_cell(self) -> tuple[Row, str] | None:
         """Row and stage under the cursor; None without rows."""
         grid = self.grid
         if grid is None or not grid.rows or not grid.stages:
             return None
         return grid.rows[self.cursor], grid.stages[self.column]
 
-    def jobs(self) -> tuple[JobView, ...]:
+    def describe_row(self) -> str:
+        """What a cell of several jobs is called; empty for others."""
+        cell = self.find_cell()
+        if self.grid is None or cell is None or len(self.find_jobs()) < 2:
+            return ""
+        row, stage = cell
+        return f"{name_stage(stage)} {self.grid.describe_row(row)}"
+
+    def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the cell under the cursor."""
-        cell = self.cell()
+        cell = self.find_cell()
         if cell is None or self.grid is None:
             return ()
-        return view.find_jobs(self.grid, *cell, self.desk.session)
+        return view.find_jobs(self.grid, *cell, self.model.session)
 
-    def step(self, by: int) -> bool:
+    def move_column(self, by: int) -> bool:
         """To the stage beside; whether there is one."""
         last = len(self.grid.stages) - 1 if self.grid is not None else 0
         place = max(0, min(self.column + by, last))
         if place == self.column:
             return False
         self.column = place
-        self.repaint()
+        self.update_lines()
         return True
 
     # -------------------------------------------------------------------- drawing
-    def title(self) -> Line:
+    def build_title(self) -> Line:
         return (Span(view.describe_grid(self.grid), "muted"),) if self.grid else ()
 
-    def head(self, cells: int) -> Sequence[Line]:
+    def build_head(self, cells: int) -> Sequence[Line]:
         if self.grid is None or not self.grid.rows:
             return ()
-        shown = self._columns(self.grid, cells - self.lead)
+        shown = self._find_columns(self.grid, cells - self.lead)
         heads = view.render_heads(self.grid, shown, self.column)
         return ((Span(" " * self.lead), *heads),)
 
-    def _columns(self, grid: Grid, cells: int) -> view.Columns:
+    def _find_columns(self, grid: Grid, cells: int) -> view.Columns:
         """What stands beside each other; worked out once for all rows."""
         wish = (grid, cells, self.column)
         if self._columns_shown is None or wish != self._columns_for:
@@ -88,7 +94,7 @@ class GridPane(ListPane):
             self._columns_for = wish
         return self._columns_shown
 
-    def placeholder(self) -> Line:
+    def describe_nothing(self) -> Line:
         if self.grid is None:
             return (Span(" The grid is being drawn.", "muted"),)
         return (Span(" This plan has no jobs.", "muted"),)
@@ -97,25 +103,6 @@ class GridPane(ListPane):
         grid = self.grid
         if grid is None:
             return ()
-        shown = self._columns(grid, cells)
+        shown = self._find_columns(grid, cells)
         at = self.column if place == self.cursor else None
-        return view.render_row(grid, grid.rows[place], shown, self.desk.session, at)
-
-
-class CellPane(AnswerPane):
-    """About the cell's job; of a cell without one, what emptied it."""
-
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, desk, **options)
-        self._hole: WhyText | None = None
-
-    def show_cell(self, job: JobView | None, lead: Line, hole: WhyText | None) -> None:
-        """Tell about a cell."""
-        self._hole = hole
-        self.show(job, lead)
-
-    def make(self, cells: int) -> Sequence[Line]:
-        if self._hole is None:
-            return super().make(cells)
-        self._told = self._hole
-        return self._told.wrap(cells)
+        return view.render_row(grid, grid.rows[place], shown, self.model.session, at)

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.cockpit.render import columns as table
+from autoexp_tui.cockpit.render.layout import Box
 from autoexp_tui.cockpit.render.lists import (
     has_after,
     measure_labels,
@@ -25,10 +26,10 @@ from autoexp_tui.cockpit.state.causes import CauseGroup
 from autoexp_tui.cockpit.state.rows import Column, is_falling
 from autoexp_tui.cockpit.state.stages import FamilyView, StageView, build_families
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
-from autoexp_tui.model.wording import plural
+from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.themes import Skin
 
@@ -38,27 +39,26 @@ _key = itemgetter(0)
 
 
 class StagesPane(ListPane):
-    """The stages with their counts; unfolded, their families."""
+    """The stages with their counts; unfolded, their build_families."""
 
     name_in_table = "stages"
     number = "1"
     heading = "Stages"
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
         self.open: set[str] = set()
         self._lines: list[tuple[str, StageView | FamilyView, str]] = []
 
     def renew(self) -> None:
-        """Take the desk's newest stages."""
+        """Take the model's newest stages."""
         self._lines = [
-            entry for stage in self.desk.stages for entry in self._of_stage(stage)
+            entry for stage in self.model.stages for entry in self._list_stage(stage)
         ]
         keys = tuple(key for key, _, _ in self._lines)
         self.set_keys(self.keys if keys == self.keys else keys)
 
-    def _of_stage(
+    def _list_stage(
         self, stage: StageView
     ) -> list[tuple[str, StageView | FamilyView, str]]:
         key = f"stage:{stage.name}"
@@ -66,15 +66,15 @@ class StagesPane(ListPane):
             return [(key, stage, "compact")]
         lines: list[tuple[str, StageView | FamilyView, str]]
         lines = [(key, stage, "head"), (key, stage, "counts")]
-        if has_after(stage, self.inner_cells - self.lead):
+        if has_after(stage, self.cells - self.lead):
             lines.append((key, stage, "after"))
         if stage.is_waiting:
             lines.append((key, stage, "waits"))
         if stage.name in self.open:
-            parameters = self.desk.words.of_families
+            parameters = self.model.words.of_families
             lines += [
                 (f"family:{one.name}", one, "family")
-                for one in build_families(stage, self.desk.session, parameters)
+                for one in build_families(stage, self.model.session, parameters)
             ]
         return lines
 
@@ -83,12 +83,12 @@ class StagesPane(ListPane):
         if isinstance(entry, FamilyView):
             return render_family(entry, cells)
         room = cells if kind == "compact" else cells - 1
-        labels = measure_labels(self.desk.stages, room, self._name_cells())
+        labels = measure_labels(self.model.stages, room, self._find_name_width())
         match kind:
             case "compact":
                 return render_compact(entry, cells, labels, apart=self.skin.ascii)
             case "counts":
-                now = self.desk.session.now
+                now = self.model.session.now
                 room = cells - 1 - len(entry.rails.below)
                 told = render_counts(entry, room, now, apart=self.skin.ascii)
                 return render_below(entry, told, cells - 1)
@@ -101,9 +101,9 @@ class StagesPane(ListPane):
         mark = "▾" if entry.name in self.open else "▹"
         return render_stage(entry, room, labels, mark)
 
-    def _name_cells(self) -> int:
+    def _find_name_width(self) -> int:
         """How wide names may be: an enlarged pane shows them whole."""
-        if self.inner_cells > 60 and not self.bare:
+        if self.cells > 60 and not self.bare:
             return 40
         return 14 if self.bare else 9
 
@@ -115,25 +115,25 @@ class StagesPane(ListPane):
         """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
         super().move("last" if how == "last_stage" else how)
 
-    def unfold(self, *, on: bool) -> bool:
-        """Show, or hide, the families of the stage under the cursor."""
-        stage = self.stage()
+    def set_open(self, *, on: bool) -> bool:
+        """Show, or hide, the build_families of the stage under the cursor."""
+        stage = self.find_stage()
         if stage is None or self.bare or (stage.name in self.open) == on:
             return False
         (self.open.add if on else self.open.discard)(stage.name)
         self.renew()
         return True
 
-    def stage(self) -> StageView | None:
+    def find_stage(self) -> StageView | None:
         """The stage under the cursor."""
         entry = self._lines[self.cursor][1] if self._lines else None
         return entry if isinstance(entry, StageView) else None
 
-    def jobs(self) -> tuple[JobView, ...]:
+    def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the stage, or family, under the cursor."""
         return self._lines[self.cursor][1].jobs if self._lines else ()
 
-    def words(self) -> str:
+    def describe_row(self) -> str:
         """What the row under the cursor is called."""
         if not self._lines:
             return ""
@@ -150,16 +150,19 @@ class NeedsPane(ListPane):
     number = "5"
     heading = "Needs you"
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
         self.with_evidence = False
         self._lines: list[tuple[CauseGroup, Line | None]] = []
 
+    def set_box(self, box: Box) -> None:
+        self.with_evidence = box.width > 50
+        super().set_box(box)
+
     def renew(self) -> None:
-        """Take the desk's newest causes."""
+        """Take the model's newest causes."""
         self._lines = []
-        for group in self.desk.groups:
+        for group in self.model.groups:
             self._lines.append((group, None))
             if self.with_evidence:
                 self._lines += [
@@ -168,11 +171,13 @@ class NeedsPane(ListPane):
         keys = tuple(group.key for group, _ in self._lines)
         self.set_keys(self.keys if keys == self.keys else keys)
 
-    def title(self) -> Line:
+    def build_title(self) -> Line:
         return (Span("by cause", "muted"),)
 
-    def placeholder(self) -> Line:
-        return (Span(f" {self.desk.opening or 'nobody is needed'}", "muted"),)
+    def describe_nothing(self) -> Line:
+        return (
+            Span(f" {self.model.describe_opening() or 'nobody is needed'}", "muted"),
+        )
 
     def row(self, place: int, cells: int) -> Line:
         group, evidence = self._lines[place]
@@ -180,18 +185,18 @@ class NeedsPane(ListPane):
             return render_cause(group, cells - 1, apart=self.skin.ascii)
         return cut((Span("     "), *evidence), cells - 1)
 
-    def group(self) -> CauseGroup | None:
+    def find_group(self) -> CauseGroup | None:
         """The cause under the cursor."""
         return self._lines[self.cursor][0] if self._lines else None
 
-    def jobs(self) -> tuple[JobView, ...]:
+    def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the cause under the cursor."""
-        group = self.group()
+        group = self.find_group()
         return group.jobs if group is not None else ()
 
-    def words(self) -> str:
+    def describe_row(self) -> str:
         """What the cause under the cursor is called."""
-        group = self.group()
+        group = self.find_group()
         return group.title if group is not None else ""
 
 
@@ -203,35 +208,34 @@ class JobsPane(ListPane):
     heading = "Jobs"
     lead = table.GUTTER
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
         self.columns: tuple[Column, ...] = ()
         self._columns_for: tuple[object, ...] = ()
         self._keys_for: object = None
 
     def renew(self) -> None:
-        """Take the desk's newest rows."""
+        """Take the model's newest rows."""
         self._choose_columns()
-        if self._keys_for is not self.desk.rows:
-            self._keys_for = self.desk.rows
-            keys = tuple(map(_key, self.desk.rows))
+        if self._keys_for is not self.model.rows:
+            self._keys_for = self.model.rows
+            keys = tuple(map(_key, self.model.rows))
             self.set_keys(self.keys if keys == self.keys else keys)
         else:
-            self.repaint()
+            self.update_lines()
 
     def _choose_columns(self) -> None:
-        words = self.desk.words
+        words = self.model.words
         screen = self.screen.size.width
-        wish = (words, screen, self.inner_cells)
-        if self.inner_cells and wish != self._columns_for:
+        wish = (words, screen, self.cells)
+        if self.cells and wish != self._columns_for:
             self._columns_for = wish
             self.columns = table.choose_columns(
-                self.desk.session, words.parameters, screen, self.inner_cells
+                self.model.session, words.parameters, screen, self.cells
             )
 
-    def head(self, cells: int) -> Sequence[Line]:
-        wanted = self.desk.arrangement
+    def build_head(self, cells: int) -> Sequence[Line]:
+        wanted = self.model.arrangement
         if not self.columns:
             return ()
         if wanted.order != "column":
@@ -239,70 +243,70 @@ class JobsPane(ListPane):
         glyph = "▾" if is_falling(self.columns, wanted) else "▴"
         return (table.render_titles(self.columns, wanted.column, glyph),)
 
-    def marked(self, key: str) -> bool:
-        row = self.desk.row(key) if key not in self.desk.session.index else None
+    def is_marked(self, key: str) -> bool:
+        row = self.model.row(key) if key not in self.model.session.index else None
         if row is None:
-            return key in self.desk.marks
-        return any(job.name in self.desk.marks for job in self.desk.jobs_of(row))
+            return key in self.model.marks
+        return any(job.name in self.model.marks for job in self.model.find_jobs(row))
 
     def row(self, place: int, cells: int) -> Line:
-        row = self.desk.rows[place]
-        jobs = self.desk.jobs_of(row)
+        row = self.model.rows[place]
+        jobs = self.model.find_jobs(row)
         if row.folded:
-            return table.render_group(jobs, self.columns, self.desk.session)
-        return table.render_job(jobs[0], self.columns, self.desk.session)
+            return table.render_group(jobs, self.columns, self.model.session)
+        return table.render_job(jobs[0], self.columns, self.model.session)
 
-    def placeholder(self) -> Line:
-        wanted = self.desk.arrangement
-        total = len(self.desk.session.jobs)
-        doing = self.desk.session.snapshot.engine.doing
+    def describe_nothing(self) -> Line:
+        wanted = self.model.arrangement
+        total = len(self.model.session.jobs)
+        doing = self.model.session.snapshot.engine.doing
         if doing and not total:
-            text = f" {outside(doing)}{' failed' if self.desk.failed else ''}"
+            text = f" {outside(doing)}{' failed' if self.model.failed else ''}"
         elif wanted.filter is not None:
             text = f" No job matches {wanted.filter.text}. esc shows all {total}."
         else:
             text = " This plan has no jobs."
         return (Span(text, "muted"),)
 
-    def jobs(self) -> tuple[JobView, ...]:
+    def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the row under the cursor."""
-        if self.cursor >= len(self.desk.rows):
+        if self.cursor >= len(self.model.rows):
             return ()
-        return self.desk.jobs_of(self.desk.rows[self.cursor])
+        return self.model.find_jobs(self.model.rows[self.cursor])
 
-    def words(self) -> str:
+    def describe_row(self) -> str:
         """What a folded row under the cursor is called."""
-        jobs = self.jobs()
+        jobs = self.find_jobs()
         return f"{jobs[0].stage} {jobs[0].look}" if len(jobs) > 1 else ""
 
     @property
-    def pointed(self) -> bool:
+    def is_pointed(self) -> bool:
         return True
 
-    def title(self) -> Line:
+    def build_title(self) -> Line:
         parts: list[Line] = [
-            self._count(),
-            *self._narrowed(),
-            *self._marks(),
-            *self._order(),
+            self._count_rows(),
+            *self._describe_filter(),
+            *self._describe_marks(),
+            *self._describe_order(),
         ]
-        if len(self.keys) > self.body_rows > 0:
-            last = min(self.top + self.body_rows, len(self.keys))
+        if len(self.keys) > self.rows_in_body > 0:
+            last = min(self.top + self.rows_in_body, len(self.keys))
             parts.append((Span(f"rows {self.top + 1}-{last}", "muted"),))
         return join(parts, "   ")
 
-    def _count(self) -> Line:
-        wanted = self.desk.arrangement
-        total = len(self.desk.session.jobs)
-        rows = len(self.desk.rows)
-        shown = self.desk.jobs_shown
+    def _count_rows(self) -> Line:
+        wanted = self.model.arrangement
+        total = len(self.model.session.jobs)
+        rows = len(self.model.rows)
+        shown = self.model.count_shown()
         if wanted.fold and rows < shown:
             text = f"{plural(rows, 'row')} of {shown} jobs, folded (enter)"
             return (Span(text, "muted"),)
         return (Span(f"{shown} of {total}" if shown != total else f"{total}", "muted"),)
 
-    def _narrowed(self) -> Sequence[Line]:
-        wanted = self.desk.arrangement
+    def _describe_filter(self) -> Sequence[Line]:
+        wanted = self.model.arrangement
         parts: list[Line] = []
         if wanted.only is not None:
             parts.append((Span(f"only {wanted.only[0]} (esc)", "accent"),))
@@ -310,25 +314,27 @@ class JobsPane(ListPane):
             parts.append((Span(f"/{wanted.filter.text} (esc)", "accent"),))
         return parts
 
-    def _order(self) -> Sequence[Line]:
-        wanted = self.desk.arrangement
+    def _describe_order(self) -> Sequence[Line]:
+        wanted = self.model.arrangement
         parts: list[Line] = []
         if wanted.order == "needs":
             parts.append((Span("needs you first (. plan order)", "muted"),))
         elif wanted.order == "column":
-            parts.append((Span(f"by {wanted.column} ({self._sort_keys()})", "muted"),))
+            parts.append(
+                (Span(f"by {wanted.column} ({self._describe_sort_keys()})", "muted"),)
+            )
         return parts
 
-    def _sort_keys(self) -> str:
-        back = ", plan order" if self.desk.arrangement.reversed else ", reverses"
+    def _describe_sort_keys(self) -> str:
+        back = ", plan order" if self.model.arrangement.reversed else ", reverses"
         return f"{back}   h l column"
 
-    def _marks(self) -> Sequence[Line]:
-        marks = len(self.desk.marks)
+    def _describe_marks(self) -> Sequence[Line]:
+        marks = len(self.model.marks)
         parts: list[Line] = []
         if marks:
             parts.append((Span(f"{marks} marked", "accent"),))
-        if self.desk.range_from:
+        if self.model.range_from:
             parts.append((Span("range open (v ends it)", "accent"),))
         return parts
 

@@ -1,4 +1,4 @@
-"""A pane with rows and a cursor, for any number of rows.
+"""Panes with rows and a cursor, for any number of rows.
 
 Only visible rows are worked out. The cursor belongs to a row's key, not to a place:
 when rows come, go or change order, it stays on its row, and that row stays where it is
@@ -7,8 +7,8 @@ on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual import events
 from textual.message import Message
@@ -17,6 +17,8 @@ from autoexp_tui.cockpit.spans import Line, Span
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.session_model import SessionModel
+    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.themes import Skin
 
 
@@ -26,13 +28,17 @@ class ListPane(Pane):
     class CursorMoved(Message):
         """The cursor is on another row."""
 
-        def __init__(self, pane: ListPane, key: str) -> None:
+        def __init__(self, pane: ListPane) -> None:
             super().__init__()
             self.pane = pane
-            self.key = key
 
-    def __init__(self, skin: Skin, **options: Any) -> None:
-        super().__init__(skin, **options)
+    lead: ClassVar[int] = 2
+    """Cells before a row: the cursor, the mark, a gap."""
+
+    def __init__(
+        self, skin: Skin, model: SessionModel | None = None, **options: Any
+    ) -> None:
+        super().__init__(skin, model, **options)
         self.keys: Sequence[str] = ()
         """The key of every line, in order."""
         self.cursor = 0
@@ -48,21 +54,26 @@ class ListPane(Pane):
         """The line at `place`, gutter left out."""
         raise NotImplementedError
 
-    def marked(self, key: str) -> bool:
+    def find_jobs(self) -> tuple[JobView, ...]:
+        """The jobs of the row under the cursor."""
+        return ()
+
+    def describe_row(self) -> str:
+        """What that row is called, where it is more than one job; not cleaned."""
+        return ""
+
+    def is_marked(self, key: str) -> bool:
         """Whether the row has a person's mark."""
         return False
 
-    def placeholder(self) -> Line:
+    def describe_nothing(self) -> Line:
         """What stands where there are no rows."""
         return ()
 
     @property
-    def pointed(self) -> bool:
+    def is_pointed(self) -> bool:
         """Whether the cursor is shown while the focus is elsewhere."""
         return self.has_focus
-
-    lead = 2
-    """Cells before a row: the cursor, the mark, a gap."""
 
     # -------------------------------------------------------------------- contents
     def set_keys(self, keys: Sequence[str]) -> None:
@@ -70,61 +81,62 @@ class ListPane(Pane):
         if keys is not self.keys:
             kept = self.key
             self.keys = keys
-            self._places = _first_places(keys)
+            self._places = _find_first_places(keys)
             place = self._places.get(kept, min(self.cursor, len(keys) - 1))
             self.top += place - self.cursor
             self.cursor = max(0, place)
-        self.repaint()
+        self.update_lines()
 
     @property
     def key(self) -> str:
         """The key under the cursor, empty without rows."""
         return self.keys[self.cursor] if self.cursor < len(self.keys) else ""
 
-    def place_of(self, key: str) -> int | None:
+    def find_place(self, key: str) -> int | None:
         """The first line of a row, None when it is not shown."""
         return self._places.get(key)
 
-    def length(self) -> int:
+    def count_lines(self) -> int:
         return len(self.keys)
 
-    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+    def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
         if not self.keys:
-            return [Painted(self.placeholder())]
+            return [Painted(self.describe_nothing())]
         end = min(start + count, len(self.keys))
-        return [self._painted(place, cells) for place in range(start, end)]
+        return [self._paint_row(place, cells) for place in range(start, end)]
 
-    def _painted(self, place: int, cells: int) -> Painted:
+    def _paint_row(self, place: int, cells: int) -> Painted:
         key = self.keys[place]
         first = place == 0 or self.keys[place - 1] != key
         here = key == self.key
         content = self.row(place, cells - self.lead)
         return Painted(
-            (self._gutter(key, first=first, here=here), *content), self._tone(here=here)
+            (self._build_gutter(key, first=first, here=here), *content),
+            self._choose_tone(here=here),
         )
 
-    def _gutter(self, key: str, *, first: bool, here: bool) -> Span:
-        cursor = ">" if here and first and (self.pointed or self.has_focus) else " "
-        mark = "*" if self.lead > 2 and first and self.marked(key) else ""
+    def _build_gutter(self, key: str, *, first: bool, here: bool) -> Span:
+        cursor = ">" if here and first and (self.is_pointed or self.has_focus) else " "
+        mark = "*" if self.lead > 2 and first and self.is_marked(key) else ""
         return Span(f"{cursor}{mark}".ljust(self.lead), "accent")
 
-    def _tone(self, *, here: bool) -> Tone:
-        if not here or not (self.pointed or self.has_focus):
+    def _choose_tone(self, *, here: bool) -> Tone:
+        if not here or not (self.is_pointed or self.has_focus):
             return ""
         return "cursor" if self.has_focus else "away"
 
     # -------------------------------------------------------------------- movement
     def move(self, how: str) -> None:
-        page = max(1, self.body_rows // 2)
+        page = max(1, self.rows_in_body // 2)
         match how:
             case "down" | "up":
-                self._step(1 if how == "down" else -1)
+                self._move_rows(1 if how == "down" else -1)
             case "half_down" | "half_up":
                 self.move_to(self.cursor + (page if how == "half_down" else -page))
             case "first" | "last":
                 self.move_to(0 if how == "first" else len(self.keys) - 1)
 
-    def _step(self, by: int) -> None:
+    def _move_rows(self, by: int) -> None:
         """To the next row with another key."""
         place = self.cursor
         while 0 <= place < len(self.keys) and self.keys[place] == self.key:
@@ -141,9 +153,9 @@ class ListPane(Pane):
         moved = target != self.cursor
         self.cursor = target
         self._show_cursor(amid=amid)
-        self.repaint()
+        self.update_lines()
         if moved:
-            self.post_message(self.CursorMoved(self, self.key))
+            self.post_message(self.CursorMoved(self))
 
     def move_to_key(self, key: str) -> bool:
         """Put the cursor on a row by key; False when it is not shown."""
@@ -153,7 +165,7 @@ class ListPane(Pane):
         return place is not None
 
     def _show_cursor(self, *, amid: bool = False) -> None:
-        rows = max(1, self.body_rows)
+        rows = max(1, self.rows_in_body)
         if amid and not self.top <= self.cursor < self.top + rows:
             self.top = self.cursor - rows // 2
         last = self.cursor
@@ -164,16 +176,16 @@ class ListPane(Pane):
 
     def scroll_lines(self, lines: int) -> None:
         """The wheel moves the view; the cursor follows to stay in it."""
-        rows = max(1, self.body_rows)
+        rows = max(1, self.rows_in_body)
         self.top = max(0, min(self.top + lines, len(self.keys) - rows))
         inside = min(max(self.cursor, self.top), self.top + rows - 1)
         if inside != self.cursor and self.keys:
             self.cursor = self._places[self.keys[min(inside, len(self.keys) - 1)]]
-            self.post_message(self.CursorMoved(self, self.key))
-        self.repaint()
+            self.post_message(self.CursorMoved(self))
+        self.update_lines()
 
     def on_click(self, event: events.Click) -> None:
-        above = (0 if self.bare else 1) + len(self.head(self.inner_cells))
+        above = (0 if self.bare else 1) + len(self.build_head(self.cells))
         place = self.top + event.y - above
         if event.y >= above and place < len(self.keys):
             self.move_to(place)
@@ -183,6 +195,74 @@ class ListPane(Pane):
         super().on_resize()
 
 
-def _first_places(keys: Sequence[str]) -> Mapping[str, int]:
+def _find_first_places(keys: Sequence[str]) -> Mapping[str, int]:
     places = range(len(keys))
     return dict(zip(reversed(keys), reversed(places), strict=True))
+
+
+class HasJobs(Protocol):
+    """What a heading stands for."""
+
+    @property
+    def jobs(self) -> tuple[JobView, ...]:
+        """Its jobs, in their order."""
+        ...
+
+
+Group = TypeVar("Group", bound=HasJobs)
+
+
+class GroupsPane(ListPane, Generic[Group]):
+    """Headings; below those that are open, their jobs."""
+
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
+        self.open: set[str] = set()
+        """Keys of the headings whose jobs are shown."""
+        self._rows: list[tuple[Group, JobView | None]] = []
+
+    def find_key(self, group: Group) -> str:
+        """The key of a heading."""
+        raise NotImplementedError
+
+    def list_groups(self, groups: Iterable[Group]) -> None:
+        """Show these headings, and the jobs of those that are open."""
+        rows: list[tuple[Group, JobView | None]] = []
+        keys: list[str] = []
+        for group in groups:
+            rows.append((group, None))
+            keys.append(key := self.find_key(group))
+            if key in self.open:
+                rows += [(group, job) for job in group.jobs]
+                keys += [f"job:{job.name}" for job in group.jobs]
+        self._rows = rows
+        self.set_keys(self.keys if keys == self.keys else keys)
+
+    def set_open(self, *, on: bool) -> None:
+        """Show, or hide, the jobs of the heading under the cursor."""
+        group = self.find_group()
+        if group is None or self.is_open(group) == on:
+            return
+        key = self.find_key(group)
+        (self.open.add if on else self.open.discard)(key)
+        self.list_groups([group for group, job in self._rows if job is None])
+        if not on:
+            self.move_to_key(key)
+
+    def is_open(self, group: Group) -> bool:
+        """Whether a heading's jobs are shown."""
+        return self.find_key(group) in self.open
+
+    def find_group(self) -> Group | None:
+        """The heading under the cursor, or that of the job there."""
+        return self._rows[self.cursor][0] if self._rows else None
+
+    def find_job(self) -> JobView | None:
+        """The job under the cursor; None on a heading."""
+        return self._rows[self.cursor][1] if self._rows else None
+
+    def find_jobs(self) -> tuple[JobView, ...]:
+        job, group = self.find_job(), self.find_group()
+        if job is not None:
+            return (job,)
+        return group.jobs if group is not None else ()

@@ -20,9 +20,9 @@ from autoexp_tui.cockpit.logfile import (
     Change,
     LogFile,
     LogLine,
-    error_pattern,
+    compile_errors,
+    compile_search,
     open_regular,
-    search_pattern,
 )
 from autoexp_tui.cockpit.spans import (
     Line,
@@ -33,12 +33,12 @@ from autoexp_tui.cockpit.spans import (
     wrap,
 )
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
-from autoexp_tui.model.wording import size as spell_size
 from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
+from autoexp_tui.text.spelling import size as spell_size
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.background import Background
-    from autoexp_tui.cockpit.commands import Pane as PaneName
+    from autoexp_tui.cockpit.keymap import Pane as PaneName
     from autoexp_tui.cockpit.render.logs import Source
     from autoexp_tui.cockpit.themes import Skin
 
@@ -68,7 +68,7 @@ class LogPane(Pane):
     number = "0"
     heading = "Log"
 
-    class Said(Message):
+    class Notice(Message):
         """Something to tell the person: no match, a copy was saved, a fault."""
 
         def __init__(self, text: str, *, bad: bool = False) -> None:
@@ -86,7 +86,7 @@ class LogPane(Pane):
         self.job = ""
         """Whose log it is."""
         self.follow = True
-        self.wrapping = False
+        self.wraps = False
         self.hides_time = False
         self.lines: tuple[LogLine, ...] = ()
         self.match: int | None = None
@@ -94,15 +94,15 @@ class LogPane(Pane):
         self.pattern: Pattern | None = None
         self.problem = ""
         self._file_size = 0
-        self._missing = False
+        self._is_missing = False
         self._file: LogFile | None = None
         self._wanted = 0
-        self._searching = False
+        self._is_searching = False
         self._stop_search = False
         self._quiet = 0
-        self._moved = 0
+        self._pages_shown = 0
         """How often somebody was shown another place."""
-        self._aim: Callable[[], None] | None = None
+        self._target: Callable[[], None] | None = None
         """Where to go once there is room to show it."""
 
     # -------------------------------------------------------------------- the file
@@ -121,7 +121,7 @@ class LogPane(Pane):
         newest = max(0, len(paths) - 1)
         self.source = paths.index(path) if stays and path in paths else newest
         if self.path == path:
-            self.repaint()
+            self.update_lines()
         else:
             self._open()
 
@@ -132,23 +132,22 @@ class LogPane(Pane):
             self._open()
             return
         which = "no earlier" if step < 0 else "no later"
-        self.post_message(self.Said(f"{which} attempt of this job has a log"))
+        self.post_message(self.Notice(f"{which} attempt of this job has a log"))
 
-    @property
-    def trailer(self) -> str:
+    def find_trailer(self) -> str:
         """What is said below the last line."""
         return self.sources[self.source].trailer if self.sources else self.none
 
     def _open(self) -> None:
         old = self._file
         if old is not None:
-            self._background.call("close", old.close, _nothing)
+            self._background.call("close", old.close, _drop_result)
         self._file = LogFile(self.path) if self.path else None
         self.lines, self.match, self.problem = (), None, ""
-        self.follow, self._file_size, self._missing, self._wanted = True, 0, False, 0
-        self._aim = None
+        self.follow, self._file_size, self._is_missing, self._wanted = True, 0, False, 0
+        self._target = None
         self._quiet = 0
-        self.repaint()
+        self.update_lines()
         self.look()
 
     @property
@@ -156,7 +155,7 @@ class LogPane(Pane):
         """The file that is read, empty without one."""
         return self.sources[self.source].path if self.sources else ""
 
-    def tick(self) -> None:
+    def update_file(self) -> None:
         """A second has passed: look at the file, less often while nothing comes."""
         self._quiet += 1
         if self._quiet < 5 or self._quiet % 2 == 0:
@@ -164,11 +163,11 @@ class LogPane(Pane):
 
     def look(self) -> None:
         """Look whether the file changed, when somebody can see it."""
-        if self._file is None or not self.display or not self.body_rows:
+        if self._file is None or not self.display or not self.rows_in_body:
             return
-        rows, follow = self.body_rows, self.follow or not self.lines
+        rows, follow = self.rows_in_body, self.follow or not self.lines
         top = self.lines[0].offset if self.lines else 0
-        moved = self._moved
+        moved = self._pages_shown
 
         def work(file: LogFile) -> Page:
             change = file.poll()
@@ -179,14 +178,14 @@ class LogPane(Pane):
             return Page(change, file.size, tuple(file.at(top, rows)))
 
         def take(page: Page) -> None:
-            if moved != self._moved and page.change in _SAME_FILE:
+            if moved != self._pages_shown and page.change in _SAME_FILE:
                 self.look()  # it is of a place that is not shown any more
             else:
                 self._take(page)
 
         self._ask("look", work, take)
 
-    def _move(
+    def _show_page(
         self,
         key: str,
         work: Callable[[LogFile], Page],
@@ -195,7 +194,7 @@ class LogPane(Pane):
         """Show what `work` finds in the file, and tell `then` of it."""
 
         def take(page: Page) -> None:
-            self._moved += 1
+            self._pages_shown += 1
             self._take(page)
             if then is not None:
                 then(page)
@@ -213,36 +212,38 @@ class LogPane(Pane):
             if file is not self._file:
                 return
             if problem is not None:
-                self._failed(problem)
+                self._explain_failure(problem)
                 return
             take(page)
 
         self._background.call(key, lambda: work(file), done)
 
-    def _failed(self, problem: BaseException) -> None:
+    def _explain_failure(self, problem: BaseException) -> None:
         if not isinstance(problem, OSError):
             raise problem
         self.problem = problem.strerror or str(problem)
         self.lines = ()
-        self.repaint()
+        self.update_lines()
 
     def _take(self, page: Page) -> None:
         if page.change is Change.REPLACED and self._file_size:
-            self.post_message(self.Said("the log was replaced: read from its new end"))
+            self.post_message(
+                self.Notice("the log was replaced: read from its new end")
+            )
             self.match, self.follow = None, True
         if page.change is not Change.NONE:
             self._quiet = 0
         self.problem = ""
-        self._missing = page.change is Change.MISSING
+        self._is_missing = page.change is Change.MISSING
         self._file_size = page.size
         self.lines = page.lines
         if page.match is not None:
             self.match = page.match
-        self.repaint()
+        self.update_lines()
 
     # -------------------------------------------------------------------- movement
     def move(self, how: str) -> None:
-        page = max(1, self.body_rows // 2)
+        page = max(1, self.rows_in_body // 2)
         match how:
             case "down" | "up":
                 self.scroll_lines(1 if how == "down" else -1)
@@ -252,31 +253,33 @@ class LogPane(Pane):
                 self.set_follow(on=True)
             case "first":
                 self.follow = False
-                rows = self.body_rows
-                self._move("page", lambda file: _page(file, file.at(0, rows)))
+                rows = self.rows_in_body
+                self._show_page(
+                    "page", lambda file: _build_page(file, file.at(0, rows))
+                )
 
     def scroll_lines(self, lines: int) -> None:
         if not self.lines:
             return
         self.follow = False
         self._wanted += lines
-        wanted, rows = self._wanted, self.body_rows
+        wanted, rows = self._wanted, self.rows_in_body
         top = self.lines[0].offset
 
         def then(page: Page) -> None:
             self._wanted -= wanted
-            if lines > 0 and page.lines and self._ends(page):
+            if lines > 0 and page.lines and self._is_last_page(page):
                 self.set_follow(on=True)
 
-        self._move(
-            "page", lambda file: _page(file, file.moved(top, wanted, rows)), then
+        self._show_page(
+            "page", lambda file: _build_page(file, file.move(top, wanted, rows)), then
         )
 
-    def _ends(self, page: Page) -> bool:
+    def _is_last_page(self, page: Page) -> bool:
         """Whether the page could not be moved further down."""
-        return len(page.lines) < self.body_rows or self._last_seen(page) >= page.size
+        return len(page.lines) < self.rows_in_body or self._find_end(page) >= page.size
 
-    def _last_seen(self, page: Page) -> int:
+    def _find_end(self, page: Page) -> int:
         last = page.lines[-1]
         return last.offset + len(last.text.encode()) + 1
 
@@ -285,7 +288,7 @@ class LogPane(Pane):
         self.follow = on
         if on:
             self.look()
-        self.repaint()
+        self.update_lines()
 
     # ---------------------------------------------------------------------- search
     def search(self, text: str) -> None:
@@ -294,99 +297,99 @@ class LogPane(Pane):
         Raises:
             PatternRefused: it is no pattern that is searched; nothing has changed.
         """
-        self.pattern = search_pattern(text) if text else None
+        self.pattern = compile_search(text) if text else None
         self.match = None
         if self.pattern is not None:
-            self.seek(forward=False)
+            self.find_next(forward=False)
 
-    def seek(self, *, forward: bool, errors: bool = False) -> None:
+    def find_next(self, *, forward: bool, errors: bool = False) -> None:
         """To the next line that matches, or that looks like an error.
 
         From the match in view on; where none is in view, from what is.
         """
-        pattern = error_pattern() if errors else self.pattern
+        pattern = compile_errors() if errors else self.pattern
         if pattern is None or self._file is None:
             return
-        last, rows = self._seen_match(), self.body_rows
+        last, rows = self._find_visible_match(), self.rows_in_body
         lines = self.lines
-        self._searching, self._stop_search = True, False
+        self._is_searching, self._stop_search = True, False
         self.follow = False
-        self.repaint()
+        self.update_lines()
 
         def work(file: LogFile) -> Page:
             file.poll()
             place = file.find(
                 pattern,
-                last if last is not None else _edge(file, lines, forward=forward),
+                last if last is not None else _find_edge(file, lines, forward=forward),
                 forward=forward,
                 here=last is None,
                 stopped=lambda: self._stop_search,
             )
             at = lines[0].offset if lines and place is None else place or 0
-            page = file.moved(at, 0 if place is None else -(rows // 2), rows)
+            page = file.move(at, 0 if place is None else -(rows // 2), rows)
             return Page(Change.NONE, file.size, tuple(page), place)
 
-        self._move("search", work, self._sought)
+        self._show_page("search", work, self._finish_search)
 
-    def _sought(self, page: Page) -> None:
-        self._searching = False
+    def _finish_search(self, page: Page) -> None:
+        self._is_searching = False
         if page.match is None:
-            self.post_message(self.Said("no further match", bad=True))
-        self.repaint()
+            self.post_message(self.Notice("no further match", bad=True))
+        self.update_lines()
 
-    def go_to(self, offset: int) -> None:
+    def show_offset(self, offset: int) -> None:
         """Show the line at `offset` among its neighbours, as one that was found."""
-        self._aim = lambda: self._show_at(offset)
-        self._take_aim()
+        self._target = lambda: self._show_at(offset)
+        self._go_to_target()
 
-    def look_for(self, words: str) -> None:
+    def find_words(self, words: str) -> None:
         """Find the newest line that has these very words."""
-        self._aim = lambda: self._find_words(words)
-        self._take_aim()
+        self._target = lambda: self._find_words(words)
+        self._go_to_target()
 
-    def _take_aim(self) -> None:
+    def _go_to_target(self) -> None:
         """Go where somebody wants to, as soon as the pane has a size."""
-        aim = self._aim
-        if aim is not None and self.display and self.body_rows:
-            self._aim = None
-            aim()
+        target = self._target
+        if target is not None and self.display and self.rows_in_body:
+            self._target = None
+            target()
 
     def _show_at(self, offset: int) -> None:
         self.follow = False
-        rows = self.body_rows
+        rows = self.rows_in_body
 
         def work(file: LogFile) -> Page:
             if file.poll() is Change.MISSING:
                 return Page(Change.MISSING, 0, ())
-            lines = tuple(file.moved(offset, -(rows // 2), rows))
+            lines = tuple(file.move(offset, -(rows // 2), rows))
             before = [one.offset for one in lines if one.offset <= offset]
             return Page(Change.NONE, file.size, lines, max(before, default=None))
 
-        self._move("page", work)
+        self._show_page("page", work)
 
     def _find_words(self, words: str) -> None:
         written = words.encode("utf-8", "replace").decode()
         self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
         self.match = None
-        self.seek(forward=False)
+        self.find_next(forward=False)
 
-    def _seen_match(self) -> int | None:
+    def _find_visible_match(self) -> int | None:
         """The match of the last search, while it is on the screen."""
         seen = any(one.offset == self.match for one in self.lines)
         return self.match if seen else None
 
-    def give_up_search(self) -> bool:
+    def has_stopped_search(self) -> bool:
         """Stop a search, or forget its match; False when there was none."""
-        if self._searching:
+        if self._is_searching:
             self._stop_search = True
             return True
         had = self.match is not None or self.pattern is not None
         self.match, self.pattern = None, None
-        self.repaint()
+        self.update_lines()
         return had
 
     # --------------------------------------------------------------------- copying
-    def copied(self) -> str:
+    def copy_text(self) -> str:
         """What `y` copies: the line that was found, else what is visible."""
         found = [one.text for one in self.lines if one.offset == self.match]
         return "\n".join(found or [one.text for one in self.lines])
@@ -396,70 +399,70 @@ class LogPane(Pane):
         """Bytes of the file when it was last looked at."""
         return self._file_size
 
-    def copy_in(self, directory: str) -> str:
+    def find_copy(self, directory: str) -> str:
         """Where a copy in `directory` would lie."""
         name = os.path.basename(self.path)
         return os.path.join(os.path.abspath(directory), name)
 
     def save(self, directory: str) -> None:
         """Copy the file as it is into `directory`; say where, and how large."""
-        path, target = self.path, self.copy_in(directory)
+        path, target = self.path, self.find_copy(directory)
 
         def done(result: Any, problem: BaseException | None) -> None:
             if isinstance(problem, OSError):
                 reason = problem.strerror or str(problem)
-                self.post_message(self.Said(f"not saved: {reason}", bad=True))
+                self.post_message(self.Notice(f"not saved: {reason}", bad=True))
             elif problem is not None:
                 raise problem
             else:
                 room = max(20, self.screen.size.width - 20)
                 where = shorten_middle(outside(target, 4000), room)
-                self.post_message(self.Said(f"saved {spell_size(result)} as {where}"))
+                self.post_message(self.Notice(f"saved {spell_size(result)} as {where}"))
 
         if path:
             self._background.call("save", lambda: _copy(path, target), done)
 
     # --------------------------------------------------------------------- drawing
-    def title(self) -> Line:
+    def build_title(self) -> Line:
         if not self.sources:
             return ()
         name = outside(os.path.basename(self.path))
         parts: list[Line] = [(Span(name, "muted" if self.job else "text"),)]
         if self.job:
-            room = max(12, min(40, self.inner_cells - len(name) - _TITLE_REST))
+            room = max(12, min(40, self.cells - len(name) - _TITLE_REST))
             parts.insert(0, (Span(shorten_middle(outside(self.job), room), "text"),))
-        if not self._missing:
+        if not self._is_missing:
             parts.append((Span(spell_size(self._file_size), "muted"),))
         if len(self.sources) > 1:
             of = f"{self.sources[self.source].label} of {len(self.sources)}, < >"
             parts.append((Span(of, "accent"),))
-        parts.append((Span(self._where(), "muted"),))
+        parts.append((Span(self._describe_place(), "muted"),))
         if self.pattern is not None:
             parts.append((Span(f"/{outside(self.pattern.source)}", "accent"),))
         return join(parts, "   ")
 
-    def _where(self) -> str:
-        if self._searching:
+    def _describe_place(self) -> str:
+        if self._is_searching:
             return "searching, esc stops it"
-        if self._missing:
+        if self._is_missing:
             return "not there yet"
         if self.follow:
             return "at the end"
         top = self.lines[0].offset if self.lines else 0
         return f"{top / max(1, self._file_size):.0%} (f follows)"
 
-    def set_wrap(self) -> None:
+    def toggle_wrap(self) -> None:
         """Wrap long lines, or cut them."""
-        self.wrapping = not self.wrapping
-        self.repaint()
+        self.wraps = not self.wraps
+        self.update_lines()
 
     def toggle_time(self) -> None:
         """Hide the times at line beginnings, or show them."""
         self.hides_time = not self.hides_time
-        self.repaint()
+        self.update_lines()
 
-    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
-        placeholder = self._placeholder()
+    def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+        placeholder = self._describe_nothing()
         if placeholder:
             return [Painted((Span(f" {placeholder}", "muted"),))]
         painted: list[Painted] = []
@@ -467,29 +470,29 @@ class LogPane(Pane):
         for one in self.lines:
             if one.offset == self.match:
                 found = len(painted)
-            painted += self._rows(one, cells)
-        if self.trailer and self.follow:
-            painted.append(Painted((Span(f"-- {self.trailer} --", "muted"),)))
+            painted += self._wrap_line(one, cells)
+        if self.find_trailer() and self.follow:
+            painted.append(Painted((Span(f"-- {self.find_trailer()} --", "muted"),)))
         if self.follow:
             return painted[-count:]
         skip = found - count // 2 if found >= count else 0
         return painted[skip : skip + count]
 
-    def _rows(self, one: LogLine, cells: int) -> Sequence[Painted]:
+    def _wrap_line(self, one: LogLine, cells: int) -> Sequence[Painted]:
         text = _TIME.sub("", one.text) if self.hides_time else one.text
-        ill = error_pattern().search(text.encode()) is not None
+        ill = compile_errors().search(text.encode()) is not None
         content: Line = (Span(text, "failed" if ill else "text"),)
         tone: Tone = "cursor" if one.offset == self.match else ""
-        if not self.wrapping:
+        if not self.wraps:
             return [Painted(content, tone)]
         return [Painted(row, tone) for row in wrap(content, cells)]
 
-    def _placeholder(self) -> str:
+    def _describe_nothing(self) -> str:
         if not self.sources:
-            return f"no log: {self.trailer or 'this job has not begun'}"
+            return f"no log: {self.find_trailer() or 'this job has not begun'}"
         if self.problem:
             return f"cannot read {outside(self.path)}: {outside(self.problem)}"
-        if self._missing:
+        if self._is_missing:
             return f"waiting for {outside(self.path)}"
         return (
             "" if self.lines else "nothing written yet" if self._file_size == 0 else ""
@@ -497,13 +500,13 @@ class LogPane(Pane):
 
     def on_resize(self) -> None:
         super().on_resize()
-        if self._aim is None:
+        if self._target is None:
             self.look()
         else:
-            self._take_aim()
+            self._go_to_target()
 
 
-def _page(file: LogFile, lines: Sequence[LogLine]) -> Page:
+def _build_page(file: LogFile, lines: Sequence[LogLine]) -> Page:
     return Page(Change.NONE, file.size, tuple(lines))
 
 
@@ -528,7 +531,7 @@ def _copy(path: str, target: str) -> int:
         raise FileExistsError(17, f"{target} exists already") from None
 
 
-def _edge(file: LogFile, lines: Sequence[LogLine], *, forward: bool) -> int:
+def _find_edge(file: LogFile, lines: Sequence[LogLine], *, forward: bool) -> int:
     """Where a search begins that goes from what is visible: its first, or last, line.
 
     Backwards that is behind the last line, which counts.
@@ -538,5 +541,5 @@ def _edge(file: LogFile, lines: Sequence[LogLine], *, forward: bool) -> int:
     return lines[0].offset if forward else file.after(lines[-1].offset)
 
 
-def _nothing(result: Any, problem: BaseException | None) -> None:
+def _drop_result(result: Any, problem: BaseException | None) -> None:
     """A file that was let go needs no answer."""

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
 from autoexp_tui.cockpit.spans import Line, Span, outside
 from autoexp_tui.cockpit.state.parameters import describe_job
-from autoexp_tui.cockpit.widgets.text_pane import TextPane
+from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.model.snapshot import Curve
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plot import Plotted
-    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.themes import Skin
 
@@ -29,20 +30,19 @@ class MetricsPane(TextPane):
     number = "4"
     heading = "Metrics"
 
-    class Bare(Message):
+    class CurvesWanted(Message):
         """Of these jobs, which have ended, no curve is at hand to be drawn."""
 
         def __init__(self, jobs: tuple[str, ...]) -> None:
             super().__init__()
             self.jobs = jobs
 
-    def __init__(self, skin: Skin, desk: Desk, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.desk = desk
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
         self.logarithmic = False
         self.metric = ""
         self._names: tuple[str, ...] = ()
-        self._bare: tuple[str, ...] = ()
+        self._without_curves: tuple[str, ...] = ()
         """Told last."""
 
     def show(self, names: Sequence[str]) -> None:
@@ -50,33 +50,35 @@ class MetricsPane(TextPane):
         self._names = tuple(names[:MOST_CURVES])
         self.renew()
 
-    def jobs(self) -> tuple[JobView, ...]:
+    def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs whose curves are drawn."""
-        session = self.desk.session
-        marked = sorted(session.list_jobs(tuple(self.desk.marks)), key=_place)
+        session = self.model.session
+        marked = sorted(
+            session.list_jobs(tuple(self.model.marks)), key=attrgetter("index")
+        )
         return (tuple(marked) or session.list_jobs(self._names))[:MOST_CURVES]
 
-    def _tell_bare(self) -> None:
-        ended = (job for job in self.jobs() if job.record.ended)
+    def _ask_for_curves(self) -> None:
+        ended = (job for job in self.find_jobs() if job.record.ended)
         bare = tuple(job.name for job in ended if not (job.live and job.live.curves))
-        if bare and bare != self._bare:
-            self.post_message(self.Bare(bare))
-        self._bare = bare
+        if bare and bare != self._without_curves:
+            self.post_message(self.CurvesWanted(bare))
+        self._without_curves = bare
 
-    def metrics(self) -> tuple[str, ...]:
+    def list_metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
-        jobs = self.jobs()
+        jobs = self.find_jobs()
         names = dict.fromkeys(
             name for job in jobs if job.live for name in job.live.curves
         )
-        return tuple(sorted(names, key=lambda name: (name != self.desk.session.loss,)))
+        return tuple(sorted(names, key=lambda name: (name != self.model.session.loss,)))
 
-    def chosen(self) -> str:
+    def find_metric(self) -> str:
         """The metric that is drawn."""
-        names = self.metrics()
+        names = self.list_metrics()
         if self.metric in names:
             return self.metric
-        return names[0] if names else self.desk.session.loss
+        return names[0] if names else self.model.session.loss
 
     def toggle_scale(self) -> None:
         """Logarithmic or linear."""
@@ -84,19 +86,19 @@ class MetricsPane(TextPane):
         self.renew()
 
     def move(self, how: str) -> None:
-        names = self.metrics()
+        names = self.list_metrics()
         if how not in ("left", "right") or not names:
             super().move(how)
             return
-        place = names.index(self.chosen()) + (1 if how == "right" else -1)
+        place = names.index(self.find_metric()) + (1 if how == "right" else -1)
         self.metric = names[place % len(names)]
         self.renew()
 
-    def make(self, cells: int) -> Sequence[Line]:
+    def build_lines(self, cells: int) -> Sequence[Line]:
         from autoexp_tui.cockpit.render.plot import render_legend, render_plot
 
-        self._tell_bare()
-        plotted = [self._plotted(job) for job in self.jobs()]
+        self._ask_for_curves()
+        plotted = [self._build_curve(job) for job in self.find_jobs()]
         plotted = [one for one in plotted if one.curve.steps]
         room = self.size.height - 1
         below = min(len(plotted), max(1, room // 3))
@@ -106,23 +108,23 @@ class MetricsPane(TextPane):
             return ((Span(text, "muted"),),)
         return (*drawn, *render_legend(plotted, cells))
 
-    def _plotted(self, job: JobView) -> Plotted:
+    def _build_curve(self, job: JobView) -> Plotted:
         from autoexp_tui.cockpit.render.plot import Plotted
 
-        words = describe_job(job.record.spec, self.desk.words.parameters)
+        words = describe_job(job.record.spec, self.model.words.parameters)
         label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
         curves = job.live.curves if job.live else {}
-        return Plotted(label, curves.get(self.chosen(), Curve()))
+        return Plotted(label, curves.get(self.find_metric(), Curve()))
 
-    def title(self) -> Line:
-        names = self.metrics()
-        place = f" {names.index(self.chosen()) + 1}/{len(names)} (h l)" if names else ""
+    def build_title(self) -> Line:
+        names = self.list_metrics()
+        place = (
+            f" {names.index(self.find_metric()) + 1}/{len(names)} (h l)"
+            if names
+            else ""
+        )
         scale = ", log" if self.logarithmic else ""
         return (
-            Span(outside(self.chosen()), "accent"),
+            Span(outside(self.find_metric()), "accent"),
             Span(f"{scale}{place}", "muted"),
         )
-
-
-def _place(job: JobView) -> int:
-    return job.index

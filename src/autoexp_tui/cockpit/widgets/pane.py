@@ -1,15 +1,22 @@
 """The base of every pane: lines in a box, repainted only where they changed.
 
 A pane works its visible lines out anew at each change and compares them with what is
-on the screen; only the cells that differ are drawn. So cost follows what is visible,
-and bytes follow what changed.
+on the screen; only lines that differ are drawn. So cost follows what is visible, and
+bytes follow what changed.
+
+`draw_strip` is the one door through which text reaches the screen. Every span is
+cleaned there, whoever made it, and becomes a segment with a style: never markup, never
+an escape sequence. In ASCII mode every glyph becomes its one-cell twin.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
+from rich.cells import cell_len, set_cell_size
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.geometry import Region
 from textual.message import Message
@@ -17,14 +24,75 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.render.layout import Box
-from autoexp_tui.cockpit.spans import Line, Span, compare_lines, cut, pad, width
-from autoexp_tui.cockpit.text import strip
+from autoexp_tui.cockpit.spans import Line, Span, cut, pad, plain, width
+from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.text.sanitize import clean
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.commands import Pane as PaneName
+    from autoexp_tui.cockpit.keymap import Pane as PaneName
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.themes import Skin
 
 Tone: TypeAlias = Literal["", "cursor", "away"]
+
+_TWINS: Final = str.maketrans(
+    {
+        **{look.glyph: look.twin for look in Look},
+        **dict.fromkeys("┬┤├┼┴└┌┐┘", "+"),
+        **dict(zip("…─━│▾▴▹█░▒╌", "~-=|v^>#.=-", strict=True)),
+        **dict(zip("▁▂▃▄▅▆▇★●○é", "__--==^**oe", strict=True)),
+    }
+)
+
+
+def to_ascii(text: str) -> str:
+    """`text` in ASCII, each character by as many cells as it took."""
+    if text.isascii():
+        return text
+    return "".join(map(_character_to_ascii, text.translate(_TWINS)))
+
+
+def _character_to_ascii(character: str) -> str:
+    if character.isascii():
+        return character
+    if "\u2800" <= character <= "\u28ff":
+        return "*" if character != "\u2800" else " "
+    return "?" * cell_len(character)
+
+
+def draw_strip(
+    content: Line, skin: Skin, cells: int, over: Style | None = None
+) -> Strip:
+    """The line as a strip of exactly `cells` cells.
+
+    Args:
+        content: from a view.
+        skin: how roles look.
+        cells: the width; what is longer is cut.
+        over: laid over every span: the cursor's row.
+    """
+    segments: list[Segment] = []
+    left = cells
+    is_reverse = over is not None and bool(over.reverse)
+    ground = skin.base + over if over is not None else skin.base
+    for span in content:
+        text = _clean_text(span.text, skin)
+        size = cell_len(text)
+        if size > left:
+            text, size = set_cell_size(text, left), left
+        style = skin.base if is_reverse else skin.roles.get(span.role, skin.base)
+        segments.append(Segment(text, style + over if over is not None else style))
+        left -= size
+        if left <= 0:
+            break
+    if left > 0:
+        segments.append(Segment(" " * left, ground))
+    return Strip(segments, cells)
+
+
+def _clean_text(text: str, skin: Skin) -> str:
+    safe = text if text.isascii() and text.isprintable() else clean(text)
+    return to_ascii(safe) if skin.ascii else safe
 
 
 class Painted(NamedTuple):
@@ -38,18 +106,24 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
     """Draws lines; subclasses say which in `compose_lines`."""
 
     ALLOW_SELECT = False
+    model: SessionModel
+    """What to tell about; a widget outside of a session is given none."""
 
-    def __init__(self, skin: Skin, **options: Any) -> None:
+    def __init__(
+        self, skin: Skin, model: SessionModel | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
         self.skin = skin
-        self._shown: tuple[Painted, ...] = ()
+        if model is not None:
+            self.model = model
+        self._lines_shown: tuple[Painted, ...] = ()
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         """The visible lines, at most `rows` of them, at most `cells` wide."""
         raise NotImplementedError
 
-    def repaint(self) -> None:
-        """Work the lines out again and draw what changed."""
+    def update_lines(self) -> None:
+        """Work the lines out again and draw those that changed."""
         cells, rows = self.size
         if not rows or not self.is_attached:
             return
@@ -58,8 +132,7 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
             for one in self.compose_lines(cells, rows)[:rows]
         )
         fresh += (Painted(pad((), cells)),) * (rows - len(fresh))
-        old, self._shown = self._shown, fresh
-        self._dirty_regions.clear()  # Textual's own rendering would; ours bypasses it
+        old, self._lines_shown = self._lines_shown, fresh
         if len(old) != len(fresh):
             self.refresh()
             return
@@ -67,7 +140,7 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
             Region(start, y, end - start, 1)
             for y, (before, after) in enumerate(zip(old, fresh, strict=True))
             if before != after
-            for start, end in _changed(before, after, cells)
+            for start, end in [_find_change(before, after, cells)]
         ]
         if regions:
             self.refresh(*regions)
@@ -75,27 +148,48 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
     def render_line(self, y: int) -> Strip:
         """One line as a strip: called by the compositor for dirty lines."""
         cells = self.size.width
-        if y >= len(self._shown):
-            return strip((), self.skin, cells)
-        painted = self._shown[y]
+        if y >= len(self._lines_shown):
+            return draw_strip((), self.skin, cells)
+        painted = self._lines_shown[y]
         over = {"cursor": self.skin.cursor, "away": self.skin.away}.get(painted.tone)
-        return strip(painted.line, self.skin, cells, over)
+        return draw_strip(painted.line, self.skin, cells, over)
 
     def on_resize(self) -> None:
-        self._shown = ()
-        self.repaint()
+        self._lines_shown = ()
+        self.update_lines()
 
     @property
-    def shown_text(self) -> str:
+    def text_on_screen(self) -> str:
         """What is on the screen now, as plain text."""
-        return "\n".join("".join(span.text for span in one.line) for one in self._shown)
+        return "\n".join(plain(one.line) for one in self._lines_shown)
+
+    def set_box(self, box: Box) -> None:
+        """Stand where a box of the screen is."""
+        set_place(self, box)
 
 
-def _changed(before: Painted, after: Painted, cells: int) -> list[tuple[int, int]]:
-    """The ranges of cells in which two lines differ; all of them under another tone."""
+def _find_change(before: Painted, after: Painted, cells: int) -> tuple[int, int]:
+    """From where on, and up to where, two lines of `cells` cells differ."""
     if before.tone != after.tone:
-        return [(0, cells)]
-    return compare_lines(before.line, after.line)
+        return 0, cells
+    old, new = before.line, after.line
+    first = _count_equal(old, new)
+    last = _count_equal(old[:first:-1], new[:first:-1])
+    return width(new[:first]), cells - width(new[len(new) - last :])
+
+
+def _count_equal(old: Sequence[Span], new: Sequence[Span]) -> int:
+    """How many spans are equal before the first that differs."""
+    pairs = enumerate(zip(old, new, strict=False))
+    shorter = min(len(old), len(new))
+    return next((place for place, (was, now) in pairs if was != now), shorter)
+
+
+def set_place(widget: Widget, box: Box) -> None:
+    """Put a widget where a box of its screen is."""
+    widget.styles.offset = (box.x, box.y)
+    widget.styles.width = box.width
+    widget.styles.height = box.height
 
 
 class Pane(LinesWidget, can_focus=True):
@@ -104,95 +198,94 @@ class Pane(LinesWidget, can_focus=True):
     name_in_table: ClassVar[PaneName]
     number: ClassVar[str] = ""
     heading: ClassVar[str] = ""
+    bare: bool = False
+    """Whether it stands without its title rule: the strip of stages."""
 
     class Focused(Message):
         """The pane got the focus."""
 
-        def __init__(self, pane: Pane) -> None:
-            super().__init__()
-            self.pane = pane
-
-    def __init__(self, skin: Skin, **options: Any) -> None:
-        super().__init__(skin, **options)
+    def __init__(
+        self, skin: Skin, model: SessionModel | None = None, **options: Any
+    ) -> None:
+        super().__init__(skin, model, **options)
         self.box = Box(0, 0, 0, 0)
         self.top = 0
-        self.bare = False
-        """Whether it stands without its title rule: the strip of stages."""
 
     # ------------------------------------------------------- what subclasses say
-    def title(self) -> Line:
+    def build_title(self) -> Line:
         """What the title says after number and heading."""
         return ()
 
-    def head(self, cells: int) -> Sequence[Line]:
+    def build_head(self, cells: int) -> Sequence[Line]:
         """Lines between title and body that do not scroll."""
         return ()
 
-    def length(self) -> int:
+    def count_lines(self) -> int:
         """How many lines the body has."""
         return 0
 
-    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+    def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
         """The body's lines from `start` on."""
         return ()
 
     # ------------------------------------------------------------------ drawing
     @property
-    def body_rows(self) -> int:
+    def rows_in_body(self) -> int:
         """How many lines of the body are visible."""
         fixed = 0 if self.bare else 1
-        return max(0, self.size.height - fixed - len(self.head(self.inner_cells)))
+        return max(0, self.size.height - fixed - len(self.build_head(self.cells)))
 
     @property
-    def inner_cells(self) -> int:
+    def cells(self) -> int:
         """Cells inside the right rule."""
         return max(0, self.size.width - (1 if self.box.right_rule else 0))
 
+    def set_box(self, box: Box) -> None:
+        self.box = box
+        super().set_box(box)
+
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         """Title, head and the visible part of the body."""
-        inner = self.inner_cells
-        self.top = max(0, min(self.top, self.length() - self.body_rows))
-        painted = [Painted(one) for one in self.head(inner)]
-        painted += self.body(self.top, self.body_rows, inner)
+        inner = self.cells
+        self.top = max(0, min(self.top, self.count_lines() - self.rows_in_body))
+        painted = [Painted(one) for one in self.build_head(inner)]
+        painted += self.build_body(self.top, self.rows_in_body, inner)
         if self.box.right_rule:
             painted += [Painted(())] * (rows - 1 - len(painted))
-            painted = [self._ruled(one, inner) for one in painted]
-        return painted if self.bare else [Painted(self._title(cells)), *painted]
+            rule = Span("│", "rule")
+            painted = [
+                Painted((*pad(one.line, inner), rule), one.tone) for one in painted
+            ]
+        return painted if self.bare else [Painted(self._build_rule(cells)), *painted]
 
-    def _ruled(self, painted: Painted, inner: int) -> Painted:
-        rule = Span("│", "rule")
-        return Painted((*pad(painted.line, inner), rule), painted.tone)
-
-    def _title(self, cells: int) -> Line:
+    def _build_rule(self, cells: int) -> Line:
         """`─ 2 Jobs  120 ───`; the focused one is heavier, not only brighter."""
-        dash = "━" if self.has_focus else "─"
+        dash, role = ("━", "focus") if self.has_focus else ("─", "title")
         number = f"{self.number} " if self.number else ""
-        words = Span(f" {number}{self.heading}", self._title_role())
-        rest = self.title()
+        words = Span(
+            f" {number}{self.heading}", "focus" if role == "focus" else "title"
+        )
+        rest = self.build_title()
         joint = self.box.joint if self.box.right_rule else ""
         gap = (Span("  "),) if width(rest) else ()
-        room = cells - 3 - len(joint)
-        content = cut((words, *gap, *rest), room)
+        content = cut((words, *gap, *rest), cells - 3 - len(joint))
         fill = max(0, cells - 2 - width(content) - len(joint))
         rule = Span(f"{dash * fill}{joint}", "rule")
         return (Span(dash, "rule"), *content, Span(" "), rule)
 
-    def _title_role(self) -> Literal["focus", "title"]:
-        return "focus" if self.has_focus else "title"
-
     def watch_has_focus(self, value: bool) -> None:  # noqa: FBT001 - Textual's
         super().watch_has_focus(value)
-        self.repaint()
+        self.update_lines()
         if value:
-            self.post_message(self.Focused(self))
+            self.post_message(self.Focused())
 
     # ---------------------------------------------------------------- scrolling
     def scroll_lines(self, lines: int) -> None:
         """Move the body by `lines`, down when positive."""
-        top = max(0, min(self.top + lines, self.length() - self.body_rows))
+        top = max(0, min(self.top + lines, self.count_lines() - self.rows_in_body))
         if top != self.top:
             self.top = top
-            self.repaint()
+            self.update_lines()
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
@@ -204,14 +297,49 @@ class Pane(LinesWidget, can_focus=True):
 
     def move(self, how: str) -> None:
         """Carry out a `move.*` command; panes with a cursor move that instead."""
-        page = max(1, self.body_rows // 2)
+        page = max(1, self.rows_in_body // 2)
         steps = {
             "down": 1,
             "up": -1,
             "half_down": page,
             "half_up": -page,
-            "first": -self.length(),
-            "last": self.length(),
+            "first": -self.count_lines(),
+            "last": self.count_lines(),
         }
         if how in steps:
             self.scroll_lines(steps[how])
+
+
+class TextPane(Pane):
+    """Lines that a subclass makes for the pane's width; nothing is under a cursor."""
+
+    _lines: Sequence[Line] = ()
+    _lines_width: int = -1
+
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        """All lines, none wider than `cells`."""
+        raise NotImplementedError
+
+    def renew(self, *, to_top: bool = False) -> None:
+        """Make the lines again and draw what changed."""
+        self._lines_width = -1
+        if to_top:
+            self.top = 0
+        self.update_lines()
+
+    def find_lines(self) -> Sequence[Line]:
+        """The lines for the present width."""
+        if self._lines_width != self.cells:
+            self._lines_width = self.cells
+            self._lines = self.build_lines(self.cells)
+        return self._lines
+
+    def count_lines(self) -> int:
+        return len(self.find_lines())
+
+    def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+        return [Painted(one) for one in self.find_lines()[start : start + count]]
+
+    def text(self) -> str:
+        """Everything, as plain text."""
+        return "\n".join(plain(one).rstrip() for one in self.find_lines())

@@ -1,65 +1,74 @@
-"""Pane 3: why is it so?"""
+"""Why is it so? Pane 3, and the answer below the lists of other screens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from autoexp_tui.cockpit.render.lists import join_spans
 from autoexp_tui.cockpit.render.why import (
     WhyText,
     explain_crowd,
+    explain_job,
     explain_jobs,
     explain_nothing,
     explain_plan,
     has_nothing_started,
 )
 from autoexp_tui.cockpit.spans import Line, Span, shorten_middle
-from autoexp_tui.cockpit.widgets.pane import Painted
-from autoexp_tui.cockpit.widgets.text_pane import TextPane
-from autoexp_tui.model.wording import plural
+from autoexp_tui.cockpit.terminal import is_multiplexer
+from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
+from autoexp_tui.text.spelling import format_estimate, plural
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.background import Background
-    from autoexp_tui.cockpit.session_model import Desk
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.themes import Skin
+    from autoexp_tui.cockpit.state.stages import StageView
 
 CROWD: Final = 300
 """Jobs up to which looking at each of them is not felt in the fingers."""
 
 
-class WhyPane(TextPane):
+class ReasonPane(TextPane):
+    """Text about a subject, which its title names."""
+
+    heading = "Why"
+
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context.skin, context.model, **options)
+        self.context = context
+        self._text = explain_nothing()
+
+    @property
+    def _acts(self) -> bool:
+        """Whether keys that command do something here."""
+        return not self.context.is_read_only
+
+    def build_text(self) -> WhyText:
+        """What to say now."""
+        raise NotImplementedError
+
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        self._text = self.build_text()
+        return self._text.wrap(cells)
+
+    def build_title(self) -> Line:
+        room = max(8, self.size.width - len(self.heading) - 8)
+        return (Span(shorten_middle(self._text.title, room), "muted"),)
+
+
+class WhyPane(ReasonPane):
     """All about the job, stage or cause under the cursor."""
 
     name_in_table = "why"
     number = "3"
-    heading = "Why"
 
-    def __init__(
-        self,
-        skin: Skin,
-        desk: Desk,
-        thinking: Background,
-        come_back: str = "",
-        **options: Any,
-    ) -> None:
-        """Args:
-        skin: how roles look.
-        desk: what to tell about.
-        thinking: where many jobs are looked at.
-        come_back: how to return after leaving, as a sentence.
-        """
-        super().__init__(skin, **options)
-        self.desk = desk
-        self.come_back = come_back
-        self._thinking = thinking
-        self.acts = True
-        """Whether keys that command do something here."""
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context, **options)
         self._names: tuple[str, ...] = ()
         self._jobs: tuple[JobView, ...] = ()
         self._subject = ""
-        self._told = explain_nothing()
-        self._thought: WhyText | None = None
+        self._crowd_text: WhyText | None = None
         """Of a crowd: what looking at each of these jobs gave; None: not yet known."""
 
     def show(self, jobs: Sequence[JobView], title: str) -> None:
@@ -72,12 +81,12 @@ class WhyPane(TextPane):
         fresh = names != self._names
         self._names, self._jobs, self._subject = names, tuple(jobs), title
         if fresh:
-            self._thought = None
+            self._crowd_text = None
         self.renew(to_top=fresh)
         if len(jobs) > CROWD:
-            self.call_after_refresh(self._think, names, title)
+            self.call_after_refresh(self._look_at_crowd, names, title)
 
-    def _think(self, names: tuple[str, ...], title: str) -> None:
+    def _look_at_crowd(self, names: tuple[str, ...], title: str) -> None:
         """Look at every one, off the screen's thread; of no use for others by then.
 
         What was found of a session that is older by then is shown all the same: where
@@ -90,60 +99,105 @@ class WhyPane(TextPane):
             if problem is not None:
                 raise problem
             if names == self._names:
-                self._thought = result
+                self._crowd_text = result
                 self.renew()
 
-        self._thinking.call("why", self._many(self._jobs, title), done)
+        work = self._prepare_text(self._jobs, title)
+        self.context.thinking.call("why", work, done)
 
-    def _many(self, jobs: tuple[JobView, ...], title: str) -> Callable[[], WhyText]:
+    def _prepare_text(
+        self, jobs: tuple[JobView, ...], title: str
+    ) -> Callable[[], WhyText]:
         """What tells of jobs, of the session as it is now."""
-        desk = self.desk
-        session, words, usual = desk.session, desk.words, desk.rates
-        acts = self.acts
+        model, acts = self.model, self._acts
+        session, words, usual = model.session, model.words, model.rates
         return lambda: explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
 
-    def make(self, cells: int) -> Sequence[Line]:
-        self._told = self._text()
-        return self._told.wrap(cells)
-
-    def _text(self) -> WhyText:
-        session, jobs = self.desk.session, self._jobs
+    def build_text(self) -> WhyText:
+        session = self.model.session
         if session.snapshot.engine.doing and not session.jobs:
             text = " The jobs appear when it is done."
-            if self.desk.failed:
+            if self.model.failed:
                 text = " There are no jobs: the plan has errors."
             return WhyText("", ((Span(text, "muted"),),))
+        about = self._describe_jobs()
         if session.snapshot.engine.role == "plan" and has_nothing_started(session):
-            first = explain_plan(session, self.come_back)
-            about = self._about() if jobs else explain_nothing()
+            come_back = "" if is_multiplexer() else self.context.describe_return()
+            first = explain_plan(session, come_back)
             return WhyText(first.title, (*first.lines, (), *about.lines), about.next)
-        return self._about() if jobs else explain_nothing()
+        return about
 
-    def _about(self) -> WhyText:
+    def _describe_jobs(self) -> WhyText:
+        if not self._jobs:
+            return explain_nothing()
         if len(self._jobs) > CROWD:
-            return self._thought or explain_crowd(self._subject, self._jobs)
-        return self._many(self._jobs, self._subject)()
+            return self._crowd_text or explain_crowd(self._subject, self._jobs)
+        return self._prepare_text(self._jobs, self._subject)()
 
     @property
-    def body_rows(self) -> int:
+    def rows_in_body(self) -> int:
         """The last line is kept for what to do next."""
-        return max(0, super().body_rows - (1 if self._told.next else 0))
+        return max(0, super().rows_in_body - (1 if self._text.next else 0))
 
-    def body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
-        painted = list(super().body(start, count, cells))
-        if self._told.next:
-            room = count - len(painted) if self._told.lines[1:] else 0
+    def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
+        painted = list(super().build_body(start, count, cells))
+        if self._text.next:
+            room = count - len(painted) if self._text.lines[1:] else 0
             painted += [Painted(())] * room
-            painted.append(Painted(self._told.next))
+            painted.append(Painted(self._text.next))
         return painted
 
-    def title(self) -> Line:
-        more = len(self.lines()) - self.top - self.body_rows
+    def build_title(self) -> Line:
+        more = len(self.find_lines()) - self.top - self.rows_in_body
         if more <= 0:
-            return (Span(self._told.title, "muted"),)
+            return (Span(self._text.title, "muted"),)
         hint = f"   +{plural(more, 'line')}, enter"
         room = self.size.width - len(self.heading) - len(hint) - 10
         return (
-            Span(shorten_middle(self._told.title, max(8, room)), "muted"),
+            Span(shorten_middle(self._text.title, max(8, room)), "muted"),
             Span(hint, "accent"),
         )
+
+
+class AnswerPane(ReasonPane):
+    """Why the job under the cursor is where it is, every condition with it."""
+
+    name_in_table = "conditions"
+
+    def __init__(self, context: CockpitContext, **options: Any) -> None:
+        super().__init__(context, **options)
+        self._name = ""
+        self._lead: Line = ()
+        self._instead: WhyText | None = None
+
+    def show(
+        self, job: JobView | None, lead: Line = (), *, instead: WhyText | None = None
+    ) -> None:
+        """Tell about a job, after a line that says which one; or something else."""
+        name = job.name if job is not None else ""
+        fresh = name != self._name
+        self._name, self._lead, self._instead = name, lead, instead
+        self.renew(to_top=fresh)
+
+    def build_text(self) -> WhyText:
+        job = self.model.session.job(self._name) if self._name else None
+        if job is None:
+            return self._instead or explain_nothing()
+        model, acts = self.model, self._acts
+        found = explain_job(
+            job, model.session, model.words, acts=acts, usual=model.rates
+        )
+        lead = (self._lead,) if self._lead else ()
+        last = ((), found.next) if found.next else ()
+        return WhyText(found.title, (*lead, *found.lines, *last))
+
+
+def describe_stage(stage: StageView, now: float) -> WhyText:
+    """A stage in a few lines: its counts, when it should end, what it waits for."""
+    number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
+    lines: list[Line] = [(*number, *join_spans(stage.render_tallies()))]
+    if stage.ends_at is not None:
+        lines.append((Span(f"   ends {format_estimate(stage.ends_at, now)}"),))
+    if stage.is_waiting:
+        lines.append((Span(f"   waits: {stage.waits}", "muted"),))
+    return WhyText(f"stage {stage.name}", tuple(lines))

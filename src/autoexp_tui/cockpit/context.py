@@ -1,21 +1,27 @@
-"""What a person wants of the cockpit's screen, and how they left it."""
+"""What every screen is given: the session's model, its look, keys and options."""
 
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-from autoexp_tui.cockpit.commands import Commands
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from autoexp_tui.cockpit.background import Background
+    from autoexp_tui.cockpit.keymap import Keymap
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
+    from autoexp_tui.cockpit.session_model import SessionModel
+    from autoexp_tui.cockpit.spans import Role
     from autoexp_tui.cockpit.state.filtering import Expression
     from autoexp_tui.cockpit.state.kill_cost import Looks
+    from autoexp_tui.cockpit.themes import Skin
+    from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.outputs import CheckpointPlace
+    from autoexp_tui.model.snapshot import Snapshot
     from autoexp_tui.model.specs import JobSpec, Plan
     from autoexp_tui.planning.job_details import JobDetails
 
@@ -49,7 +55,7 @@ class CockpitOptions:
     """Repaint every two seconds instead of every second."""
     notify: bool = True
     """Bell and OSC 9, and the terminal's title."""
-    keymap: Commands | None = None
+    keymap: Keymap | None = None
     come_back: str = ""
     """How to return after leaving, as a sentence; `ID` stands for the session's."""
     away_since: float | None = None
@@ -73,14 +79,14 @@ class CockpitOptions:
     to do, off the screen's thread."""
 
 
-def wants_no_color(options: CockpitOptions) -> bool:
+def is_colorless(options: CockpitOptions) -> bool:
     """Whether colours are unwanted: by option, else by NO_COLOR."""
     if options.no_color is not None:
         return options.no_color
     return bool(os.environ.get("NO_COLOR"))
 
 
-def wants_ascii(options: CockpitOptions) -> bool:
+def is_ascii(options: CockpitOptions) -> bool:
     """Whether only ASCII is safe: by option, else by the environment's locale.
 
     Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
@@ -90,3 +96,86 @@ def wants_ascii(options: CockpitOptions) -> bool:
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     chosen = next((value for name in names if (value := os.environ.get(name))), "C")
     return "utf" not in chosen.lower()
+
+
+class Clock(Protocol):
+    """What `engine.ports.Clock` offers too; screens do not import that."""
+
+    def utc(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back; only differences mean something."""
+        ...
+
+
+class WallClock:
+    """The machine's own."""
+
+    def utc(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        return time.monotonic()
+
+
+class ReplayClock:
+    """The time that a replay shows; how fast the screens go is the machine's."""
+
+    def __init__(self, machine: Clock, snapshot: Callable[[], Snapshot]) -> None:
+        self._machine = machine
+        self._snapshot = snapshot
+        self.monotonic = machine.monotonic
+
+    def utc(self) -> float:
+        """The replay's moment; the machine's until there is one."""
+        snapshot = self._snapshot()
+        playback = snapshot.playback
+        if playback is None:
+            return self._machine.utc()
+        return playback.at + snapshot.wall_ahead
+
+
+class ShowNotice(Protocol):
+    """Shows a notice for some seconds; with `keep` until a key is pressed."""
+
+    def __call__(self, text: str, role: Role = "accent", *, keep: bool = False) -> None:
+        """Show it; an empty text takes the one away that is shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CockpitContext:
+    """What screens, dialogs and actions share; the app makes it once."""
+
+    handle: EngineHandle
+    model: SessionModel
+    skin: Skin
+    options: CockpitOptions
+    clock: Clock
+    keymap: Keymap
+    background: Background
+    """For reads of files: a disk that hangs holds these, and nothing else."""
+    thinking: Background
+    """For what takes its time and reads no file of a session: no disk hangs it."""
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether no command may be sent."""
+        return self.options.read_only or self.handle.read_only
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether what is shown is a journal that is played."""
+        return self.options.replay
+
+    def find_present(self) -> float:
+        """The present by the session's own clock, UTC."""
+        return self.model.session.present(self.clock.utc())
+
+    def describe_return(self) -> str:
+        """How to come back after leaving, with the session's id once there is one."""
+        session = self.model.session.snapshot.session
+        return self.options.come_back.replace("ID", session or "ID")

@@ -1,0 +1,285 @@
+"""Waiting, Time-line and Grid: a list of jobs, and below it why the one is as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from textual.app import ComposeResult
+from textual.geometry import Size
+
+from autoexp_tui.cockpit.messages import CopyRequested, DetailsRequested, JobChosen
+from autoexp_tui.cockpit.render import grid as grid_view
+from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
+from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
+from autoexp_tui.cockpit.session_model import MANY
+from autoexp_tui.cockpit.spans import outside, plain
+from autoexp_tui.cockpit.widgets.grid_pane import GridPane
+from autoexp_tui.cockpit.widgets.list_pane import GroupsPane, ListPane
+from autoexp_tui.cockpit.widgets.timeline_pane import TimelinePane
+from autoexp_tui.cockpit.widgets.waiting_pane import WaitingPane
+from autoexp_tui.cockpit.widgets.why_pane import AnswerPane, describe_stage
+from autoexp_tui.planning.grid import build_grid
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.keymap import Pane
+    from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.model.specs import Plan
+
+List = TypeVar("List", bound=ListPane)
+ANSWER: Final = "conditions"
+"""The pane that every such screen has below."""
+MOVED_SHARE: Final = 0.125
+"""Of the time-line's window: how far it is moved at a time."""
+
+
+class AnsweringScreen(JobListScreen, Generic[List]):
+    """Two panes: a list of the screen's own, and every condition of what it points at.
+
+    A screen makes the list (`compose_list`, named `first_pane`) and fills the answer
+    (`answer_cursor`).
+    """
+
+    rows: List
+
+    def compose_list(self) -> List:
+        """The pane above, with the id `first_pane`."""
+        raise NotImplementedError
+
+    def answer_cursor(self) -> None:
+        """Tell below about what is under the cursor."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        self.rows = self.compose_list()
+        self.answer = AnswerPane(self.context, id=ANSWER)
+        yield self.rows
+        yield self.answer
+        yield from self.compose_frame()
+
+    def find_boxes(self, size: Size) -> Boxes:
+        return build_two_boxes(
+            size.width, size.height, self.first_pane, ANSWER, self.enlarged
+        )
+
+    def find_jobs(self) -> tuple[JobView, ...]:
+        return self.rows.find_jobs()
+
+    def describe_row(self) -> str:
+        return self.rows.describe_row()
+
+    def renew(self) -> None:
+        if self.is_mounted:
+            self.update_time()
+            self.rows.renew()
+            self._follow_cursor()
+
+    def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
+        message.stop()
+        self._follow_cursor()
+
+    def _follow_cursor(self) -> None:
+        self.answer_cursor()
+        self.show_keys()
+
+    def action_look_copy(self) -> None:
+        """Copy the row under the cursor, or the answer."""
+        if self.focused is self.answer:
+            self.post_message(CopyRequested(self.answer.text()))
+        elif self.rows.keys:
+            row = plain(self.rows.row(self.rows.cursor, 200)).strip()
+            self.post_message(CopyRequested(row))
+
+    def has_left_answer(self) -> bool:
+        """Go from the enlarged pane, or from the answer, back to the list."""
+        if self.enlarged is not None:
+            self.enlarge(None)
+        elif self.focused is not self.answer:
+            return False
+        self.focus_pane()
+        return True
+
+
+Groups = TypeVar("Groups", bound=GroupsPane[Any])
+
+
+class GroupsScreen(AnsweringScreen[Groups]):
+    """The list has headings that open."""
+
+    def action_look_open(self) -> None:
+        """Open a heading, close it again; of a job, go to its row in the table."""
+        job, group = self.rows.find_job(), self.rows.find_group()
+        if job is not None:
+            self.post_message(JobChosen(job))
+        elif group is not None:
+            self.rows.set_open(on=not self.rows.is_open(group))
+
+
+class WaitingScreen(GroupsScreen[WaitingPane]):
+    """All that waits: grouped by reason, the longest wait first."""
+
+    first_pane: Pane = "waiting"
+
+    def compose_list(self) -> WaitingPane:
+        return WaitingPane(self.context.skin, self.model, id=self.first_pane)
+
+    def answer_cursor(self) -> None:
+        group, job = self.rows.find_group(), self.rows.find_job()
+        if group is not None and job is None:
+            self.answer.show(group.jobs[0], self.rows.build_lead())
+        else:
+            self.answer.show(job)
+
+    def action_move(self, how: str) -> None:
+        if self.focused is self.rows and how in ("left", "right"):
+            self.rows.set_open(on=how == "right")
+            self.answer_cursor()
+        else:
+            super().action_move(how)
+
+    async def action_look_back(self) -> None:
+        """One level back."""
+        if self.has_left_answer():
+            return
+        if self.rows.find_job() is not None:
+            self.rows.set_open(on=False)
+        elif self.model.marks:
+            self.model.marks.clear()
+            self.show_notice("marks cleared")
+        else:
+            await self.run_action("app.show_pane('jobs')")
+
+
+class TimelineScreen(GroupsScreen[TimelinePane]):
+    """The campaign over time: stages and jobs as strips."""
+
+    first_pane: Pane = "timeline"
+
+    def compose_list(self) -> TimelinePane:
+        return TimelinePane(self.context.skin, self.model, id=self.first_pane)
+
+    def answer_cursor(self) -> None:
+        job, stage = self.rows.find_job(), self.rows.find_group()
+        now = self.model.session.now
+        self.answer.show(job, instead=describe_stage(stage, now) if stage else None)
+
+    def action_move(self, how: str) -> None:
+        if self.focused is self.rows and how in ("left", "right"):
+            self.rows.move_window(MOVED_SHARE if how == "right" else -MOVED_SHARE)
+        else:
+            super().action_move(how)
+
+    def action_timeline_closer(self) -> None:
+        """Half as long a window."""
+        self.rows.resize_window(0.5)
+
+    def action_timeline_wider(self) -> None:
+        """Twice as long a window."""
+        self.rows.resize_window(2.0)
+
+    def action_timeline_whole(self) -> None:
+        """Everything, up to the present and the expected end."""
+        self.rows.show_all()
+
+    async def action_look_back(self) -> None:
+        """One level back."""
+        if self.has_left_answer():
+            return
+        if self.rows.find_job() is not None:
+            self.rows.set_open(on=False)
+        elif self.rows.window is not None:
+            self.rows.show_all()
+        else:
+            await self.run_action("app.show_pane('jobs')")
+
+
+class GridScreen(AnsweringScreen[GridPane]):
+    """Swept values by stages; verbs act on the jobs of the cell under the cursor.
+
+    The grid is worked out when it is first looked at, of many jobs off the screen's
+    thread, and again only for another plan.
+    """
+
+    first_pane: Pane = "grid"
+    _plan: Plan | None = None
+    """The plan whose grid is shown, or being drawn."""
+
+    def compose_list(self) -> GridPane:
+        return GridPane(self.context.skin, self.model, id=self.first_pane)
+
+    def renew(self) -> None:
+        self._load_plan()
+        super().renew()
+
+    def _load_plan(self) -> None:
+        """Work the grid out for a plan that was not seen before."""
+        plan = self.model.session.snapshot.plan
+        if plan is None or plan is self._plan or not self.is_mounted:
+            return
+        self._plan = plan
+        if len(plan.jobs) <= MANY:
+            self.rows.take(build_grid(plan))
+            return
+        self.rows.take(None)
+
+        def done(grid: Any, problem: BaseException | None) -> None:
+            if problem is not None:
+                raise problem
+            self.rows.take(grid)
+            self.answer_cursor()
+
+        self.context.background.call("grid", lambda: build_grid(plan), done)
+
+    def answer_cursor(self) -> None:
+        grid, cell, jobs = self.rows.grid, self.rows.find_cell(), self.find_jobs()
+        if grid is None or cell is None:
+            self.answer.show(None)
+        elif jobs:
+            self.answer.show(jobs[0], grid_view.render_lead(grid, *cell, jobs))
+        else:
+            self.answer.show(None, instead=grid_view.explain_cell(grid, *cell))
+
+    def action_move(self, how: str) -> None:
+        if self.focused is not self.rows or how not in ("left", "right"):
+            super().action_move(how)
+        elif self.rows.move_column(1 if how == "right" else -1):
+            self._follow_cursor()
+
+    def action_rows_config(self) -> None:
+        """Read how the cell's first job is made."""
+        if jobs := self.find_jobs():
+            self.post_message(DetailsRequested(jobs[:1]))
+        else:
+            self.show_notice("there is no job here")
+
+    async def action_look_open(self) -> None:
+        """To the cell's job in the table; of several, the table of them alone."""
+        jobs = self.find_jobs()
+        if len(jobs) == 1:
+            self.post_message(JobChosen(jobs[0]))
+        elif jobs:
+            names = frozenset(job.name for job in jobs)
+            self.model.update_arrangement(only=(outside(self.describe_row()), names))
+            await self.run_action("app.show_pane('jobs')")
+        elif self.rows.find_cell() is not None:
+            self.focus_pane(self.answer)
+
+    async def action_look_back(self) -> None:
+        """One level back: to the stages at last."""
+        if not self.has_left_answer():
+            await self.run_action("app.show_pane('stages')")
+
+    def action_look_copy(self) -> None:
+        """Copy the names of the cell's jobs, or what is said of it."""
+        jobs = self.find_jobs()
+        text = "\n".join(outside(job.name, 2000) for job in jobs)
+        if not jobs or self.focused is not self.rows:
+            text = self.answer.text()
+        self.post_message(CopyRequested(text))
+
+
+SCREENS: Final[Mapping[str, type[BoxScreen]]] = MappingProxyType(
+    {"waiting": WaitingScreen, "timeline": TimelineScreen, "grid": GridScreen}
+)
+"""By mode."""
