@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from autoexp_tui.engine.fact_poller import (
+from autoexp_tui.engine.observations import FactsSeen, Observation
+from autoexp_tui.engine.poller import (
     COLD_SECONDS,
     COMMAND_SECONDS,
     MOST_COMMAND_SECONDS,
     MOST_COMMANDS,
     FactPoller,
 )
-from autoexp_tui.engine.observations import FactsSeen, Observation
 from autoexp_tui.model.facts import (
     CommandKey,
     CommandResult,

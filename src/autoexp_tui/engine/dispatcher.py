@@ -44,18 +44,20 @@ from autoexp_tui.engine.ports import (
     EvidenceSource,
     FactSource,
     Kept,
+    Parting,
     Planner,
     Pool,
     Preparation,
 )
-from autoexp_tui.engine.termination_context import build_parting
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
+from autoexp_tui.model.ids import safe_filename
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
+from autoexp_tui.model.wording import sentence
 from autoexp_tui.telemetry.metric_files import locate_files
 
 PROBE_SECONDS = 2.0
@@ -477,3 +479,26 @@ def _exclude_nodes(task: Task, nodes: tuple[str, ...]) -> Task:
 def _is_current(task: Task, attempt: Attempt) -> bool:
     """Whether the task was made of all that is known of the attempt by now."""
     return (task.executor_id, task.token) == (attempt.executor_id, attempt.token)
+
+
+def build_parting(
+    job: JobRecord, task: Task, capture: CaptureEvidence, pending: PendingEffect
+) -> Parting:
+    """What `capture` asks to be looked at."""
+    attempt = job.attempts[capture.attempt - 1]
+    return Parting(
+        task=task,
+        run=capture.run,
+        node=attempt.node,
+        log_path=attempt.log_path,
+        directory=find_evidence_directory(task.attempt_dir, capture),
+        reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
+        log_only=capture.log_only,
+        seconds=capture.seconds,
+    )
+
+
+def find_evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:
+    """Where it is kept: `evidence/<number>-<name>` beside the attempt's records."""
+    name = f"{capture.number}-{safe_filename(capture.name)}"
+    return str(Path(attempt_dir, "evidence", name))
