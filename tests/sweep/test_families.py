@@ -20,8 +20,7 @@ from autoexp_tui.sweep.families import (
     label_point,
 )
 from autoexp_tui.sweep.points import SweepPoint
-from autoexp_tui.sweep.reference_patterns import Pattern, is_spelled, parse_pattern
-from autoexp_tui.sweep.siblings import Lookup
+from autoexp_tui.sweep.siblings import Lookup, Pattern, is_spelled, parse_pattern
 
 Sweep = Mapping[str, Any]
 

@@ -10,7 +10,7 @@ comes first is `resolve`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -38,6 +38,7 @@ from autoexp_tui.planning.job_state import (
     Draft,
     Needs,
     Refused,
+    Settling,
     build_identity,
     build_mounts,
     find_parameter,
@@ -60,8 +61,6 @@ from autoexp_tui.planning.ports import (
 )
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
-    ATTRIBUTES,
-    KNOWN_EARLY,
     DroppedJob,
     Runtime,
     UnknownKey,
@@ -75,7 +74,6 @@ from autoexp_tui.planning.substitution import (
     After,
     Before,
     build_placeholder,
-    finish_value,
     list_unfinished,
 )
 from autoexp_tui.sweep.expression import ExpressionError
@@ -91,8 +89,6 @@ from autoexp_tui.sweep.points import (
 )
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
 
-_LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
-"""What a job knows of itself only once it is named."""
 _MISSING: Final = "???"
 """What OmegaConf reads as a value that is still to come."""
 _CHOSEN_EARLY: Final = (
@@ -183,7 +179,7 @@ class JobBuilder:
         late = self._take_late(parts) if parts.runtimes else {}
         draft, view = self._compose(at, parts)
         draft.reads = values.read
-        _Settling(draft, view, self._world, parts).settle(self._name)
+        Settling(draft, view, self._world, parts.values, parts.texts).settle(self._name)
         draft.overrides = tuple(parts.texts.values())
         if parts.runtimes:
             written = (*late.values(), *parts.texts.values())
@@ -531,91 +527,6 @@ class JobBuilder:
                         yield from list_problems(error, key, draft.identity.name)
                     except FAULTS:
                         continue
-
-
-class _Settling:
-    """Finishes the parameters that read the job itself, the name in the middle.
-
-    Each comes after those that it reads; what reads the name, after the name.
-    """
-
-    def __init__(
-        self, draft: Draft, view: ConfigView, world: World, parts: _Parts
-    ) -> None:
-        self._draft = draft
-        self._view = view
-        self._world = world
-        self._texts = parts.texts
-        self._waiting = {
-            key: value
-            for key, value in parts.values.items()
-            if any(list_unfinished(value))
-        }
-        self._problems: list[Problem] = []
-
-    def settle(self, name: Callable[[Draft, ConfigView], None]) -> None:
-        """Finish everything; `name` gives the job its name.
-
-        Raises:
-            Refused: with what is wrong with any of it.
-        """
-        for key in list(self._waiting):
-            if key in self._waiting and not self._reads_late(key, set()):
-                self._finish(key)
-        name(self._draft, self._view)
-        for key in list(self._waiting):
-            if key in self._waiting:
-                self._finish(key)
-        for key in self._texts:
-            if plain_key(key) == NAME:
-                head = self._texts[key].partition("=")[0]
-                value = escape_dollars(self._draft.identity.name)
-                self._texts[key] = format_override(head, value)
-        if self._problems:
-            raise Refused(tuple(self._problems))
-
-    def _reads_late(self, key: str, seen: set[str]) -> bool:
-        """Whether a key reads, perhaps through others, what the name decides."""
-        if key in seen:
-            return False
-        seen.add(key)
-        return any(
-            accessor in _LATE
-            or any(
-                self._reads_late(other, seen) for other in self._find_behind(accessor)
-            )
-            for text in list_unfinished(self._waiting[key])
-            for accessor in text.accessors
-        )
-
-    def _find_behind(self, accessor: str) -> Iterator[str]:
-        """The waiting keys that an accessor may mean."""
-        for key in self._waiting:
-            plain = plain_key(key)
-            if (
-                f"{plain}.".startswith(f"{accessor}.")
-                or plain.endswith(f".{accessor}")
-                or accessor.startswith(f"{plain}.")
-            ):
-                yield key
-
-    def _finish(self, key: str) -> None:
-        value = self._waiting.pop(key)
-        path = plain_key(key)
-        try:
-            written = finish_value(value, self._read)
-            self._draft.put(self._view, path, self._view.interpolate(written, path))
-            head = self._texts[key].partition("=")[0]
-            self._texts[key] = format_override(head, written)
-        except FAULTS as error:
-            self._problems += list_problems(error, key, self._draft.identity.name)
-
-    def _read(self, accessor: str) -> object:
-        for key in list(self._find_behind(accessor)):
-            if key in self._waiting:
-                self._finish(key)
-        keys = self._world.metadata_keys
-        return read_own_accessor(self._draft.identity, self._view, keys, accessor)
 
 
 # ------------------------------------------------------------------------- pieces

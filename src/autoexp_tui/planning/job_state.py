@@ -6,7 +6,7 @@ else that the plan mounts at the root of a job's config is the plan's.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -14,10 +14,19 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Resources
-from autoexp_tui.planning.overrides import escape_dollars
+from autoexp_tui.planning.overrides import escape_dollars, format_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView, Launch, SpecRefused
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, Runtime, UnknownKey
+from autoexp_tui.planning.references import (
+    ATTRIBUTES,
+    KNOWN_EARLY,
+    Identity,
+    Runtime,
+    UnknownKey,
+    World,
+    read_own_accessor,
+)
+from autoexp_tui.planning.substitution import finish_value, list_unfinished
 from autoexp_tui.sweep.families import SiblingNotFound, label_point
 from autoexp_tui.sweep.names import join_path
 from autoexp_tui.sweep.points import SweepPoint, plain_key
@@ -194,3 +203,97 @@ def list_own_paths(config: Mapping[str, object]) -> Sequence[str]:
 def find_parameter(parameters: Mapping[str, object], name: str) -> object:
     """The value of a parameter, however its key is written; None when not there."""
     return {plain_key(key): v for key, v in parameters.items()}.get(name)
+
+
+# ------------------------------------------------------- what reads the job itself
+_LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
+"""What a job knows of itself only once it is named."""
+
+
+class Settling:
+    """Finishes the parameters that read the job itself, the name in the middle.
+
+    Each comes after those that it reads; what reads the name, after the name.
+    """
+
+    def __init__(
+        self,
+        draft: Draft,
+        view: ConfigView,
+        world: World,
+        values: Mapping[str, object],
+        texts: dict[str, str],
+    ) -> None:
+        """`values`: of the parameters; `texts`: their overrides, to be finished."""
+        self._draft = draft
+        self._view = view
+        self._world = world
+        self._texts = texts
+        self._waiting = {
+            key: value for key, value in values.items() if any(list_unfinished(value))
+        }
+        self._problems: list[Problem] = []
+
+    def settle(self, name: Callable[[Draft, ConfigView], None]) -> None:
+        """Finish everything; `name` gives the job its name.
+
+        Raises:
+            Refused: with what is wrong with any of it.
+        """
+        for key in list(self._waiting):
+            if key in self._waiting and not self._reads_late(key, set()):
+                self._finish(key)
+        name(self._draft, self._view)
+        for key in list(self._waiting):
+            if key in self._waiting:
+                self._finish(key)
+        for key in self._texts:
+            if plain_key(key) == NAME:
+                head = self._texts[key].partition("=")[0]
+                value = escape_dollars(self._draft.identity.name)
+                self._texts[key] = format_override(head, value)
+        if self._problems:
+            raise Refused(tuple(self._problems))
+
+    def _reads_late(self, key: str, seen: set[str]) -> bool:
+        """Whether a key reads, perhaps through others, what the name decides."""
+        if key in seen:
+            return False
+        seen.add(key)
+        return any(
+            accessor in _LATE
+            or any(
+                self._reads_late(other, seen) for other in self._find_behind(accessor)
+            )
+            for text in list_unfinished(self._waiting[key])
+            for accessor in text.accessors
+        )
+
+    def _find_behind(self, accessor: str) -> Iterator[str]:
+        """The waiting keys that an accessor may mean."""
+        for key in self._waiting:
+            plain = plain_key(key)
+            if (
+                f"{plain}.".startswith(f"{accessor}.")
+                or plain.endswith(f".{accessor}")
+                or accessor.startswith(f"{plain}.")
+            ):
+                yield key
+
+    def _finish(self, key: str) -> None:
+        value = self._waiting.pop(key)
+        path = plain_key(key)
+        try:
+            written = finish_value(value, self._read)
+            self._draft.put(self._view, path, self._view.interpolate(written, path))
+            head = self._texts[key].partition("=")[0]
+            self._texts[key] = format_override(head, written)
+        except FAULTS as error:
+            self._problems += list_problems(error, key, self._draft.identity.name)
+
+    def _read(self, accessor: str) -> object:
+        for key in list(self._find_behind(accessor)):
+            if key in self._waiting:
+                self._finish(key)
+        keys = self._world.metadata_keys
+        return read_own_accessor(self._draft.identity, self._view, keys, accessor)

@@ -112,10 +112,10 @@ def expand_in_doubt(
         _refuse(read.problems)
     expander = _Expander(read.accumulate)
     expander.problems += read.problems
-    made = _add_derived(read, expander.unfiltered(read.root, "", {}))
+    made = _add_derived(read, expander.expand_body(read.root, "", {}))
     if read.accumulate:
         made = [_with_lists(fragment, read.accumulate) for fragment in made]
-    kept = expander.filtered(read.root, made, {})
+    kept = expander.filter_made(read.root, made, {})
     if len(kept) > _MOST_IN_DOUBT:
         _refuse(expander.problems)
     return Expansion(
@@ -178,13 +178,13 @@ class _Expander:
         self.forgotten = 0
         self.problems: list[Problem] = []
 
-    def expanded(
+    def expand_node(
         self, node: Node, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments of a node, filtered; `above`: the defaults around it."""
-        return self.filtered(node, self.unfiltered(node, address, above), above)
+        return self.filter_made(node, self.expand_body(node, address, above), above)
 
-    def unfiltered(
+    def expand_body(
         self, node: Node, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments of a node with its defaults under them."""
@@ -213,7 +213,7 @@ class _Expander:
         choices = _build_choices(address, body.entries)
         for at, (entry, choice) in enumerate(zip(body.entries, choices, strict=True)):
             if isinstance(entry, Node):
-                inner = self.expanded(entry, _join(address, str(at)), above)
+                inner = self.expand_node(entry, _join(address, str(at)), above)
                 made += [_add_choice(choice, fragment) for fragment in inner]
             else:
                 made.append(Fragment(entry, (choice,)))
@@ -225,7 +225,7 @@ class _Expander:
         if not body.nodes:
             return [Fragment()]
         parts = [
-            self.expanded(node, _join(address, str(at)), above)
+            self.expand_node(node, _join(address, str(at)), above)
             for at, node in enumerate(body.nodes)
         ]
         if body.crossed:
@@ -249,7 +249,7 @@ class _Expander:
         )
 
     # ---------------------------------------------------------------- filters
-    def filtered(
+    def filter_made(
         self, node: Node, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments that the node's filter keeps."""
@@ -263,13 +263,13 @@ class _Expander:
             mark = DeferredFilter(node.filter, where)
             return [_add_mark(fragment, mark) for fragment in made]
         try:
-            return self._filter_made(str(node.filter), where, made, above)
+            return self._apply_filter(str(node.filter), where, made, above)
         except ExpressionError as error:
             message = f"`{shorten_text(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
             self.problems.append(Problem(message, where=where))
             return [_add_mark(fragment, unread) for fragment in made]
 
-    def _filter_made(
+    def _apply_filter(
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
         rows = (fragment.parameters for fragment in made)

@@ -30,17 +30,15 @@ from autoexp_tui.sweep.points import (
     SweepPoint,
     plain_key,
 )
-from autoexp_tui.sweep.reference_patterns import (
+from autoexp_tui.sweep.siblings import (
     INDEX,
+    Lookup,
     Pattern,
     build_stage_pattern,
-    parse_pattern,
-)
-from autoexp_tui.sweep.siblings import (
-    Lookup,
     count_differences,
     find_family_key,
     is_sibling,
+    parse_pattern,
 )
 from autoexp_tui.text.did_you_mean import Words, did_you_mean, list_names
 
