@@ -84,38 +84,42 @@ def test_all_has_ended_only_when_nothing_is_left_to_do() -> None:
     assert "all ended" not in header(replace(over, open=True))
 
 
-def test_an_opened_plan_is_not_submitted() -> None:
-    assert "not submitted" in header(planned(10))
-
-
-def test_a_plan_being_made_says_so() -> None:
-    assert "planning exp" in header(engine(planned(10), doing="planning exp"))
-
-
 def test_a_plan_being_made_is_named_once() -> None:
     snapshot = replace(planned(10), name="exp")
-
     assert header(engine(snapshot, doing="planning exp")).count("exp") == 1
 
 
-def test_a_session_whose_engine_cannot_write_says_so_first() -> None:
-    assert "HOLDING: the disk is full" in header(
-        engine(campaign(31), holding="the disk is full")
-    )
+WATCHER = campaign(31, role="viewer")
 
 
-def test_a_pause_is_told_with_its_way_out() -> None:
-    text = header(replace(campaign(31), paused=why("paused")))
-    assert "submission paused, P resumes" in text
-
-
-def test_a_storm_is_told_apart_from_a_person_s_pause() -> None:
-    text = header(replace(campaign(31), paused=why("storm", count=5)))
-    assert "STORM, paused: 5 quick failures, P resumes" in text
-
-
-def test_a_watcher_knows_that_it_only_watches() -> None:
-    assert "watching" in header(campaign(31, role="viewer"))
+@pytest.mark.parametrize(
+    ("snapshot", "words"),
+    [
+        (planned(10), "not submitted"),
+        (engine(planned(10), doing="planning exp"), "planning exp"),
+        (
+            engine(campaign(31), holding="the disk is full"),
+            "HOLDING: the disk is full",
+        ),
+        (replace(campaign(31), paused=why("paused")), "submission paused, P resumes"),
+        (
+            replace(campaign(31), paused=why("storm", count=5)),
+            "STORM, paused: 5 quick failures, P resumes",
+        ),
+        (WATCHER, "watching"),
+        (engine(WATCHER, owner_alive=False), "its engine is gone"),
+        (
+            engine(WATCHER, user="user 61001", owner_alive=False),
+            "session of user 61001, read only   no engine ",
+        ),
+        (
+            engine(campaign(31), executor_error="sinfo: timed out"),
+            "slurm: sinfo: timed out",
+        ),
+    ],
+)
+def test_what_is_not_as_usual_is_said(snapshot: Snapshot, words: str) -> None:
+    assert words in header(snapshot, 160)
 
 
 @pytest.mark.parametrize("cells", [80, 120])
@@ -123,20 +127,6 @@ def test_a_watcher_learns_at_once_how_a_stopped_engine_goes_on(cells: int) -> No
     stopped = engine(campaign(31, role="viewer"), halted_pid=4711)
     told = header(stopped, cells)
     assert "engine stopped: fg, or kill -CONT 4711" in told
-
-
-def test_a_watcher_learns_that_the_engine_is_gone() -> None:
-    gone = engine(campaign(31, role="viewer"), owner_alive=False)
-    assert "its engine is gone" in header(gone)
-
-
-def test_an_executor_that_does_not_answer_is_told() -> None:
-    text = header(engine(campaign(31), executor_error="sinfo: timed out"), 160)
-    assert "slurm: sinfo: timed out" in text
-
-
-def test_all_ended_is_said() -> None:
-    assert "all ended" in header(all_done(10))
 
 
 def test_the_title_has_done_total_and_needs() -> None:
@@ -152,8 +142,3 @@ def test_late_answers_of_the_executor_are_told_before_ages() -> None:
         campaign(31), executor_answered_at=T0 - 60, executor_error="squeue: no answer"
     )
     assert "slurm silent 1 min: squeue: no answer" in header(failing, 120)
-
-
-def test_a_session_of_somebody_else_without_an_engine_says_so() -> None:
-    gone = engine(campaign(31, role="viewer"), user="user 61001", owner_alive=False)
-    assert "session of user 61001, read only   no engine " in header(gone)

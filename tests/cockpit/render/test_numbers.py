@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -51,50 +52,44 @@ def test_elapsed_time_takes_five_cells(seconds: float | None, text: str) -> None
     assert spelling.format_elapsed(seconds) == text
 
 
-def test_progress_without_a_total_is_the_step() -> None:
-    assert spelling.format_progress(31_200, None) == "31.2k"
+@pytest.mark.parametrize(
+    ("spell", "step", "total", "text"),
+    [
+        (spelling.format_progress, 31_200, None, "31.2k"),
+        (spelling.format_progress, 31_200, 60_000, "31.2k/60k"),
+        (spelling.format_percent, 500, None, "500"),
+        (spelling.format_percent, 500, 1000, "50 %"),
+    ],
+)
+def test_progress_names_the_total_that_is_known(
+    spell: Callable[[int, int | None], str], step: int, total: int | None, text: str
+) -> None:
+    assert spell(step, total) == text
 
 
-def test_progress_with_a_total_names_both() -> None:
-    assert spelling.format_progress(31_200, 60_000) == "31.2k/60k"
+@pytest.mark.parametrize(
+    ("values", "drawn"),
+    [
+        ([0, 1], "▁█"),
+        ([0, math.nan, 1], "▁ █"),
+        ([math.nan], ""),
+        ([2.0, 2.0], "▁▁"),
+        (range(100), "▁▂▃▄▅▆▇█"),
+    ],
+    ids=["rising", "gap", "nothing", "flat", "thinned"],
+)
+def test_a_sparkline_has_the_shape_of_its_values(
+    values: Sequence[float], drawn: str
+) -> None:
+    assert spans.render_sparkline(values, 8) == drawn
 
 
-def test_a_percentage_needs_a_total() -> None:
-    assert spelling.format_percent(500, None) == "500"
-    assert spelling.format_percent(500, 1000) == "50 %"
+@pytest.mark.parametrize(("done", "filled"), [(0.001, 1), (7.0, 10), (0.0, 0)])
+def test_anything_begun_shows_in_a_bar(done: float, filled: int) -> None:
+    bar = "█" * filled + "░" * (10 - filled)
+    assert spans.plain(spans.render_bar(done, 10)) == bar
 
 
-def test_a_sparkline_is_not_wider_than_asked() -> None:
-    assert len(spans.render_sparkline(range(100), 8)) == 8
-
-
-def test_a_sparkline_rises_with_its_values() -> None:
-    assert spans.render_sparkline([0, 1], 8) == "▁█"
-
-
-def test_what_is_not_finite_leaves_a_gap() -> None:
-    assert spans.render_sparkline([0, math.nan, 1], 8) == "▁ █"
-
-
-def test_nothing_finite_draws_nothing() -> None:
-    assert spans.render_sparkline([math.nan], 8) == ""
-
-
-def test_a_flat_line_is_drawn() -> None:
-    assert spans.render_sparkline([2.0, 2.0], 8) == "▁▁"
-
-
-def test_anything_begun_shows_in_a_bar() -> None:
-    assert spans.plain(spans.render_bar(0.001, 10)) == "█" + "░" * 9
-
-
-def test_a_bar_is_never_longer_than_its_cells() -> None:
-    assert spans.plain(spans.render_bar(7.0, 10)) == "█" * 10
-
-
-def test_an_end_today_is_a_time_of_day() -> None:
-    assert spelling.format_estimate(3600.0, 0.0) == "~01:00"
-
-
-def test_an_end_on_another_day_is_a_span() -> None:
-    assert spelling.format_estimate(3 * 86400.0, 0.0).startswith("in ~3 d")
+@pytest.mark.parametrize(("t", "text"), [(3600.0, "~01:00"), (3 * 86400.0, "in ~3 d")])
+def test_an_end_today_is_a_time_of_day_another_one_a_span(t: float, text: str) -> None:
+    assert spelling.format_estimate(t, 0.0) == text

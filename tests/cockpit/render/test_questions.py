@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from autoexp_tui.cockpit.render import job_questions
 from autoexp_tui.cockpit.render.job_questions import MOST_BEHIND
 from autoexp_tui.cockpit.render.questions import (
@@ -71,12 +73,6 @@ def test_a_kill_counts_what_is_lost_since_the_checkpoints() -> None:
     assert "GPU h" in told
 
 
-def test_a_kill_counts_what_will_be_skipped() -> None:
-    wanted = looking(Look.RUNNING, 1)
-    number = len(find_waiting(wanted.jobs, SESSION))
-    assert f"{number} job" in body(job_questions.ask_kill(wanted, SESSION))
-
-
 def test_a_kill_tells_of_each_job_what_is_lost_of_it() -> None:
     wanted = looking(Look.RUNNING, 2)
     told = body(job_questions.ask_kill(wanted, SESSION))
@@ -86,13 +82,6 @@ def test_a_kill_tells_of_each_job_what_is_lost_of_it() -> None:
         assert f"{loss.steps} steps" in row
         assert duration(loss.seconds) in row
         assert f"{loss.gpu_hours:.1f} GPU h" in row
-
-
-def test_a_kill_says_how_long_was_run_in_vain() -> None:
-    wanted = looking(Look.RUNNING, 2)
-    seconds = sum(estimate_loss(job, SESSION.now).seconds for job in wanted.jobs)
-    told = body(job_questions.ask_kill(wanted, SESSION))
-    assert f"{duration(seconds)} of running" in told.split("\n")[0]
 
 
 def test_of_many_losses_the_sum_and_the_most_are_told() -> None:
@@ -144,15 +133,6 @@ def test_a_kill_says_how_many_run() -> None:
     assert question.title == "Kill 2 jobs, 1 of them running?"
 
 
-def test_a_job_without_a_checkpoint_loses_everything() -> None:
-    job = looking(Look.RUNNING).jobs[0]
-    bare = replace(job, record=replace(job.record, metadata={}))
-    loss = estimate_loss(bare, SESSION.now)
-    assert loss.steps == bare.step
-    said = body(job_questions.ask_kill(Scope(jobs=(bare,)), SESSION))
-    assert "1 job with no checkpoint known (set monitoring.checkpoints.glob)" in said
-
-
 def test_without_a_checkpoint_steps_are_lost_from_the_attempt_s_first_on() -> None:
     job = looking(Look.RUNNING).jobs[0]
     live = Live(step=8500, first_step=8001)
@@ -179,23 +159,23 @@ def test_a_kill_counts_what_is_lost_since_a_checkpoint_that_was_found() -> None:
     assert "no checkpoint known" not in said
 
 
-def test_of_a_log_without_steps_the_time_since_the_checkpoint_is_told() -> None:
-    job = bare(step=None)
+@pytest.mark.parametrize(
+    ("steps", "seen", "since"),
+    [
+        (None, 8000, "since 8000, 90 s"),
+        (8812, None, "since its checkpoint, 90 s"),
+        (8812, 9000, "since 9000, 90 s"),
+    ],
+    ids=["a log without steps", "a name without a number", "ahead of the log"],
+)
+def test_where_steps_do_not_tell_the_time_since_the_checkpoint_does(
+    steps: int | None, seen: int | None, since: str
+) -> None:
+    job = bare(step=steps)
     job = replace(job, record=replace(job.record, noted=None))
-    said = killing(job, SeenCheckpoint(step=8000, age=90.0))
+    said = killing(job, SeenCheckpoint(step=seen, age=90.0))
     assert "Lost since its checkpoint: 90 s of running" in said
-    assert "since 8000, 90 s" in said
-
-
-def test_a_checkpoint_without_a_number_counts_by_its_time() -> None:
-    said = killing(bare(), SeenCheckpoint(step=None, age=90.0))
-    assert "Lost since its checkpoint: 90 s of running" in said
-    assert "since its checkpoint, 90 s" in said
-
-
-def test_a_checkpoint_ahead_of_the_log_loses_no_negative_steps() -> None:
-    said = killing(bare(), SeenCheckpoint(step=9000, age=90.0))
-    assert "Lost since its checkpoint: 90 s of running" in said
+    assert since in said
 
 
 def test_why_no_checkpoint_is_known_is_told() -> None:
@@ -243,12 +223,6 @@ def test_from_ten_jobs_on_the_count_is_typed() -> None:
     assert many.typed == 10
 
 
-def test_the_stay_button_of_a_kill_keeps_running() -> None:
-    question = job_questions.ask_kill(looking(Look.RUNNING), SESSION)
-    assert question is not None
-    assert question.stay == "Keep running"
-
-
 def test_no_close_button_says_cancel() -> None:
     asked = [
         job_questions.ask_kill(looking(Look.RUNNING), SESSION),
@@ -267,10 +241,6 @@ def test_what_nobody_asked_to_run_cannot_be_killed() -> None:
     assert job_questions.ask_kill(Scope(jobs=session.jobs), session) is None
 
 
-def test_nothing_to_kill_asks_nothing() -> None:
-    assert job_questions.ask_kill(looking(Look.DONE), SESSION) is None
-
-
 def test_marks_that_a_filter_hides_are_told() -> None:
     marks = {job.name for job in looking(Look.RUNNING, 3).jobs}
     shown = {looking(Look.RUNNING).jobs[0].name}
@@ -279,14 +249,10 @@ def test_marks_that_a_filter_hides_are_told() -> None:
     assert "3 marked jobs, 2 of them hidden by the filter" in told
 
 
-def test_marks_come_before_the_cursor() -> None:
+def test_marks_come_before_the_row_under_the_cursor() -> None:
     marked, other = looking(Look.RUNNING, 2).jobs
     assert choose_scope(SESSION, {marked.name}, set, (other,)).jobs == (marked,)
-
-
-def test_without_marks_the_row_under_the_cursor_counts() -> None:
-    job = looking(Look.RUNNING).jobs[0]
-    assert choose_scope(SESSION, (), set, (job,)).jobs == (job,)
+    assert choose_scope(SESSION, (), set, (other,)).jobs == (other,)
 
 
 def choices(question: Question | None) -> dict[str, Choice]:
@@ -388,11 +354,6 @@ def test_what_waits_for_a_job_that_cannot_run_here_is_not_said_to_run() -> None:
     assert asked.choices[0].id == "all"
 
 
-def test_unknown_gpus_refuse_nobody() -> None:
-    told = body(ask_submit(Scope(jobs=()), offered(gpus=None)))
-    assert "refuses" not in told
-
-
 def test_the_marked_ones_come_with_what_they_need() -> None:
     session = build_session(planned(10))
     evaluate = session.jobs[2]
@@ -490,11 +451,8 @@ def test_one_waiting_job_may_waive_each_of_its_conditions() -> None:
     found = choices(job_questions.ask_skip(looking(Look.DOOMED), SESSION))
     assert list(found) == ["skip", "waive:0"]
     assert "iter_48000/done.txt" in found["waive:0"].label
-
-
-def test_several_waiting_jobs_can_only_be_skipped() -> None:
-    found = choices(job_questions.ask_skip(looking(Look.DOOMED, 3), SESSION))
-    assert list(found) == ["skip"]
+    several = choices(job_questions.ask_skip(looking(Look.DOOMED, 3), SESSION))
+    assert list(several) == ["skip"]
 
 
 def test_an_approval_shows_prompt_and_files_and_what_starts() -> None:

@@ -82,6 +82,7 @@ def test_unhashable_values_are_fine() -> None:
         (True, "true"),
         (None, "null"),
         ("a\x1b[31mb", "ab"),
+        ("", '""'),
     ],
 )
 def test_values_are_spelled_as_a_person_writes_them(value: object, text: str) -> None:

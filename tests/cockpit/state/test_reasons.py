@@ -17,7 +17,7 @@ from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.conditions.kinds import JobStateIs
 from autoexp_tui.model.snapshot import InQueue, Live, Snapshot
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord, Retry
-from autoexp_tui.model.states import Cause, JobState, Result, why
+from autoexp_tui.model.states import Cause, JobState, Result, Why, why
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_job
 
@@ -71,29 +71,64 @@ def killed(evidence: str, note: str = "") -> str:
     return find_reason(job, session)
 
 
-def test_a_signal_comes_with_a_line_that_names_an_error() -> None:
-    assert killed("Out of memory: Killed process 7") == (
-        "signal 9, Out of memory: Killed process 7"
-    )
+STEPPING = "iteration 6700 | lm loss: 1.68"
 
 
-def test_a_signal_is_not_explained_by_a_line_of_progress() -> None:
-    assert killed("iteration 6700 | lm loss: 1.68") == "signal 9"
+@pytest.mark.parametrize(
+    ("evidence", "note", "reason"),
+    [
+        (
+            "Out of memory: Killed process 7",
+            "",
+            "signal 9, Out of memory: Killed process 7",
+        ),
+        (STEPPING, "", "signal 9"),
+        (STEPPING, "the supervisor died", "signal 9, the supervisor died"),
+    ],
+)
+def test_a_signal_comes_with_what_explains_it(
+    evidence: str, note: str, reason: str
+) -> None:
+    assert killed(evidence, note) == reason
 
 
-def test_a_signal_comes_with_what_the_supervisor_noted() -> None:
-    told = killed("iteration 6700 | lm loss: 1.68", "the supervisor died")
-    assert told == "signal 9, the supervisor died"
+@pytest.mark.parametrize(
+    ("live", "reason"),
+    [
+        (Live(step=50_000, total=60_000, rate=10.0), "ends ~08:57"),
+        (Live(step=10, total=60_000, rate=0.1), "limit hits"),
+        (
+            Live(queue=InQueue("Slurm says DREAMING: taken as alive")),
+            "Slurm says DREAMING",
+        ),
+    ],
+)
+def test_a_running_job_says_when_it_ends_or_what_is_odd(
+    live: Live, reason: str
+) -> None:
+    assert find_reason(*changed(Look.RUNNING, live)).startswith(reason)
 
 
-def test_a_running_job_says_when_it_ends() -> None:
-    live = Live(step=50_000, total=60_000, rate=10.0)
-    assert find_reason(*changed(Look.RUNNING, live)) == "ends ~08:57"
+@pytest.mark.parametrize(
+    ("state", "of"), [(JobState.PLANNED, None), (JobState.HELD, why("held"))]
+)
+def test_what_was_not_submitted_says_how_to_begin(
+    state: JobState, of: Why | None
+) -> None:
+    assert "S submits it" in find_reason(*changed(Look.WAITING, state=state, why=of))
 
 
-def test_a_time_limit_that_comes_first_is_told() -> None:
-    live = Live(step=10, total=60_000, rate=0.1)
-    assert find_reason(*changed(Look.RUNNING, live)).startswith("limit hits")
+@pytest.mark.parametrize(
+    ("look", "reason"),
+    [
+        (Look.DONE, "the last ended "),
+        (Look.QUEUED, "lower priority than 41 jobs in gpu"),
+    ],
+)
+def test_jobs_told_together_share_one_reason(look: Look, reason: str) -> None:
+    session = build_session(campaign(125))
+    jobs = [job for job in session.jobs if job.look is look]
+    assert find_common_reason(jobs, session).startswith(reason)
 
 
 def test_without_a_rate_there_is_no_estimate() -> None:
@@ -144,23 +179,6 @@ def test_a_retry_says_when() -> None:
     assert find_reason(job, session) == "again at 08:51"
 
 
-def test_a_planned_job_says_how_to_begin() -> None:
-    job, session = changed(Look.WAITING, state=JobState.PLANNED, why=None)
-    assert find_reason(job, session) == "S submits it"
-
-
-def test_jobs_told_together_share_one_reason() -> None:
-    session = build_session(campaign(125))
-    failed = [job for job in session.jobs if job.record.cause is Cause.OUT_OF_MEMORY]
-    assert find_common_reason(failed, session) == "out of memory"
-
-
-def test_done_jobs_told_together_name_the_last_end() -> None:
-    session = build_session(campaign(125))
-    done = [job for job in session.jobs if job.look is Look.DONE]
-    assert find_common_reason(done, session).startswith("the last ended ")
-
-
 def test_a_doomed_wait_names_the_stage_that_failed() -> None:
     session = build_session(campaign(125))
     doomed = next(job for job in session.jobs if job.look is Look.DOOMED)
@@ -179,12 +197,6 @@ def test_what_the_executor_refused_is_told_in_its_words() -> None:
     assert find_reason(job, session).startswith("refused: wants 8 GPUs; this m")
 
 
-def test_queued_jobs_told_together_say_what_the_queue_says() -> None:
-    session = build_session(campaign(125))
-    queued = [job for job in session.jobs if job.look is Look.QUEUED]
-    assert find_common_reason(queued, session) == "lower priority than 41 jobs in gpu"
-
-
 def test_stalled_jobs_told_together_say_how_long_at_least() -> None:
     live = Live(step=3, total=9, last_step_at=T0 - 3600)
     job, session = changed(Look.STALLED, live)
@@ -199,11 +211,6 @@ def test_the_expected_end_of_a_stalled_job_stands_still() -> None:
     job, session = changed(Look.STALLED, live)
     assert estimate_end(job, session.now).ends_at == T0 - 3600 + 6000
     assert estimate_end(job, session.now + 60).ends_at == T0 - 3600 + 6000
-
-
-def test_a_held_job_says_how_to_release_it() -> None:
-    job, session = changed(Look.WAITING, state=JobState.HELD, why=why("held"))
-    assert "S submits it" in find_reason(job, session)
 
 
 PRIORITY = "lower priority than other jobs in partition gpu"
@@ -233,11 +240,6 @@ def test_an_expected_start_that_has_passed_is_not_told() -> None:
     job, session = changed(Look.QUEUED, live, since=T0 - 60, why=None)
     assert "expects" not in describe_queue(job, session)
     assert "~" not in find_reason(job, session)
-
-
-def test_what_the_executor_says_of_a_running_job_is_told() -> None:
-    live = Live(queue=InQueue("Slurm says DREAMING: taken as alive"))
-    assert find_reason(*changed(Look.RUNNING, live)).startswith("Slurm says DREAMING")
 
 
 def test_a_run_that_is_over_says_what_its_end_waits_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,41 +15,34 @@ def drawn(parents: Mapping[str, Sequence[str]]) -> list[str]:
     return [f"{one.first}{stage}" for stage, one in build_rails(parents).items()]
 
 
-def test_stages_that_follow_from_nothing_have_no_lines() -> None:
-    assert drawn({"a": (), "b": ()}) == ["a", "b"]
-
-
-def test_each_of_a_chain_hangs_on_the_one_before() -> None:
-    assert drawn({"a": (), "b": ("a",), "c": ("b",)}) == ["a", "└b", " └c"]
-
-
-def test_branches_hang_on_the_same_stage() -> None:
-    assert drawn({"a": (), "b": ("a",), "c": ("a",)}) == ["a", "├b", "└c"]
-
-
-def test_what_follows_from_jobs_without_a_stage_hangs_on_them() -> None:
-    parents = {"": (), "b": ("",), "c": ("",)}
-    assert drawn(parents) == ["", "├b", "└c"]
-    assert build_rails(parents)["b"].below == "│"
-
-
-def test_a_merge_joins_every_stage_that_it_follows_from() -> None:
-    parents = {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")}
-    assert drawn(parents) == ["a", "├b", "└─c", " └┴d"]
-
-
-def test_a_line_passes_over_a_lane_that_it_does_not_join() -> None:
-    parents = {"a": (), "b": ("a",), "c": ("a",), "d": ("b",), "e": ("c",)}
-    assert drawn(parents) == ["a", "├b", "└─c", " └─d", "  └e"]
+@pytest.mark.parametrize(
+    ("parents", "lines"),
+    [
+        ({"a": (), "b": ()}, ["a", "b"]),
+        ({"a": (), "b": ("a",), "c": ("b",)}, ["a", "└b", " └c"]),
+        ({"a": (), "b": ("a",), "c": ("a",)}, ["a", "├b", "└c"]),
+        ({"": (), "b": ("",), "c": ("",)}, ["", "├b", "└c"]),
+        (
+            {"a": (), "b": ("a",), "c": ("a",), "d": ("b", "c")},
+            ["a", "├b", "└─c", " └┴d"],
+        ),
+        (
+            {"a": (), "b": ("a",), "c": ("a",), "d": ("b",), "e": ("c",)},
+            ["a", "├b", "└─c", " └─d", "  └e"],
+        ),
+        ({"a": ("b",), "b": ("a",)}, ["a", "└b"]),
+    ],
+    ids=["apart", "chain", "branches", "unstaged", "merge", "passed", "later"],
+)
+def test_lines_lead_to_a_stage_from_those_that_it_follows(
+    parents: Mapping[str, Sequence[str]], lines: list[str]
+) -> None:
+    assert drawn(parents) == lines
 
 
 def test_further_lines_of_a_stage_keep_the_lanes_that_are_open() -> None:
-    found = build_rails({"a": (), "b": ("a",), "c": ("a",)})
+    found = build_rails({"": (), "b": ("",), "c": ("",)})
     assert [one.below for one in found.values()] == ["│", "│", ""]
-
-
-def test_a_parent_that_comes_later_has_no_line() -> None:
-    assert drawn({"a": ("b",), "b": ("a",)}) == ["a", "└b"]
 
 
 NAMES = "abcdefgh"
