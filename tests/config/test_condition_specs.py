@@ -9,9 +9,10 @@ from autoexp_tui.actions.errands import AppendToFile, RunCommand
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.actions.stopping import Finish
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config.action_specs import ACTIONS, parse_action
 from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
 from autoexp_tui.config.rule_specs import (
+    ACTIONS,
+    parse_action,
     parse_log_event,
     parse_metric_file,
     parse_metric_pattern,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.resolver_table import HELPERS, PREFIX
-from autoexp_tui.config.resolvers import PURE
+from autoexp_tui.config.resolvers import HELPERS, PREFIX, PURE
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from tests.config.config_trees import write_tree

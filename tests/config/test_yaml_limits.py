@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from autoexp_tui.config.yaml_files import parse_yaml
-from autoexp_tui.config.yaml_limits import MAX_DEPTH
+from autoexp_tui.config.yaml_files import MAX_DEPTH, parse_yaml
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
 

@@ -18,8 +18,8 @@ import pytest
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.options import Parser, read_options
 from autoexp_tui.cockpit.keymap import Keymap, build_keymap, format_keys
-from autoexp_tui.config.action_specs import ACTIONS
 from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
+from autoexp_tui.config.rule_specs import ACTIONS
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.config.yaml_files import parse_yaml
 from autoexp_tui.executors import wrapper

@@ -27,7 +27,7 @@ ENTRY_POINTS: Final = (
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No other test knows these kinds; what was built for a table is built anew."""
-    caches = (build_validator, spec_building._adapter)
+    caches = (build_validator, spec_building._make_adapter)
     monkeypatch.setattr(kinds, "list_installed", lambda: ENTRY_POINTS)
     for cache in caches:
         cache.cache_clear()

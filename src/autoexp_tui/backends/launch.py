@@ -15,7 +15,12 @@ from typing import Final, cast
 
 from autoexp_tui.backends.arguments import Arguments
 from autoexp_tui.backends.base import WHERE, Backend, Config, Places, problem
-from autoexp_tui.backends.command import BashBackend, CommandBackend, NullBackend
+from autoexp_tui.backends.command import (
+    BashBackend,
+    CommandBackend,
+    NullBackend,
+    PythonBackend,
+)
 from autoexp_tui.backends.custom import CustomBackend
 from autoexp_tui.backends.environment import (
     Environment,
@@ -23,7 +28,6 @@ from autoexp_tui.backends.environment import (
     check_words,
 )
 from autoexp_tui.backends.megatron import MegatronFsdp, MegatronTorchrun
-from autoexp_tui.backends.python import PythonBackend
 from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused

@@ -21,7 +21,7 @@ from autoexp_tui.backends.base import (
     choice_of,
     read_section,
 )
-from autoexp_tui.backends.python import format_program
+from autoexp_tui.backends.command import format_program
 from autoexp_tui.model.errors import Problem
 
 _KEY: Final = "megatron"

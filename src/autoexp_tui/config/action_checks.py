@@ -22,7 +22,7 @@ from autoexp_tui.actions.restart import Restart
 from autoexp_tui.actions.run_autoexp import RunAutoexp
 from autoexp_tui.conditions.bindings import RefusedValue, bind, own_fields
 from autoexp_tui.conditions.log_values import USE_ARGUMENT, joins_words, why_never
-from autoexp_tui.config.hydra_errors import unreadable_override
+from autoexp_tui.config.hydra_errors import explain_unreadable
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
@@ -136,7 +136,7 @@ class ActionChecks:
             try:
                 self._parser.parse_overrides([_REFERENCE.sub(_PLACEHOLDER, text)])
             except OverrideParseException:
-                found = unreadable_override(text)
+                found = explain_unreadable(text)
                 place = f"{where}.overrides.{at}"
                 self.errors.append(Problem(found.message, place, job, found.hint))
 

@@ -146,7 +146,7 @@ def _find_kind(
 
 
 # ------------------------------------------------------- what each kind makes of it
-def _file_exists(fields: Fields, findings: Findings) -> None:
+def _read_file_exists(fields: Fields, findings: Findings) -> None:
     pattern = fields.get("glob")
     if not isinstance(pattern, str):
         return
@@ -155,12 +155,12 @@ def _file_exists(fields: Fields, findings: Findings) -> None:
         findings.add("`path` and `glob` are both given", hint="keep one of the two")
 
 
-def _file_content(fields: Fields, findings: Findings) -> None:
+def _read_file_content(fields: Fields, findings: Findings) -> None:
     if fields.get("mode") == "regex":
         compile_pattern(fields.get("pattern"), findings)
 
 
-def _metadata(fields: Fields, findings: Findings) -> None:
+def _read_metadata(fields: Fields, findings: Findings) -> None:
     move_alias(fields, findings, "job_name", "job")
     if fields.get("op") == "known":
         if fields.keys() & {"equals", "value"}:
@@ -180,7 +180,7 @@ def _metadata(fields: Fields, findings: Findings) -> None:
     fields["value"] = expected
 
 
-def _job_state(fields: Fields, findings: Findings) -> None:
+def _read_job_state(fields: Fields, findings: Findings) -> None:
     names = flatten_texts(fields.pop("job_name", None))
     if names is None or names == [] or (isinstance(names, list) and "" in names):
         hint = 'job_name: "{sibling.STAGE.name}", or a list: "{all.STAGE.name}"'
@@ -210,14 +210,14 @@ def check_command(fields: Fields, findings: Findings) -> None:
             findings.add("is empty: the first word is the program", "command.0")
 
 
-def _log_pattern(fields: Fields, findings: Findings) -> None:
+def _read_log_pattern(fields: Fields, findings: Findings) -> None:
     if fields.get("log_pattern") is not None:
         fields["glob"] = True
     move_alias(fields, findings, "log_pattern", "log_path")
     compile_pattern(fields.get("pattern"), findings)
 
 
-def _time(fields: Fields, findings: Findings) -> None:
+def _read_time(fields: Fields, findings: Findings) -> None:
     given = [name for name in ("after_seconds", "at") if fields.get(name) is not None]
     if len(given) != 1:
         findings.add("needs exactly one of after_seconds and at")
@@ -226,10 +226,10 @@ def _time(fields: Fields, findings: Findings) -> None:
         findings.add(f"is {after}; it must not be less than 0", "after_seconds")
     at = fields.get("at")
     if isinstance(at, str):
-        fields["at"] = _moment(at, findings)
+        fields["at"] = _parse_moment(at, findings)
 
 
-def _moment(text: str, findings: Findings) -> float | None:
+def _parse_moment(text: str, findings: Findings) -> float | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -243,12 +243,12 @@ def _moment(text: str, findings: Findings) -> float | None:
     return moment.timestamp()
 
 
-def _approval(fields: Fields, findings: Findings) -> None:
+def _read_approval(fields: Fields, findings: Findings) -> None:
     if "show_files" in fields:
         fields["show_files"] = flatten_texts(fields["show_files"])
 
 
-def _composite(fields: Fields, findings: Findings) -> None:
+def _read_composite(fields: Fields, findings: Findings) -> None:
     if "conditions" in fields:
         fields["conditions"] = parse_list(
             fields["conditions"], findings, "conditions", parse_condition
@@ -257,7 +257,7 @@ def _composite(fields: Fields, findings: Findings) -> None:
             findings.add("is empty: it would pass at once", "conditions")
 
 
-def _not(fields: Fields, findings: Findings) -> None:
+def _read_not(fields: Fields, findings: Findings) -> None:
     if "condition" not in fields:
         return
     try:
@@ -275,17 +275,17 @@ _JOB_STATE: Final = Kind(
     condition_kinds.JobStateIs,
     also=("job_name",),
     hidden=("jobs",),
-    prepare=_job_state,
+    prepare=_read_job_state,
 )
 CONDITIONS: Final[Mapping[str, Kind]] = {
     "FileExists": Kind(
-        condition_kinds.FileExists, hidden=("writer",), prepare=_file_exists
+        condition_kinds.FileExists, hidden=("writer",), prepare=_read_file_exists
     ),
     "FileContent": Kind(
-        condition_kinds.FileContent, hidden=("writer",), prepare=_file_content
+        condition_kinds.FileContent, hidden=("writer",), prepare=_read_file_content
     ),
     "Metadata": Kind(
-        condition_kinds.MetadataIs, also=("equals", "job_name"), prepare=_metadata
+        condition_kinds.MetadataIs, also=("equals", "job_name"), prepare=_read_metadata
     ),
     "Metric": Kind(condition_kinds.MetricIs),
     "SlurmState": _JOB_STATE,
@@ -295,12 +295,12 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
         condition_kinds.LogPattern,
         also=("log_pattern",),
         hidden=("writer", "skip"),
-        prepare=_log_pattern,
+        prepare=_read_log_pattern,
     ),
-    "Time": Kind(condition_kinds.TimeReached, prepare=_time),
-    "Approval": Kind(condition_kinds.Approval, prepare=_approval),
+    "Time": Kind(condition_kinds.TimeReached, prepare=_read_time),
+    "Approval": Kind(condition_kinds.Approval, prepare=_read_approval),
     "MaxAttempts": Kind(condition_kinds.MaxAttempts),
     "Cooldown": Kind(condition_kinds.Cooldown),
-    "Composite": Kind(condition_kinds.Composite, prepare=_composite),
-    "Not": Kind(condition_kinds.Not, prepare=_not),
+    "Composite": Kind(condition_kinds.Composite, prepare=_read_composite),
+    "Not": Kind(condition_kinds.Not, prepare=_read_not),
 }

@@ -67,7 +67,7 @@ class OmegaView:
     def leaf_paths(self) -> Sequence[str]:
         """Dotted paths of all leaves in order; a list is one leaf."""
         if self._leaves is None:
-            self._leaves = tuple(_leaves(self._config, ""))
+            self._leaves = tuple(_list_leaves(self._config, ""))
         return self._leaves
 
     def interpolate(self, value: object, at: str = "") -> object:
@@ -76,9 +76,9 @@ class OmegaView:
         Raises:
             CannotCompose: something does not resolve.
         """
-        if not mentions(value):
+        if not has_interpolation(value):
             return value
-        ready = Relatives(self, absolute=True).anchored(rewrite_tree(value), at)
+        ready = Relatives(self, absolute=True).settle(rewrite_tree(value), at)
         try:
             holder = OmegaConf.create({_HOLDER: ready})
             holder._set_parent(self._config)
@@ -110,7 +110,7 @@ class OmegaView:
 
     def written_dict(self) -> Mapping[str, object]:
         """Everything as written, interpolations unresolved."""
-        return _string_keys(OmegaConf.to_container(self._config, resolve=False))
+        return _make_text_keys(OmegaConf.to_container(self._config, resolve=False))
 
     def _all_problems(self, prefix: str = "") -> tuple[Problem, ...]:
         """What hinders each leaf whose path starts with `prefix`."""
@@ -126,7 +126,7 @@ class OmegaView:
                 found += error.problems
             if len(found) >= MOST_PROBLEMS:
                 break
-        return by_cause(found, self._as_text)
+        return group_by_cause(found, self._as_text)
 
     def _as_text(self, path: str) -> str:
         try:
@@ -138,7 +138,7 @@ class OmegaView:
         return resolve_problem(error, self.leaf_paths(), at)
 
 
-def by_cause(
+def group_by_cause(
     problems: Iterable[Problem], written: Callable[[str], str]
 ) -> tuple[Problem, ...]:
     """One finding for each cause: keys that read a broken key fail in its words."""
@@ -150,21 +150,21 @@ def by_cause(
     return tuple(
         Problem(_add_places(message, places), where=places[0], hint=hint)
         for (message, hint), found in found_by.items()
-        for places in [_order_by_cause(found, written)]
+        for places in [_sort_by_cause(found, written)]
     )
 
 
-def _order_by_cause(places: list[str], written: Callable[[str], str]) -> list[str]:
+def _sort_by_cause(places: list[str], written: Callable[[str], str]) -> list[str]:
     """The key that reads none of the others, and then those; in a ring as they are."""
     for place in places:
         text = written(place)
         others = [other for other in places if other != place]
-        if text and not any(_reads(text, other) for other in others):
+        if text and not any(_is_reading(text, other) for other in others):
             return [place, *others]
     return places
 
 
-def _reads(text: str, key: str) -> bool:
+def _is_reading(text: str, key: str) -> bool:
     """Whether a text as written names a key: whole, or relative to its own."""
     tail = re.escape(key.rpartition(".")[2])
     named = rf"(?<![\w.-]){re.escape(key)}|\{{\.+(?:[\w-]+\.)*{tail}"
@@ -180,13 +180,13 @@ def find_node(config: DictConfig, path: str) -> Node | None:
     """The node at a dotted path, following interpolations on the way; None: absent."""
     node: Any = config
     for key in path.split(".") if path else []:
-        node = _child(_dereference(node), key)
+        node = _get_child(_follow_node(node), key)
         if node is None:
             return None
     return node if isinstance(node, Node) else None
 
 
-def _dereference(node: Any) -> Any:
+def _follow_node(node: Any) -> Any:
     """What an interpolated node stands for; itself when that does not resolve."""
     if not isinstance(node, Node) or not node._is_interpolation():
         return node
@@ -196,7 +196,7 @@ def _dereference(node: Any) -> Any:
         return None
 
 
-def _child(node: Any, key: str) -> Any:
+def _get_child(node: Any, key: str) -> Any:
     if isinstance(node, DictConfig) and not node._is_none():
         return node._get_node(key, validate_access=False)
     if isinstance(node, ListConfig) and key.isdigit() and int(key) < len(node):
@@ -211,14 +211,14 @@ def written(node: Node) -> object:
     return node._value()
 
 
-def _leaves(config: DictConfig, prefix: str) -> Iterator[str]:
+def _list_leaves(config: DictConfig, prefix: str) -> Iterator[str]:
     if config._is_none() or config._is_interpolation() or config._is_missing():
         return
     for key in config:
         path = f"{prefix}.{key!s}" if prefix else str(key)
         node = config._get_node(key)
         if isinstance(node, DictConfig) and _has_keys(node):
-            yield from _leaves(node, path)
+            yield from _list_leaves(node, path)
         else:
             yield path
 
@@ -235,21 +235,21 @@ def _to_plain(value: object) -> object:
 
 
 def _plain_dict(config: DictConfig) -> dict[str, object]:
-    return _string_keys(_to_plain(config))
+    return _make_text_keys(_to_plain(config))
 
 
-def _string_keys(found: object) -> dict[str, object]:
+def _make_text_keys(found: object) -> dict[str, object]:
     return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
 
 
-def mentions(value: object) -> bool:
+def has_interpolation(value: object) -> bool:
     """Whether any string of `value` holds an interpolation."""
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, Mapping):
-        return any(mentions(item) for item in value.values())
+        return any(has_interpolation(item) for item in value.values())
     if isinstance(value, list | tuple):
-        return any(mentions(item) for item in value)
+        return any(has_interpolation(item) for item in value)
     return False
 
 
@@ -270,9 +270,7 @@ class Relatives:
     absolute: bool
     """True: a path that exists is spelled from the root; False: it stays as it is."""
 
-    def anchored(
-        self, value: object, at: str, around: tuple[object, ...] = ()
-    ) -> object:
+    def settle(self, value: object, at: str, around: tuple[object, ...] = ()) -> object:
         """`value`, set on the key `at`, with its relative interpolations settled.
 
         `around`: the containers that hold it within the value, innermost first.
@@ -281,15 +279,15 @@ class Relatives:
             return _RELATIVE.sub(lambda m: self._settle(m, at, around), value)
         inner = (value, *around)
         if isinstance(value, Mapping):
-            return {k: self.anchored(v, at, inner) for k, v in value.items()}
+            return {k: self.settle(v, at, inner) for k, v in value.items()}
         if isinstance(value, list | tuple):
-            return [self.anchored(v, at, inner) for v in value]
+            return [self.settle(v, at, inner) for v in value]
         return value
 
     def _settle(self, m: re.Match[str], at: str, around: tuple[object, ...]) -> str:
         up, path = len(m["dots"]), m["path"]
         if up <= len(around):
-            held = _inside(around[up - 1], path)
+            held = _contains(around[up - 1], path)
             return m[0] if held else self._find_in_aux(path) or m[0]
         above = at.split(".") if at else []
         parent = above[: max(0, len(above) - (up - len(around)))]
@@ -305,7 +303,7 @@ class Relatives:
         return None
 
 
-def _inside(container: object, path: str) -> bool:
+def _contains(container: object, path: str) -> bool:
     """Whether a plain container holds a dotted path."""
     for key in path.split("."):
         if isinstance(container, Mapping) and key in container:

@@ -36,8 +36,8 @@ from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, writ
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.config.hydra_errors import (
     compose_problem,
-    unlisted_group,
-    unreadable_override,
+    explain_unreadable,
+    find_unlisted_group,
 )
 from autoexp_tui.config.hydra_source import AutoexpSource, make_hydra
 from autoexp_tui.config.interpolations import is_open
@@ -50,13 +50,12 @@ from autoexp_tui.config.job_view import (
     split_overrides,
 )
 from autoexp_tui.config.resolvers import Environment, register_resolvers
-from autoexp_tui.config.settings import closed_keys
+from autoexp_tui.config.settings import list_closed_keys
 from autoexp_tui.config.sweep_overrides import (
     apply_sweep_overrides,
     split_sweep_overrides,
 )
-from autoexp_tui.config.yaml_files import route_entry, show_path
-from autoexp_tui.config.yaml_limits import too_deep
+from autoexp_tui.config.yaml_files import build_entry, explain_too_deep, show_path
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.planning.ports import CannotCompose
@@ -186,7 +185,7 @@ class HydraComposer:
         self._base_config()
         keys = split_overrides(texts, mounts, self._is_group)
         template = self._find_template(keys) if self._may_share else None
-        if template is None or not template.takes(keys.settings, closed_keys()):
+        if template is None or not template.takes(keys.settings, list_closed_keys()):
             return self._compose_job(texts, mounts)
         self._shared += 1
         view = JobView(
@@ -311,7 +310,7 @@ class HydraComposer:
 
     def settings(self) -> frozenset[str]:
         """The keys of the closed subtrees."""
-        return closed_keys()
+        return list_closed_keys()
 
     # ---------------------------------------------------------- composition
     def _make_hydra(self) -> Any:
@@ -342,7 +341,7 @@ class HydraComposer:
             self._keep_warnings(said)
             with read_write(config), open_dict(config):
                 node = _take_sweep(config)
-            self._sweep = self._override_sweep(node)
+            self._sweep = self._apply_to_sweep(node)
             self._base = config
         return self._base
 
@@ -362,7 +361,7 @@ class HydraComposer:
         try:
             return hydra.compose(self.config_ref, overrides=list(given))
         except _HYDRAS as error:
-            group = unlisted_group(error)
+            group = find_unlisted_group(error)
             if group not in _OUR_GROUPS or group in self._unlisted:
                 raise self._explain_refusal(error, given) from None
             self._unlisted.add(group)
@@ -387,10 +386,10 @@ class HydraComposer:
             if key.startswith("+") and self.group_options(bare) is not None:
                 added[bare] = len(merged)
             # Keys of ours have a meaning, and a default, where a config lacks them.
-            merged.append(f"++{text}" if key in closed_keys() else text)
+            merged.append(f"++{text}" if key in list_closed_keys() else text)
         return tuple(merged)
 
-    def _override_sweep(self, node: object) -> Mapping[str, object] | None:
+    def _apply_to_sweep(self, node: object) -> Mapping[str, object] | None:
         node = AutoexpSource.files.as_written(node)
         if isinstance(node, Mapping):
             sweep = {str(key): value for key, value in node.items()}
@@ -430,7 +429,7 @@ class HydraComposer:
             if node is None:
                 continue
             value = written(node)
-            settled = relatives.anchored(value, key)
+            settled = relatives.settle(value, key)
             if settled != value:
                 OmegaConf.update(config, key, settled, merge=False, force_add=True)
 
@@ -447,10 +446,10 @@ class HydraComposer:
             try:
                 self._parsed[text] = self._parser.parse_overrides([text])[0]
             except OverrideParseException:
-                raise CannotCompose((unreadable_override(text),)) from None
+                raise CannotCompose((explain_unreadable(text),)) from None
             except RecursionError:
                 where = f"override {text.partition('=')[0]}"
-                raise CannotCompose((too_deep(where),)) from None
+                raise CannotCompose((explain_too_deep(where),)) from None
         return self._parsed[text]
 
     # --------------------------------------------------------------- findings
@@ -556,7 +555,7 @@ def _route_search_path(text: str) -> str:
     entries = [
         entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
     ]
-    return f"{key}=[{','.join(repr(route_entry(entry)) for entry in entries)}]"
+    return f"{key}=[{','.join(repr(build_entry(entry)) for entry in entries)}]"
 
 
 def _is_path(name: str) -> bool:

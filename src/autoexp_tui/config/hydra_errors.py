@@ -19,8 +19,8 @@ from omegaconf.errors import (
     UnsupportedInterpolationType,
 )
 
-from autoexp_tui.config.resolver_table import names
-from autoexp_tui.config.yaml_limits import too_deep
+from autoexp_tui.config.resolvers import names
+from autoexp_tui.config.yaml_files import explain_too_deep
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.points import A_KEY, is_key
 from autoexp_tui.text.did_you_mean import (
@@ -108,9 +108,9 @@ def compose_problem(
     if isinstance(error, MissingConfigException):
         return _explain_choice(error, where, overrides)
     if isinstance(error, OverrideParseException):
-        return unreadable_override(error.override)
+        return explain_unreadable(error.override)
     if isinstance(error, RecursionError):
-        return too_deep(_find_deepest(overrides) or where)
+        return explain_too_deep(_find_deepest(overrides) or where)
     text = str(error)
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and not text.strip():
@@ -135,7 +135,7 @@ def _explain_added_group(text: str, overrides: Sequence[str]) -> Problem | None:
         if found and override.startswith(added):
             hint = f"write `{override.removeprefix('+')}` to change the choice"
             message = "`+` adds, but the config chooses this group already"
-            return Problem(message, where=f"override {_cut(override)}", hint=hint)
+            return Problem(message, where=f"override {_shorten(override)}", hint=hint)
     return None
 
 
@@ -144,7 +144,7 @@ def _find_deepest(overrides: Sequence[str]) -> str:
     if not overrides:
         return ""
     deepest = max(overrides, key=lambda text: sum(map(text.count, "[{.")))
-    return f"override {_cut(deepest.partition('=')[0])}"
+    return f"override {_shorten(deepest.partition('=')[0])}"
 
 
 def _explain_bad_choice(
@@ -166,25 +166,25 @@ def _explain_bad_choice(
             if key.lstrip("+").partition("@")[0] in groups and is_it(value.strip()):
                 bare = key.lstrip("+")
                 hint = f"write the name of a file in {bare}/, without .yaml"
-                where = f"override {_cut(override)}"
+                where = f"override {_shorten(override)}"
                 return Problem(message, where=where, hint=hint)
     return None
 
 
-def unreadable_override(text: str) -> Problem:
+def explain_unreadable(text: str) -> Problem:
     """An override that Hydra's grammar does not take."""
     if "=" not in text:
         hint = "an override is key=value; +key=value adds, ~key removes"
         return Problem(f"`{text}` is not an override", where="command line", hint=hint)
     key, _, value = text.partition("=")
-    where = f"override {_cut(key)}"
+    where = f"override {_shorten(key)}"
     if not is_key(key):
-        return Problem(f"`{_cut(key)}` is no key", where=where, hint=A_KEY)
-    hint = f"quote the value for Hydra: {_cut(key)}='{_cut(value)}'"
-    return Problem(f"`{_cut(text)}` cannot be read", where=where, hint=hint)
+        return Problem(f"`{_shorten(key)}` is no key", where=where, hint=A_KEY)
+    hint = f"quote the value for Hydra: {_shorten(key)}='{_shorten(value)}'"
+    return Problem(f"`{_shorten(text)}` cannot be read", where=where, hint=hint)
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
@@ -236,7 +236,7 @@ def _find_full_key(node: str, where: str, keys: Iterable[str]) -> str:
 def _explain_missing_key(message: str, where: str, keys: Iterable[str]) -> Problem:
     found = re.search(r"'(.*)'", message)
     name = found[1] if found else message
-    hint = _hint_at_key(name, tuple(keys))
+    hint = _find_key_hint(name, tuple(keys))
     return Problem(f"${{{name}}} names no key of the config", where=where, hint=hint)
 
 
@@ -264,7 +264,7 @@ def _drop_key_lines(text: str) -> str:
     return " ".join(ln for ln in kept if ln)
 
 
-def nearest_key(key: str, keys: Iterable[str]) -> str | None:
+def find_nearest_key(key: str, keys: Iterable[str]) -> str | None:
     """The dotted key that `key` most likely meant: misspelled, or elsewhere."""
     known = [other for other in keys if other != key]
     parent, _, tail = key.rpartition(".")
@@ -277,8 +277,8 @@ def nearest_key(key: str, keys: Iterable[str]) -> str | None:
     return same_tail[0] if len(same_tail) == 1 else find_slip(key, known)
 
 
-def _hint_at_key(name: str, keys: tuple[str, ...]) -> str:
-    found = nearest_key(name, keys)
+def _find_key_hint(name: str, keys: tuple[str, ...]) -> str:
+    found = find_nearest_key(name, keys)
     if found:
         return f"did you mean `{found}`?"
     return list_names(sorted({key.partition(".")[0] for key in keys}), "top-level keys")
@@ -299,7 +299,7 @@ def _explain_choice(
         return Problem(
             message, where=place, hint=did_you_mean(name, options, "configs")
         )
-    asked = [text for text in overrides if _chooses(text, group, choice)]
+    asked = [text for text in overrides if _is_choosing(text, group, choice)]
     if asked:
         place = f"override {asked[-1]}"
         group = asked[-1].lstrip("+").partition("=")[0].partition("@")[0]
@@ -309,7 +309,7 @@ def _explain_choice(
     return Problem(f"`{group}` has no choice `{choice}`", where=place, hint=hint)
 
 
-def _chooses(override: str, group: str, choice: str) -> bool:
+def _is_choosing(override: str, group: str, choice: str) -> bool:
     key, _, value = override.lstrip("+").partition("=")
     chosen = key.partition("@")[0]
     return (chosen == group and choice in value) or (
@@ -328,7 +328,7 @@ def _explain_override(
     return None
 
 
-def unlisted_group(error: Exception) -> str:
+def find_unlisted_group(error: Exception) -> str:
     """The group that is chosen, and that no defaults list names; else empty."""
     found = _NOT_OVERRIDDEN.search(str(error))
     return found["key"].partition("@")[0] if found and _is_unlisted(found) else ""
@@ -348,7 +348,7 @@ def _explain_unknown_key(
         return Problem("is not in the defaults list", where=where, hint=hint)
     if "/" in key:
         return _name_unknown_group(key, where, groups)
-    near = nearest_key(key, [*keys, *groups])
+    near = find_nearest_key(key, [*keys, *groups])
     hint = f"write `++{key}=...` to add it"
     if near:
         hint = f"did you mean `{near}`? {hint}"
@@ -367,7 +367,7 @@ def _explain_removal(
     found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
     key = found["key"]
-    near = nearest_key(key, keys)
+    near = find_nearest_key(key, keys)
     hint = f"did you mean `{near}`?" if near else "leave the override out"
     if key in groups:
         hint = "the defaults list does not choose this group: leave the override out"

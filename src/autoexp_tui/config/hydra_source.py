@@ -27,7 +27,7 @@ from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
 from autoexp_tui.backends.custom import search_working_directory
-from autoexp_tui.config.yaml_files import SCHEME, YamlFiles, route_entry
+from autoexp_tui.config.yaml_files import SCHEME, YamlFiles, build_entry
 
 _LAST: Final = {"shipped": 1, "schema": 2}
 """Providers that stay behind all others, in this order."""
@@ -64,7 +64,7 @@ class AutoexpSource(ConfigSource):
             self.opened[name.removesuffix(".yaml")] = os.path.join(self.path, name)
         drop = self._normalize_file_name(config_path) == f"{self.sweepless}.yaml"
         return ConfigResult(
-            config=pickle.loads(_without_sweep(loaded.blob) if drop else loaded.blob),
+            config=pickle.loads(_drop_sweep(loaded.blob) if drop else loaded.blob),
             path=self.full_path(),
             provider=self.provider,
             header=ConfigSource._get_header_dict(loaded.head),
@@ -109,7 +109,7 @@ class SearchPath(ConfigSearchPathImpl):
         self, provider: str, path: str, anchor: SearchPathQuery | None = None
     ) -> None:
         """Add a place, in front of what stays last."""
-        super().append(provider, str(route_entry(path)), anchor)
+        super().append(provider, str(build_entry(path)), anchor)
         self.config_search_path.sort(key=lambda one: _LAST.get(one.provider or "", 0))
 
 
@@ -149,7 +149,7 @@ def search_path_of(places: Sequence[Path], shipped: Sequence[Path]) -> SearchPat
 
 
 @lru_cache(maxsize=8)
-def _without_sweep(blob: bytes) -> bytes:
+def _drop_sweep(blob: bytes) -> bytes:
     config = pickle.loads(blob)
     config.pop("sweep", None)
     return pickle.dumps(config)
@@ -161,21 +161,21 @@ def _directory(path: str) -> str:
     if not separator:
         return os.path.abspath(os.path.expanduser(path))
     if scheme == "pkg":
-        return _package_directory(rest.replace("/", ".")) or path
+        return _find_package_directory(rest.replace("/", ".")) or path
     return _directory(rest)
 
 
-def _spec(name: str) -> ModuleSpec | None:
+def _find_spec(name: str) -> ModuleSpec | None:
     try:
         return importlib.util.find_spec(name)
     except (ImportError, ValueError):
         return None
 
 
-def _package_directory(name: str) -> str | None:
-    spec = _spec(name)
+def _find_package_directory(name: str) -> str | None:
+    spec = _find_spec(name)
     if spec is None:
         search_working_directory()
-        spec = _spec(name)
+        spec = _find_spec(name)
     places = list(spec.submodule_search_locations or ()) if spec else []
     return places[0] if places else None

@@ -23,7 +23,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.nodes import AnyNode
 
-from autoexp_tui.config.config_view import OmegaView, Relatives, mentions
+from autoexp_tui.config.config_view import OmegaView, Relatives, has_interpolation
 from autoexp_tui.config.eval_rewrite import rewrite_tree
 from autoexp_tui.config.interpolations import (
     MISSING,
@@ -322,19 +322,19 @@ class JobView:
         """See `OmegaView.leaf_paths`."""
         if self._leaves is None:
             self._leaves = self._ask(
-                lambda values: tuple(_leaf_paths(values.tree, "")),
+                lambda values: tuple(_list_leaf_paths(values.tree, "")),
                 lambda view: tuple(view.leaf_paths()),
             )
         return self._leaves
 
     def interpolate(self, value: object, at: str = "") -> object:
         """See `OmegaView.interpolate`."""
-        if not mentions(value):
+        if not has_interpolation(value):
             return value
         relatives = Relatives(self, absolute=True)
         return self._ask(
-            lambda values: _meaning(
-                values, relatives.anchored(rewrite_tree(value), at)
+            lambda values: _evaluate_value(
+                values, relatives.settle(rewrite_tree(value), at)
             ),
             lambda view: view.interpolate(value, at),
         )
@@ -412,12 +412,12 @@ def _locate(values: Values, path: str) -> Path:
     return values.locate(split_keys(path))
 
 
-def _meaning(values: Values, value: object) -> object:
+def _evaluate_value(values: Values, value: object) -> object:
     """A value that stands nowhere in the config, with every `${...}` resolved."""
     if isinstance(value, Mapping):
-        return {key: _meaning(values, item) for key, item in value.items()}
+        return {key: _evaluate_value(values, item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_meaning(values, item) for item in value]
+        return [_evaluate_value(values, item) for item in value]
     if not isinstance(value, str) or not is_open(value):
         return value
     found = values.evaluate(value)
@@ -440,10 +440,10 @@ def _check_same(ours: Any, hydras: Any) -> None:
         raise CannotCompose((problem,))
 
 
-def _leaf_paths(node: Mapping[str, object], prefix: str) -> Iterator[str]:
+def _list_leaf_paths(node: Mapping[str, object], prefix: str) -> Iterator[str]:
     for key, value in node.items():
         path = f"{prefix}.{key}" if prefix else key
         if isinstance(value, dict) and value:
-            yield from _leaf_paths(value, path)
+            yield from _list_leaf_paths(value, path)
         else:
             yield path

@@ -17,8 +17,7 @@ from typing import Any, Final, TypeAlias
 
 import yaml
 
-from autoexp_tui.config.yaml_files import show_path
-from autoexp_tui.config.yaml_limits import MAX_DEPTH, list_nodes
+from autoexp_tui.config.yaml_files import MAX_DEPTH, list_nodes, show_path
 from autoexp_tui.model.errors import Problem, find_written_place
 from autoexp_tui.sweep.provenance import Entries, Origins
 from autoexp_tui.sweep.schema import BODIES

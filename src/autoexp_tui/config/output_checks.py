@@ -156,7 +156,7 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[_Finding]:
     """The state of the directory itself, or of the one in which it would be made."""
     there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
     found = os.statvfs(there)
-    if message := _why_unusable(wanted, there, found):
+    if message := _explain_unusable(wanted, there, found):
         hint = "choose another directory that you may write to"
         yield Problem(message, WHERE, hint=hint), True
     free = found.f_bavail * found.f_frsize
@@ -178,7 +178,7 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[_Finding]:
     yield from _check_quotas(there)
 
 
-def _why_unusable(wanted: Path, there: Path, found: os.statvfs_result) -> str:
+def _explain_unusable(wanted: Path, there: Path, found: os.statvfs_result) -> str:
     if not there.is_dir():
         return f"{there} is a file, not a directory"
     if found.f_flag & os.ST_RDONLY:
@@ -251,7 +251,7 @@ def parse_quota(text: str) -> Sequence[Quota]:
         return ()
     matches = map(_NUMBER.fullmatch, words)
     numbers = [int(match[1]) if match else 0 for match in matches]
-    left = (_subtract(*numbers[:3]), _subtract(*numbers[4:7]))
+    left = (_compute_left(*numbers[:3]), _compute_left(*numbers[4:7]))
     found = (
         None if left[0] is None else Quota(left[0] * 1024, "bytes"),
         None if left[1] is None else Quota(left[1], "files"),
@@ -259,7 +259,7 @@ def parse_quota(text: str) -> Sequence[Quota]:
     return [quota for quota in found if quota is not None]
 
 
-def _subtract(used: int, soft: int, hard: int) -> int | None:
+def _compute_left(used: int, soft: int, hard: int) -> int | None:
     """What is left below a limit; None without one."""
     limit = hard or soft
     return max(0, limit - used) if limit else None

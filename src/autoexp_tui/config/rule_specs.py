@@ -1,19 +1,30 @@
-"""Rules over logs and ends of attempts, from plain mappings to core specs.
+"""Rules over logs and ends of attempts, and their actions, from mappings to specs.
 
-What a rule does is made of actions, and what gates it of conditions; those are
-`condition_specs`. Whether a rule matches is decided elsewhere, when there is a log.
+What can be known before anything runs is found here: unknown fields, overrides that are
+none, commands that are one text. References in braces stay; they are read when a rule
+fires. Files and configs that an action names are looked for elsewhere.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from autoexp_tui.actions.errands import AppendToFile, RunCommand
+from autoexp_tui.actions.new_job import NewJob
+from autoexp_tui.actions.notices import Log, Notify
+from autoexp_tui.actions.quarantine import QuarantineCheckpoint
 from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.run_autoexp import RunAutoexp
 from autoexp_tui.actions.stopping import Cancel, Finish
-from autoexp_tui.config.action_specs import parse_action
-from autoexp_tui.config.condition_specs import parse_condition
+from autoexp_tui.backends.base import format_word
+from autoexp_tui.config.condition_specs import (
+    check_command,
+    parse_condition,
+    parse_kind,
+)
 from autoexp_tui.config.spec_building import (
     Fields,
     Findings,
@@ -25,11 +36,140 @@ from autoexp_tui.config.spec_building import (
     parse_list,
     read_mapping,
 )
+from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.resource_totals import gpus_of
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.telemetry.metric_files import PATH_FIELDS, find_unknown_fields
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.patterns import Pattern
+
+_OVERRIDE: Final = re.compile(r"~\S+|[^=\s]+=.*", re.DOTALL)
+_GPUS: Final = frozenset(
+    {
+        *("gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket"),
+        *("gres", "tres-per-task"),
+    }
+)
+_NESTED: Final = ("script", "config_path", "config_ref", "overrides")
+"""What `action:` may hold of a RunAutoexp."""
+
+
+def parse_action(value: object, where: str) -> Action:
+    """The action that a mapping describes.
+
+    Raises:
+        SpecRefused: with everything that is wrong with it.
+    """
+    made: Action = parse_kind(value, where, ACTIONS, Action, _read_action)
+    return made
+
+
+# ------------------------------------------------------- what each kind makes of it
+def _read_action(fields: Fields, findings: Findings) -> None:
+    _read_conditions(fields, findings, "conditions")
+
+
+def _read_conditions(fields: Fields, findings: Findings, key: str) -> None:
+    if key in fields:
+        fields[key] = parse_list(fields[key], findings, key, parse_condition)
+
+
+def _read_restart(fields: Fields, findings: Findings) -> None:
+    _read_action(fields, findings)
+    _read_overrides(fields, findings)
+
+
+def _read_overrides(fields: Fields, findings: Findings) -> None:
+    overrides = flatten_texts(fields.get("overrides", []))
+    fields["overrides"] = overrides
+    for at, text in enumerate(overrides if isinstance(overrides, list) else ()):
+        if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
+            hint = "an override is key=value; +key=value adds, ~key removes"
+            findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
+
+
+def _read_append_to_file(fields: Fields, findings: Findings) -> None:
+    _read_action(fields, findings)
+    move_alias(fields, findings, "content", "text")
+
+
+def _read_command(fields: Fields, findings: Findings) -> None:
+    _read_action(fields, findings)
+    check_command(fields, findings)
+    _read_env(fields)
+
+
+def _read_env(fields: Fields) -> None:
+    env = fields.get("env")
+    if isinstance(env, Mapping):
+        fields["env"] = {str(key): format_word(value) for key, value in env.items()}
+
+
+def _read_new_job(fields: Fields, findings: Findings) -> None:
+    _read_command(fields, findings)
+    for key in ("start_conditions", "cancel_conditions"):
+        _read_conditions(fields, findings, key)
+    written = fields.pop("sbatch", None)
+    if written is None:
+        return
+    if not isinstance(written, Mapping):
+        hint = "as slurm.sbatch: {time: 30, gpus: 1}"
+        findings.add(f"is {written!r}, not a mapping", "sbatch", hint)
+        return
+    options, problems = parse_options(written, f"{findings.where}.sbatch")
+    findings.problems += problems
+    fields["options"] = options
+    fields["time_limit_seconds"] = parse_seconds(options.get("time"))
+    fields["gpus"] = gpus_of(options) if _GPUS & options.keys() else None
+
+
+def _read_run_autoexp(fields: Fields, findings: Findings) -> None:
+    _read_action(fields, findings)
+    _unpack(fields, findings)
+    _read_overrides(fields, findings)
+    given = [key for key in ("config_ref", "config_path") if fields.get(key)]
+    if len(given) != 1:
+        hint = "config_ref: NAME as on the command line, or config_path: a YAML file"
+        findings.add("needs exactly one of config_ref and config_path", hint=hint)
+
+
+def _unpack(fields: Fields, findings: Findings) -> None:
+    """`action: {script, config_path, overrides}` as the fields themselves."""
+    nested = fields.pop("action", None)
+    if nested is None:
+        return
+    if not isinstance(nested, Mapping):
+        hint = "action: {config_path: ..., overrides: [...]}"
+        findings.add(f"is {nested!r}, not a mapping", "action", hint)
+        return
+    for key, value in nested.items():
+        if key not in _NESTED:
+            hint = f"it takes {', '.join(_NESTED)}"
+            findings.add("is no field here", f"action.{key}", hint)
+        elif fields.setdefault(key, value) != value:
+            hint = "keep one of the two"
+            findings.add("is given here and beside `action`", f"action.{key}", hint)
+
+
+ACTIONS: Final[Mapping[str, Kind]] = {
+    "Restart": Kind(Restart, prepare=_read_restart),
+    "Cancel": Kind(Cancel, prepare=_read_action),
+    "Finish": Kind(Finish, prepare=_read_action),
+    "Log": Kind(Log, prepare=_read_action),
+    "Notify": Kind(Notify, prepare=_read_action),
+    "AppendToFile": Kind(AppendToFile, also=("content",), prepare=_read_append_to_file),
+    "Command": Kind(RunCommand, prepare=_read_command),
+    "QuarantineCheckpoint": Kind(QuarantineCheckpoint, prepare=_read_action),
+    "NewJob": Kind(
+        NewJob,
+        also=("sbatch",),
+        hidden=("options", "time_limit_seconds", "gpus"),
+        prepare=_read_new_job,
+    ),
+    "RunAutoexp": Kind(RunAutoexp, also=("action",), prepare=_read_run_autoexp),
+}
 
 
 def parse_log_event(value: object, where: str) -> rule_kinds.LogEvent:
@@ -80,7 +220,7 @@ def parse_metric_file(value: object, where: str) -> rule_kinds.MetricFile:
 
 
 # --------------------------------------------------------------------------- rules
-def _rule(fields: Fields, findings: Findings) -> None:
+def _read_rule(fields: Fields, findings: Findings) -> None:
     """Conditions of the rule go to each of its actions."""
     shared = fields.pop("conditions", None)
     common = (
@@ -100,22 +240,22 @@ def _rule(fields: Fields, findings: Findings) -> None:
         fields["stages"] = flatten_texts(fields["stages"])
 
 
-def _log_rule(fields: Fields, findings: Findings) -> None:
-    _rule(fields, findings)
+def _read_log_rule(fields: Fields, findings: Findings) -> None:
+    _read_rule(fields, findings)
     form = fields.setdefault("pattern_type", "regex")
     groups = fields.get("extract_groups") or {}
     fields["extract_groups"] = groups
-    _waiting_time(fields, findings)
-    _one_line(fields, findings)
+    _read_waiting_time(fields, findings)
+    _check_one_line(fields, findings)
     if form in rule_kinds.QUIET_TYPES:
-        _quiet_rule(fields, findings)
+        _read_quiet_rule(fields, findings)
         return
     if fields.get("pattern") is None:
         findings.add("is missing", "pattern")
     if form == "regex":
         regex = compile_pattern(fields.get("pattern"), findings)
         if regex is not None and isinstance(groups, Mapping):
-            fields["extract_groups"] = _checked_groups(groups, regex, findings)
+            fields["extract_groups"] = _check_groups(groups, regex, findings)
         return
     if fields.get("pattern") == "":
         findings.add("is empty and would match everything", "pattern")
@@ -124,7 +264,7 @@ def _log_rule(fields: Fields, findings: Findings) -> None:
         findings.add("a substring has no groups", "extract_groups", hint)
 
 
-def _one_line(fields: Fields, findings: Findings) -> None:
+def _check_one_line(fields: Fields, findings: Findings) -> None:
     """A log is matched line by line, so a line break is in none of what is searched."""
     pattern = str(fields.get("pattern") or "")
     if "\n" in pattern:
@@ -132,7 +272,7 @@ def _one_line(fields: Fields, findings: Findings) -> None:
         findings.add("holds a line break, which no line has", "pattern", hint)
 
 
-def _waiting_time(fields: Fields, findings: Findings) -> None:
+def _read_waiting_time(fields: Fields, findings: Findings) -> None:
     """How long nothing moves, under its own name; only rules over silence have it."""
     if fields.pop("inactivity_polls", None) is not None:
         hint = "after_seconds: 1800; logs are looked at as often as they need"
@@ -148,7 +288,7 @@ def _waiting_time(fields: Fields, findings: Findings) -> None:
         findings.add(f"is {after}; it must be more than 0", "after_seconds")
 
 
-def _quiet_rule(fields: Fields, findings: Findings) -> None:
+def _read_quiet_rule(fields: Fields, findings: Findings) -> None:
     """A rule over what does not happen: its pattern, if any, is a regex."""
     if fields["extract_groups"]:
         hint = "a further log event with this pattern extracts them"
@@ -156,12 +296,12 @@ def _quiet_rule(fields: Fields, findings: Findings) -> None:
     if fields.get("pattern") is None:
         fields["pattern"] = ""
     elif fields["pattern_type"] == "progress":
-        _one_group(fields, findings)
+        _check_one_group(fields, findings)
     else:
         compile_pattern(fields["pattern"], findings)
 
 
-def _checked_groups(
+def _check_groups(
     groups: Mapping[str, object], pattern: Pattern, findings: Findings
 ) -> dict[str, str]:
     """Metadata key -> group, every group one of the pattern."""
@@ -177,14 +317,14 @@ def _checked_groups(
     return {str(key): str(group) for key, group in groups.items()}
 
 
-def _state_rule(fields: Fields, findings: Findings) -> None:
-    _rule(fields, findings)
+def _read_state_rule(fields: Fields, findings: Findings) -> None:
+    _read_rule(fields, findings)
     given = [k for k in ("state", "transition") if fields.get(k) is not None]
     if len(given) != 1:
         hint = "state: crash, or transition: [RUNNING, FAILED]"
         findings.add("needs exactly one of state and transition", hint=hint)
     if "transition" in given:
-        fields["transition"] = _transition(fields["transition"], findings)
+        fields["transition"] = _read_transition(fields["transition"], findings)
         _check_transition(fields, findings)
     state = fields.get("state")
     if isinstance(state, str):
@@ -223,7 +363,7 @@ _CAUSES: Final = {
 """Slurm's own words -> what to write for them."""
 
 
-def _transition(value: object, findings: Findings) -> object:
+def _read_transition(value: object, findings: Findings) -> object:
     pair = list(value) if isinstance(value, Sequence) else []
     if isinstance(value, str) or len(pair) != 2 or pair[1] is None:
         hint = "transition: [RUNNING, FAILED]; null in the first place means any"
@@ -241,7 +381,7 @@ def _transition(value: object, findings: Findings) -> object:
     return tuple(pair)
 
 
-def _one_group(fields: Fields, findings: Findings) -> None:
+def _check_one_group(fields: Fields, findings: Findings) -> None:
     """The pattern yields one number."""
     regex = compile_pattern(fields.get("pattern"), findings)
     if regex is None or "value" in regex.names or regex.groups == 1:
@@ -253,14 +393,14 @@ def _one_group(fields: Fields, findings: Findings) -> None:
 _LOG_EVENT: Final = Kind(
     rule_kinds.LogEvent,
     also=("conditions", "inactivity_timeout_s", "inactivity_polls"),
-    prepare=_log_rule,
+    prepare=_read_log_rule,
 )
 _STATE_EVENT: Final = Kind(
-    rule_kinds.StateEvent, also=("conditions",), prepare=_state_rule
+    rule_kinds.StateEvent, also=("conditions",), prepare=_read_state_rule
 )
 
 
-def _file(fields: Fields, findings: Findings) -> None:
+def _read_metric_file(fields: Fields, findings: Findings) -> None:
     path = fields.get("path")
     if not isinstance(path, str):
         return  # the type is found wrong by the model
@@ -279,5 +419,5 @@ def _file(fields: Fields, findings: Findings) -> None:
 
 
 _BY_SUFFIX: Final = {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "csv"}
-_METRIC_FILE: Final = Kind(rule_kinds.MetricFile, prepare=_file)
-_METRIC: Final = Kind(rule_kinds.MetricPattern, prepare=_one_group)
+_METRIC_FILE: Final = Kind(rule_kinds.MetricFile, prepare=_read_metric_file)
+_METRIC: Final = Kind(rule_kinds.MetricPattern, prepare=_check_one_group)

@@ -22,7 +22,7 @@ from autoexp_tui.actions.restart import Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config import action_specs, condition_specs, rule_specs
+from autoexp_tui.config import condition_specs, rule_specs
 from autoexp_tui.config.spec_building import describe_errors
 from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.executors.slurm.script import read_template
@@ -167,7 +167,7 @@ class AnomalySettings(Closed):
 
     @field_validator("nan", "divergence", mode="before")
     @classmethod
-    def _off_is_a_word(cls, value: object) -> object:
+    def _read_off(cls, value: object) -> object:
         # YAML reads a bare `off` as false.
         return "off" if value is False else value
 
@@ -281,8 +281,8 @@ class HouseParser:
         return condition_specs.parse_condition(value, where)
 
     def action(self, value: Mapping[str, object], where: str) -> Action:
-        """An action; see `action_specs.parse_action`."""
-        return action_specs.parse_action(value, where)
+        """An action; see `rule_specs.parse_action`."""
+        return rule_specs.parse_action(value, where)
 
     def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
         """How the plan's jobs are watched.
@@ -291,7 +291,7 @@ class HouseParser:
             SpecRefused: with everything that is wrong in `monitoring`.
         """
         found = section(config, "monitoring", MonitoringSettings)
-        rules = _rules(found)
+        rules = _parse_rules(found)
         return rule_kinds.Monitoring(
             poll_seconds=found.poll_seconds,
             log_events=rules["log_events"],
@@ -301,7 +301,7 @@ class HouseParser:
             loss=found.loss,
             result=rule_kinds.ResultSpec(**found.result.model_dump()),
             progress=rule_kinds.Progress(**found.progress.model_dump()),
-            anomalies=_anomalies(found),
+            anomalies=_build_anomalies(found),
             stall_after_seconds=found.stall_after_seconds,
             evidence_seconds=found.evidence_seconds,
             doomed=found.doomed,
@@ -319,7 +319,7 @@ class HouseParser:
             SpecRefused: with everything that is wrong in `slurm`.
         """
         found = section(config, "slurm", SlurmSettings)
-        name = _client_name(found.client.class_name)
+        name = _find_client(found.client.class_name)
         _check_launching(found, name)
         return specs.ExecutorSpec(
             class_name=name,
@@ -361,7 +361,7 @@ class HouseParser:
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Everything wrong in the closed subtrees and in `backend`, all at once."""
-        problems = [*_near_top_level(config), *_unavailable(config)]
+        problems = [*_find_near_top_level(config), *_find_unavailable(config)]
         for question in (
             lambda: section(config, "project", ProjectSettings),
             lambda: self.monitoring(config),
@@ -387,27 +387,27 @@ def section(config: Mapping[str, object], name: str, model: type[Section]) -> Se
     try:
         return model.model_validate({} if value is None else value)
     except ValidationError as error:
-        known = _known_keys(model)
+        known = _list_known_keys(model)
         raise SpecRefused(tuple(describe_errors(error, name, known))) from None
 
 
 @cache
-def _known_keys(model: type[BaseModel]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _list_known_keys(model: type[BaseModel]) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The keys of a model and of the models inside it, by their place."""
     known: dict[tuple[str, ...], tuple[str, ...]] = {(): tuple(model.model_fields)}
     for name, field in model.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            known |= {(name, *at): keys for at, keys in _known_keys(inner).items()}
+            known |= {(name, *at): keys for at, keys in _list_known_keys(inner).items()}
     return known
 
 
 @cache
-def closed_keys() -> frozenset[str]:
+def list_closed_keys() -> frozenset[str]:
     """The dotted keys of the closed subtrees, sections left out."""
     found: set[str] = set()
     for name, model in SECTIONS.items():
-        known = _known_keys(model)
+        known = _list_known_keys(model)
         for place, keys in known.items():
             leaves = (key for key in keys if (*place, key) not in known)
             found |= {".".join((name, *place, key)) for key in leaves}
@@ -415,14 +415,14 @@ def closed_keys() -> frozenset[str]:
 
 
 # ------------------------------------------------------------------------ monitoring
-def _anomalies(found: MonitoringSettings) -> rule_kinds.Anomalies:
+def _build_anomalies(found: MonitoringSettings) -> rule_kinds.Anomalies:
     flat, anomalies = found.warnings.flat, found.anomalies.model_dump()
     if flat is not None:
         anomalies |= {"flat_share": flat.share, "plateau_percent": flat.percent}
     return rule_kinds.Anomalies(**anomalies)
 
 
-def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
+def _parse_rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     """The parsed lists of rules, by key; every finding of all of them at once."""
     problems: list[Problem] = []
     rules: dict[str, tuple[Any, ...]] = {}
@@ -438,16 +438,16 @@ def _rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
                 built.append(parse(value, f"monitoring.{key}.{at}"))
             except SpecRefused as error:
                 problems += error.problems
-        problems += _twice(built, key)
+        problems += _find_twice(built, key)
         rules[key] = tuple(built)
         if key.endswith("_events") and not found.checkpoints.glob:
-            problems += _without_checkpoints(built, key)
+            problems += _find_without_checkpoints(built, key)
     if problems:
         raise SpecRefused(tuple(problems))
     return rules
 
 
-def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
+def _find_without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
     """Actions on checkpoints that nobody has said the place of."""
     for at, rule in enumerate(rules):
         for number, action in enumerate(rule.actions):
@@ -459,7 +459,7 @@ def _without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Problem]:
                 yield Problem("does not know where checkpoints are", where, hint=hint)
 
 
-def _twice(rules: Sequence[Any], key: str) -> list[Problem]:
+def _find_twice(rules: Sequence[Any], key: str) -> list[Problem]:
     names = [getattr(rule, "name", "") or rule.path for rule in rules]
     twice = sorted({name for name in names if names.count(name) > 1})
     where = f"monitoring.{key}"
@@ -467,7 +467,7 @@ def _twice(rules: Sequence[Any], key: str) -> list[Problem]:
 
 
 # -------------------------------------------------------------------------- executor
-def _client_name(name: str) -> str:
+def _find_client(name: str) -> str:
     full = name if name.endswith("Client") or ":" in name else f"{name}Client"
     if full in CLIENTS:
         return full
@@ -487,12 +487,12 @@ def _check_launching(found: SlurmSettings, name: str) -> None:
             message = f"cannot be split into words: {error}"
             problems.append(Problem(message, where=f"slurm.{key}", hint=hint))
     if name == "SlurmClient" and found.template_path:
-        problems += _template_problems(found.template_path)
+        problems += _check_template(found.template_path)
     if problems:
         raise SpecRefused(tuple(problems))
 
 
-def _template_problems(path: str) -> list[Problem]:
+def _check_template(path: str) -> list[Problem]:
     try:
         read_template(path)
     except UsageError as error:
@@ -510,10 +510,10 @@ def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
     }
     client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
     given = {key: value for key, value in texts.items() if value}
-    return given | client | _confirm(found.confirm)
+    return given | client | _list_bounds(found.confirm)
 
 
-def _confirm(found: ConfirmSettings) -> dict[str, Scalar]:
+def _list_bounds(found: ConfirmSettings) -> dict[str, Scalar]:
     """The bounds that are not the usual ones."""
     bounds: dict[str, tuple[Scalar, Scalar]] = {
         estimate.CONFIRM_GPU_HOURS: (found.gpu_hours, estimate.GPU_HOURS),
@@ -523,7 +523,7 @@ def _confirm(found: ConfirmSettings) -> dict[str, Scalar]:
 
 
 # ------------------------------------------------------------------------- top level
-def _unavailable(config: Mapping[str, object]) -> list[Problem]:
+def _find_unavailable(config: Mapping[str, object]) -> list[Problem]:
     """Sections without effect: a sweep would run where a search was meant."""
     return [
         Problem(
@@ -536,7 +536,7 @@ def _unavailable(config: Mapping[str, object]) -> list[Problem]:
     ]
 
 
-def _near_top_level(config: Mapping[str, object]) -> list[Problem]:
+def _find_near_top_level(config: Mapping[str, object]) -> list[Problem]:
     """Keys at the top that are open, but look like one of ours misspelled."""
     return [
         Problem("is no key of ours", where=key, hint=f"did you mean `{near}`?")

@@ -109,7 +109,7 @@ def build_spec(kind: Kind, fields: Fields, where: str) -> Any:
     kind.prepare(fields, findings)
     _refuse_numbers(kind, fields, findings)
     try:
-        made = _adapter(kind.spec).validate_python(fields)
+        made = _make_adapter(kind.spec).validate_python(fields)
     except ValidationError as error:
         known = {problem.where for problem in findings.problems}
         found = describe_errors(error, where)
@@ -122,7 +122,7 @@ def build_spec(kind: Kind, fields: Fields, where: str) -> Any:
 
 
 @cache
-def _adapter(spec: Any) -> TypeAdapter[Any]:
+def _make_adapter(spec: Any) -> TypeAdapter[Any]:
     return TypeAdapter(spec)
 
 
@@ -136,7 +136,7 @@ def _refuse_unknown(kind: Kind, fields: Fields, findings: Findings) -> None:
 
 def _refuse_numbers(kind: Kind, fields: Fields, findings: Findings) -> None:
     """Flags, which Python would count as 1 or 0, and numbers that are too small."""
-    for name in _numbers(kind.spec):
+    for name in _list_numbers(kind.spec):
         value = fields.get(name)
         if isinstance(value, bool):
             del fields[name]
@@ -149,7 +149,7 @@ def _refuse_numbers(kind: Kind, fields: Fields, findings: Findings) -> None:
 
 
 @cache
-def _numbers(spec: Any) -> tuple[str, ...]:
+def _list_numbers(spec: Any) -> tuple[str, ...]:
     """The fields of a spec that hold a number, or none at all."""
     hints = get_type_hints(spec)
     return tuple(name for name, hint in hints.items() if _is_number(hint))

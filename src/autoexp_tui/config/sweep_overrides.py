@@ -105,20 +105,22 @@ def _add(sweep: dict[str, object], segments: tuple[str, ...], value: object) -> 
         container = found[0][found[1]] if found else sweep
         if not isinstance(container, dict):
             return False
-        if _takes_literal_keys(head):
+        if _is_literal(head):
             container[".".join(rest)] = value
         else:
-            _nest(container, rest, value)
+            _set_nested(container, rest, value)
         return True
     return False
 
 
-def _takes_literal_keys(head: tuple[str, ...]) -> bool:
+def _is_literal(head: tuple[str, ...]) -> bool:
     names = [segment for segment in head if not segment.isdigit()]
     return bool(names) and names[-1] in _OPEN
 
 
-def _nest(container: dict[str, object], rest: tuple[str, ...], value: object) -> None:
+def _set_nested(
+    container: dict[str, object], rest: tuple[str, ...], value: object
+) -> None:
     for key in rest[:-1]:
         inner: dict[str, object] = {}
         container[key] = inner

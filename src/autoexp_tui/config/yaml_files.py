@@ -21,16 +21,90 @@ from omegaconf._utils import get_yaml_loader
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.config.eval_rewrite import rewrite, rewrite_tree
-from autoexp_tui.config.yaml_limits import (
-    MAX_DEPTH,
-    check_size,
-    count_open,
-    list_nodes,
-    locate,
-    too_deep,
-)
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
+
+MAX_DEPTH: Final = 60
+"""Lists and mappings inside one another, and `${...}` inside one another."""
+MAX_VALUES: Final = 500_000
+"""Values of a file, each alias counted as what it stands for."""
+
+
+def check_size(
+    node: yaml.Node, path: str, known: dict[int, tuple[int, int]], depth: int = 1
+) -> tuple[int, int]:
+    """The values that a node stands for, and its levels; each node is counted once.
+
+    `path`: the file as people write it; `known`: of the nodes counted so far.
+
+    Raises:
+        CannotCompose: too deep (as what holds itself is), or too many values.
+    """
+    if depth > MAX_DEPTH:
+        raise CannotCompose((explain_too_deep(locate(node, path)),))
+    if id(node) not in known:
+        below = [check_size(one, path, known, depth + 1) for one in children(node)]
+        values = 1 + sum(size for size, _ in below)
+        levels = 1 + max((deep for _, deep in below), default=0)
+        if levels > MAX_DEPTH:
+            raise CannotCompose((explain_too_deep(locate(node, path)),))
+        if values > MAX_VALUES:
+            raise CannotCompose((_explain_too_many(locate(node, path)),))
+        known[id(node)] = values, levels
+    return known[id(node)]
+
+
+def children(node: yaml.Node) -> Sequence[yaml.Node]:
+    """The nodes directly below one: items, or keys and values."""
+    if isinstance(node, yaml.SequenceNode):
+        return list(node.value)
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return ()
+
+
+def list_nodes(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Every node, each once (aliases share nodes), in the order of the file."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack += reversed(children(node))
+
+
+def locate(node: yaml.Node, path: str) -> str:
+    """The file and line at which a node begins."""
+    return f"{path}:{node.start_mark.line + 1}"
+
+
+def explain_too_deep(where: str) -> Problem:
+    """That something is nested too deeply."""
+    hint = "keep what belongs together in one mapping, and name it"
+    return Problem(f"is nested more than {MAX_DEPTH} levels deep", where, hint=hint)
+
+
+def _explain_too_many(where: str) -> Problem:
+    message = f"stands for more than {MAX_VALUES:,} values, aliases followed"
+    hint = "a sweep of params makes many jobs of few lines; aliases repeat values"
+    return Problem(message, where, hint=hint)
+
+
+def count_open(text: str) -> int:
+    """How many `${` are open at once, at most; quotes are not looked at."""
+    if text.count("${") <= MAX_DEPTH:
+        return 0
+    depth = deepest = 0
+    for at, char in enumerate(text):
+        if char == "{" and text[at - 1 : at] == "$":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif char == "}":
+            depth = max(0, depth - 1)
+    return deepest
+
 
 SCHEME: Final = "autoexp"
 
@@ -185,7 +259,7 @@ def parse_yaml(text: str, path: str) -> object:
     except yaml.YAMLError as error:
         raise CannotCompose((_describe_error(error, text, path),)) from None
     except RecursionError:
-        raise CannotCompose((too_deep(show_path(path)),)) from None
+        raise CannotCompose((explain_too_deep(show_path(path)),)) from None
 
 
 def _read_stamp(path: str) -> tuple[int, int]:
@@ -233,7 +307,7 @@ def _find_misread_scalar(
     elif ":" in text and node.tag.endswith((":int", ":float")):
         yield node, f"{text} is a number in base 60 to YAML", f'quote it: "{text}"'
     elif count_open(text) > MAX_DEPTH:
-        problem = too_deep("")
+        problem = explain_too_deep("")
         yield node, problem.message, problem.hint
 
 
@@ -258,27 +332,27 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
         cause += f" ({error.context}"
         if begun is not None and begun.line != mark.line:
             cause += f" that begins in line {begun.line + 1}"
-            hint = _suggest_closing(error.context, begun.line + 1)
+            hint = _find_closing_hint(error.context, begun.line + 1)
         cause += ")"
     around = lines[max(0, mark.line - 1) : mark.line + 1]
     return Problem(
-        f"is not YAML: {cause}: {_cut(lines[mark.line].strip())!r}",
+        f"is not YAML: {cause}: {_shorten(lines[mark.line].strip())!r}",
         where=f"{show_path(path)}:{mark.line + 1}",
-        hint=hint or _suggest_mend(around, error.problem),
+        hint=hint or _find_hint(around, error.problem),
     )
 
 
-def _cut(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
 
 
-def _suggest_closing(context: str, line: int) -> str:
+def _find_closing_hint(context: str, line: int) -> str:
     """The hint for a bracket or quote of an earlier line that nothing closes."""
     opened = (what for words, what in _OPENED.items() if words in context)
     return next((f"close the {what} of line {line}" for what in opened), "")
 
 
-def _suggest_mend(around: Sequence[str], reason: str) -> str:
+def _find_hint(around: Sequence[str], reason: str) -> str:
     """`around`: the line before the faulty one, and that one."""
     if "\t" in around[-1] and "\\t" in reason:
         return "indent with spaces; YAML does not take tabs"
@@ -299,11 +373,11 @@ def _route_search_path(tree: object) -> object:
     hydra = tree.get("hydra") if isinstance(tree, dict) else None
     paths = hydra.get("searchpath") if isinstance(hydra, dict) else None
     if isinstance(paths, list):
-        hydra["searchpath"] = [route_entry(entry) for entry in paths]  # type: ignore[index]
+        hydra["searchpath"] = [build_entry(entry) for entry in paths]  # type: ignore[index]
     return tree
 
 
-def route_entry(entry: object) -> object:
+def build_entry(entry: object) -> object:
     """One search path entry under our scheme, whatever it names."""
     if not isinstance(entry, str) or entry.startswith(("structured:", SCHEME)):
         return entry
@@ -327,11 +401,11 @@ def _list_broken_values(
     found = False
     root = yaml.compose(text, Loader=_Loader)
     for node in list_nodes(root) if root else ():
-        reason = _why_broken(node)
+        reason = _explain_broken(node)
         if reason:
             found = True
             yield Problem(
-                f"{_cut(node.value)!r} does not parse: {_cut(reason)}",
+                f"{_shorten(node.value)!r} does not parse: {_shorten(reason)}",
                 where=locate(node, show_path(path)),
                 hint="an interpolation is ${key}, ${.key}, or ${resolver:'text',...}",
             )
@@ -339,7 +413,7 @@ def _list_broken_values(
         yield Problem(str(error).splitlines()[0], where=show_path(path))
 
 
-def _why_broken(node: yaml.Node) -> str:
+def _explain_broken(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode) or "${" not in node.value:
         return ""
     try:
