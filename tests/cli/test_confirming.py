@@ -110,7 +110,7 @@ def test_jobs_that_are_done_already_do_not_count(
     class Done:
         done = ("j0", "j1")
 
-    monkeypatch.setattr("autoexp_tui.storage.done_file.check_done", lambda _: Done)
+    monkeypatch.setattr("autoexp_tui.cli.confirm.check_done", lambda _: Done)
     shown = answering("n\n")
     confirm(LARGE, Options())
     assert shown.getvalue() == ""

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Container, Sequence
-from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import say
+from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import NotConfirmed
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.planning.dag import find_first_family
+from autoexp_tui.planning.estimate import estimate, read_bounds
+from autoexp_tui.storage.done_file import check_done
 from autoexp_tui.text.spelling import plural
-
-if TYPE_CHECKING:
-    from autoexp_tui.cli.options import Options
-    from autoexp_tui.model.specs import Plan
 
 _YES = frozenset({"y", "yes"})
 
@@ -28,8 +28,6 @@ def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[st
     Raises:
         NotConfirmed: nobody said yes to what is above the bounds.
     """
-    from autoexp_tui.planning.dag import find_first_family
-
     chosen: tuple[str, ...] = ()
     if first_family:
         done = frozenset() if options.force else find_done_jobs(plan)
@@ -82,8 +80,6 @@ def _find_above(
     plan: Plan, options: Options, going: Container[str] | None = None
 ) -> Sequence[str]:
     """What is above its bound, done jobs left out; nothing with `--yes`."""
-    from autoexp_tui.planning.estimate import estimate, read_bounds
-
     bounds = read_bounds(plan)
     jobs = [job for job in plan.jobs if going is None or job.name in going]
     if options.yes or not bounds.exceeded(estimate(jobs)):
@@ -99,6 +95,4 @@ def _find_above(
 
 def find_done_jobs(plan: Plan) -> frozenset[str]:
     """The names of the jobs that are done already, by their output directories."""
-    from autoexp_tui.storage.done_file import check_done
-
     return frozenset(check_done(plan).done)

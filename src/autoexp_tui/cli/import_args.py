@@ -13,15 +13,24 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from autoexp_tui.backends.argument_import import (
+    Source,
+    compare_schemas,
+    fetch_schema,
+    format_group,
+    format_schema,
+)
+from autoexp_tui.backends.argument_schema import SUFFIX, decode_schema
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import JSON, build_parser, option
 from autoexp_tui.model.errors import UsageError
+from autoexp_tui.storage.atomic import explaining, write_atomic
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _SHOWN = 40
@@ -79,8 +88,6 @@ def main(argv: Sequence[str]) -> int:
         hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"
         raise UsageError("no function given", hint=hint)
     name = _check_name(args.name or _name_module(args.target))
-    from autoexp_tui.backends.argument_import import Source, fetch_schema
-
     data = fetch_schema(
         Source(
             target=args.target,
@@ -134,14 +141,10 @@ class _Files:
 
     @property
     def schema(self) -> Path:
-        from autoexp_tui.backends.argument_schema import SUFFIX
-
         return self.place / f"{self.name}{SUFFIX}"
 
     def find_changes(self, data: Mapping[str, Any]) -> list[str] | None:
         """What differs from the schema that is there; None: there is none."""
-        from autoexp_tui.backends.argument_import import compare_schemas
-
         old = self._read_schema()
         return None if old is None else compare_schemas(old, data)
 
@@ -154,9 +157,6 @@ class _Files:
             UsageError: a file would change, and `force` is not given.
             EnvironmentFailed: the disk does not let us.
         """
-        from autoexp_tui.backends.argument_import import format_group, format_schema
-        from autoexp_tui.storage.atomic import explaining, write_atomic
-
         texts = {self.group: format_group(data, self.name)}
         texts[self.schema] = format_schema(data)
         new = {path: text for path, text in texts.items() if _read(path) != text}
@@ -172,29 +172,25 @@ class _Files:
         return list(new)
 
     def _check_overwriting(
-        self, new: Mapping[Path, str], changes: Sequence[str] | None
+        self, new: Iterable[Path], changes: Sequence[str] | None
     ) -> None:
         there = [path.name for path in new if os.path.lexists(path)]
-        if there:
-            lines = "".join(f"\n    {line}" for line in _limit_lines(changes or ()))
-            edited = " The group was edited by hand." if self._is_edited() else ""
-            raise UsageError(
-                f"{' and '.join(there)} would change; nothing was written."
-                f"{edited}{lines}",
-                str(self.place),
-                "--force writes it; --name NAME writes another.",
-            )
+        if not there:
+            return
+        lines = "".join(f"\n    {line}" for line in _limit_lines(changes or ()))
+        edited = " The group was edited by hand." if self._is_edited() else ""
+        raise UsageError(
+            f"{' and '.join(there)} would change; nothing was written.{edited}{lines}",
+            str(self.place),
+            "--force writes it; --name NAME writes another.",
+        )
 
     def _is_edited(self) -> bool:
         """Whether the group is not what its own schema gives."""
-        from autoexp_tui.backends.argument_import import format_group
-
         old, text = self._read_schema(), _read(self.group)
         return old is None or text not in (None, format_group(old, self.name))
 
     def _read_schema(self) -> dict[str, Any] | None:
-        from autoexp_tui.backends.argument_schema import decode_schema
-
         try:
             data: dict[str, Any] = json.loads(_read(self.schema) or "")
             decode_schema(data)

@@ -189,43 +189,55 @@ def _escape_interpolation(word: str) -> str:
 
 
 # ------------------------------------------------------------------------ the config
+_CONFIG = """\
+# {comment}
+#   autoexp-plan --config-ref {name}    shows what would run
+#   autoexp-tui --config-ref {name}     opens it in the cockpit
+
+defaults:
+  - slurm: local # this machine; slurm=generic: a Slurm cluster
+  - _self_
+
+project:
+  name: {job_name}
+  base_output_dir: outputs/{name}
+
+{knobs}backend:
+  class_name: Command # the words of a command; no shell sees them
+  command: [{words}]
+
+monitoring:
+  state_dir: outputs/.autoexp
+  # Loss, step and speed are read from the log unasked. To restart a crash:
+  # state_events:
+  #   - name: crashed
+  #     state: crash
+  #     actions:
+  #       - class_name: RestartAction
+  #         conditions:
+  #           - {{class_name: MaxAttemptsCondition, max_attempts: 2}}
+
+{sweep}
+"""
+
+
 def render_config(name: str, command: Sequence[str]) -> str:
     """The experiment's YAML."""
     knobs = extract_knobs(command)
-    swept = _select_swept(knobs)
-    words = ", ".join(map(_format_quoted, knobs.words))
-    lines = [
-        f"# {clean(shlex.join(command), limit=400)}",
-        f"#   autoexp-plan --config-ref {name}    shows what would run",
-        f"#   autoexp-tui --config-ref {name}     opens it in the cockpit",
-        "",
-        "defaults:",
-        "  - slurm: local # this machine; slurm=generic: a Slurm cluster",
-        "  - _self_",
-        "",
-        "project:",
-        f"  name: {_format_quoted(_format_job_name(name, knobs, swept))}",
-        f"  base_output_dir: outputs/{name}",
-        "",
-        *_format_knobs(knobs),
-        "backend:",
-        "  class_name: Command # the words of a command; no shell sees them",
-        f"  command: [{words}]",
-        "",
-        "monitoring:",
-        "  state_dir: outputs/.autoexp",
-        "  # Loss, step and speed are read from the log unasked. To restart a crash:",
-        "  # state_events:",
-        "  #   - name: crashed",
-        "  #     state: crash",
-        "  #     actions:",
-        "  #       - class_name: RestartAction",
-        "  #         conditions:",
-        "  #           - {class_name: MaxAttemptsCondition, max_attempts: 2}",
-        "",
-        *_format_sweep(knobs, swept),
-    ]
-    return "\n".join(lines) + "\n"
+    swept, values = _select_swept(knobs), knobs.values
+    lines = [f"{key}: {_format_scalar(value)}\n" for key, value in values.items()]
+    sweep = "# sweep:\n#   params: {seed: [1, 2, 3]}"
+    if swept:
+        value = _format_scalar(values[swept])
+        sweep = f"sweep:\n  params:\n    {swept}: [{value}] # one job for each value"
+    return _CONFIG.format(
+        comment=clean(shlex.join(command), limit=400),
+        name=name,
+        job_name=_format_quoted(_format_job_name(name, knobs, swept)),
+        knobs="".join([*lines, "\n"]) if lines else "",
+        words=", ".join(map(_format_quoted, knobs.words)),
+        sweep=sweep,
+    )
 
 
 def _select_swept(knobs: Knobs) -> str:
@@ -250,19 +262,6 @@ def _format_job_name(name: str, knobs: Knobs, swept: str) -> str:
     value = knobs.values[swept]
     plain = _NAME.fullmatch(value.lstrip("-+")) and len(value) <= _SHORT
     return f"{name}_{swept}{{{swept}}}" if plain else f"{name}_{swept}{{index}}"
-
-
-def _format_knobs(knobs: Knobs) -> list[str]:
-    if not knobs.values:
-        return []
-    return [*(f"{k}: {_format_scalar(v)}" for k, v in knobs.values.items()), ""]
-
-
-def _format_sweep(knobs: Knobs, swept: str) -> list[str]:
-    if not swept:
-        return ["# sweep:", "#   params: {seed: [1, 2, 3]}"]
-    value = _format_scalar(knobs.values[swept])
-    return ["sweep:", "  params:", f"    {swept}: [{value}] # one job for each value"]
 
 
 def _format_scalar(text: str) -> str:

@@ -15,15 +15,31 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autoexp_tui.cli.open import list_places
 from autoexp_tui.cli.options import Options, find_state_dir
+from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.errors import AutoexpError, UsageError
-
-if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
-    from autoexp_tui.model.specs import Plan
-    from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.planning.plan_diff_text import (
+    diff_to_json,
+    list_differences,
+    list_first_differences,
+    summarize_diff,
+)
+from autoexp_tui.storage.manifests import (
+    find_manifest,
+    list_manifests,
+    read_manifest,
+    read_manifest_head,
+)
+from autoexp_tui.storage.plan_history import compare_plans, compare_to_last
+from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.sessions import find_sessions, match_id
+from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import clock_time
 
 _SECONDS: Final = 120.0
 _MOST_LINES: Final = 1000
@@ -37,13 +53,6 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
     Raises:
         UsageError: there is no such plan, or it does not read.
     """
-    from autoexp_tui.planning.plan_diff_text import (
-        diff_to_json,
-        list_differences,
-        summarize_diff,
-    )
-    from autoexp_tui.storage.plan_history import compare_plans
-
     old = _find_plan(other, options, plan)
     found = compare_plans(old, plan)
     if options.json:
@@ -57,19 +66,12 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
 
 
 def _format_title(plan: Plan) -> str:
-    from autoexp_tui.text.sanitize import clean
-    from autoexp_tui.text.spelling import clock_time
-
     made = clock_time(plan.created_at, time.time())
     return f"{clean(plan.name)}, plan {clean(plan.plan_id)} of {made}"
 
 
 def format_since(plan: Plan) -> Iterator[str]:
     """How a plan differs from the last one of its config; nothing without one."""
-    from autoexp_tui.planning.plan_diff_text import list_first_differences
-    from autoexp_tui.storage.plan_history import compare_to_last
-    from autoexp_tui.text.spelling import clock_time
-
     since = compare_to_last(plan)
     if since is None:
         return
@@ -85,8 +87,6 @@ def find_changes(plan: Plan) -> PlanChanges | None:
     Waits for a process: to be called off the screen's thread. What goes wrong there
     is no fault of the plan, and gives None.
     """
-    from autoexp_tui.cockpit.render.plan_findings import PlanChanges
-
     # -P: a file of the user's that is called like a module must not be one.
     words = (sys.executable, "-P", "-m", __name__, plan.state_dir, plan.plan_id)
     try:
@@ -108,10 +108,6 @@ def find_changes(plan: Plan) -> PlanChanges | None:
 
 def main(argv: Sequence[str]) -> int:
     """Compare the plan of a state directory with the one before, and print."""
-    from autoexp_tui.planning.plan_diff_text import list_differences, summarize_diff
-    from autoexp_tui.storage.manifests import find_manifest, read_manifest
-    from autoexp_tui.storage.plan_history import compare_to_last
-
     with suppress(OSError):
         os.nice(_NICENESS)
     path = find_manifest(Path(argv[0]), argv[1])
@@ -133,17 +129,12 @@ def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
     Raises:
         UsageError: nothing is called so, or it does not read.
     """
-    from autoexp_tui.storage.manifests import read_manifest
-
     path = Path(other)
     is_file = path.is_file() or path.suffix == ".json"
     return read_manifest(path if is_file else _find_path(other, options, plan))
 
 
 def _find_path(other: str, options: Options, plan: Plan) -> Path:
-    from autoexp_tui.storage.manifests import find_manifest
-    from autoexp_tui.storage.sessions import match_id
-
     place = find_state_dir(options, plan.state_dir)
     if found := find_manifest(place, other.removeprefix("plan_")):
         return found
@@ -155,9 +146,6 @@ def _find_path(other: str, options: Options, plan: Plan) -> Path:
 
 def _list_sessions(options: Options, place: Path) -> Sequence[SessionDir]:
     """The sessions of every known place; one that cannot be listed has none."""
-    from autoexp_tui.cli.open import list_places
-    from autoexp_tui.storage.sessions import find_sessions
-
     found: list[SessionDir] = []
     for one in dict.fromkeys((place, *list_places(options))):
         with suppress(AutoexpError):
@@ -173,9 +161,6 @@ def _find_newest(
     Raises:
         UsageError: there is none, with what is called alike.
     """
-    from autoexp_tui.storage.manifests import list_manifests, read_manifest_head
-    from autoexp_tui.text.did_you_mean import did_you_mean
-
     of_sessions = (read_manifest_head(one.plan) for one in sessions)
     heads = [*list_manifests(place), *filter(None, of_sessions)]
     match_id = [head for head in heads if other in (head.config_ref, head.name)]

@@ -10,6 +10,8 @@ from pathlib import Path
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json
 from autoexp_tui.cli.open import build_request
 from autoexp_tui.cli.options import Options, option, parse_options
+from autoexp_tui.config.planning import run_planning
+from autoexp_tui.model.masking import mask_rules, mask_values
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
 from autoexp_tui.text.sanitize import clean
 
@@ -22,9 +24,6 @@ _FLAGS = (
 def main(argv: Sequence[str]) -> int:
     """Print a resolved config."""
     options, args = parse_options("autoexp-render-config", __doc__, argv, _FLAGS)
-    from autoexp_tui.config.planning import run_planning
-    from autoexp_tui.model.masking import mask_rules, mask_values
-
     request = replace(build_request(options), want="config", job=args.job)
     result = run_planning(request)
     result.raise_errors()

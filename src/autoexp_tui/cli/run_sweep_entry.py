@@ -13,15 +13,18 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
+from autoexp_tui.cli.entry_conditions import list_unmet
+from autoexp_tui.cli.entry_run import Entry, run_entry
+from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
 from autoexp_tui.cli.options import STATE_DIR_VARIABLE, VERSION, build_parser, option
 from autoexp_tui.model.errors import NotConfirmed, UsageError
-
-if TYPE_CHECKING:
-    from autoexp_tui.cli.entry_run import Entry
-    from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.storage.done_file import read_done
+from autoexp_tui.storage.manifests import read_manifest
+from autoexp_tui.text.did_you_mean import did_you_mean
+from autoexp_tui.text.sanitize import clean
 
 ARRAY_INDEX = "SLURM_ARRAY_TASK_ID"
 _MOST_LISTED = 12
@@ -52,8 +55,6 @@ def main(argv: Sequence[str]) -> int:
             "which plan?",
             hint="--manifest FILE: autoexp-plan writes one, and prints its path.",
         )
-    from autoexp_tui.storage.manifests import read_manifest
-
     plan = read_manifest(Path(args.manifest), run=not args.print)
     found = _build_entry(plan, _choose_job(plan, args), args.state_dir)
     if args.print:
@@ -64,8 +65,6 @@ def main(argv: Sequence[str]) -> int:
         return ExitCode.OK
     if not args.force:
         _require_may_start(found)
-    from autoexp_tui.cli.entry_run import run_entry
-
     # Under Slurm stdout is a file beside the log: it need not hold all of it again.
     return run_entry(found, say, mirror=not os.environ.get("SLURM_JOB_ID"))
 
@@ -94,8 +93,6 @@ def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
 
 
 def _find_by_name(plan: Plan, name: str) -> JobSpec:
-    from autoexp_tui.text.did_you_mean import did_you_mean
-
     for job in plan.jobs:
         if job.name == name:
             return job
@@ -112,8 +109,6 @@ def _find_by_index(plan: Plan, index: int, given: str) -> JobSpec:
 
 def _list_entries(plan: Plan) -> str:
     """`entries: 0 lr1_stable, 1 lr1_cooldown and 10 more (to 11)`."""
-    from autoexp_tui.text.sanitize import clean
-
     shown = [f"{job.index} {clean(job.name)}" for job in plan.jobs[:_MOST_LISTED]]
     rest = len(plan.jobs) - len(shown)
     last = max((job.index for job in plan.jobs), default=0)
@@ -123,9 +118,6 @@ def _list_entries(plan: Plan) -> str:
 
 # ---------------------------------------------------------------------------- running
 def _build_entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
-    from autoexp_tui.cli.entry_run import Entry
-    from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
-
     place = state_dir or os.environ.get(STATE_DIR_VARIABLE, "") or plan.state_dir
     return Entry(
         plan=plan,
@@ -137,8 +129,6 @@ def _build_entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
 
 
 def _is_done(entry: Entry) -> bool:
-    from autoexp_tui.storage.done_file import read_done
-
     job = entry.job
     work = read_done(Path(job.output_dir), entry.plan.share)
     if work is None or not job.fingerprint:
@@ -152,8 +142,6 @@ def _require_may_start(entry: Entry) -> None:
     Raises:
         NotConfirmed: with every condition that is not met.
     """
-    from autoexp_tui.cli.entry_conditions import list_unmet
-
     reasons = [f"  - {one}" for one in list_unmet(entry.job, entry.plan, time.time())]
     if reasons:
         raise NotConfirmed(

@@ -10,14 +10,20 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autoexp_tui.cli.detach import read_last_visit, record_visit
+from autoexp_tui.cli import open as opening
+from autoexp_tui.cli.detach import (
+    finish_orders,
+    format_farewell,
+    read_last_visit,
+    record_visit,
+    release_terminal,
+)
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
-from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
     FORCE,
@@ -44,8 +50,6 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.executors.job_details import PaperReader
-    from autoexp_tui.model.specs import JobSpec, Plan
-    from autoexp_tui.planning.job_details import JobDetails
     from autoexp_tui.storage.session_dir import SessionDir
 
 _FLAGS: Final = (
@@ -125,10 +129,9 @@ def _choose_config(options: Options) -> Options:
 
 def _pick_session(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
-    from autoexp_tui.cli.open import list_places
     from autoexp_tui.storage.session_list import list_sessions
 
-    places = list_places(options)
+    places = opening.list_places(options)
     if not list_sessions(*places):
         print(
             f"No sessions here ({places[0]}). `autoexp-tui --config-ref exp` opens the "
@@ -175,22 +178,12 @@ class _RowFilter:
         return bool(self._expression.evaluate(values))
 
 
-class _JobDetails:
-    """Reads how jobs were made; what reads it is imported when it is first asked."""
+@cache
+def _load_job_reader() -> PaperReader:
+    """Reads how jobs were made; imported when it is first asked."""
+    from autoexp_tui.executors.job_details import PaperReader
 
-    def __init__(self) -> None:
-        self._reader: PaperReader | None = None
-
-    def __call__(self, plan: Plan, job: JobSpec) -> JobDetails:
-        return self.prepare()(plan, job)
-
-    def prepare(self) -> PaperReader:
-        """Import what reads, ahead of the first question."""
-        if self._reader is None:
-            from autoexp_tui.executors.job_details import PaperReader
-
-            self._reader = PaperReader()
-        return self._reader
+    return PaperReader()
 
 
 def _load_later(module: str, name: str) -> Callable[..., Any]:
@@ -209,11 +202,9 @@ class Cockpit:
         """What went wrong while the plan or session was opened."""
         self._handle: SessionHandle | None = None
         self._session: SessionDir | None = None
-        self._entry = SessionOpener(options)
+        self._entry = opening.SessionOpener(options)
         if options.session:
-            from autoexp_tui.cli.open import find_session
-
-            self._session = find_session(options)
+            self._session = opening.find_session(options)
 
     def run(self) -> int:
         """Show it until the person leaves, the terminal goes, or the screen fails."""
@@ -261,7 +252,6 @@ class Cockpit:
             gc.enable()
 
     def _open_plan(self) -> EngineHandle:
-        from autoexp_tui.cli import open as opening
         from autoexp_tui.cli.confirm import require_confirmed
         from autoexp_tui.model.commands import Submit
 
@@ -275,7 +265,6 @@ class Cockpit:
         return handle
 
     def _open_session(self, session: SessionDir) -> EngineHandle:
-        from autoexp_tui.cli import open as opening
         from autoexp_tui.cli.assemble import FaultLog
 
         if self._args.replay:
@@ -323,7 +312,7 @@ class Cockpit:
     def _make_app(self, handle: SessionHandle) -> CockpitApp:
         from autoexp_tui.cockpit.app import CockpitApp
 
-        papers, session = _JobDetails(), self._session
+        session = self._session
         seen = None
         if session is not None and not self._args.replay:
             seen = read_last_visit(session.path)
@@ -333,12 +322,12 @@ class Cockpit:
             away_since=seen,
             replay=self._args.replay,
             expression=_RowFilter,
-            papers=papers,
+            papers=lambda plan, job: _load_job_reader()(plan, job),
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"
             ),
             ahead=(
-                papers.prepare,
+                _load_job_reader,
                 partial(import_module, "autoexp_tui.sweep.expression"),
             ),
             changes=_load_later("autoexp_tui.cli.plan_diff", "find_changes")
@@ -367,7 +356,6 @@ class Cockpit:
 
     def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
-        from autoexp_tui.cli.detach import finish_orders, release_terminal
         from autoexp_tui.cockpit.context import LeaveWay
 
         if way is LeaveWay.LOST:
@@ -462,8 +450,6 @@ def _log_fault(fault: BaseException, log_file: str) -> None:
 
 def _close(handle: SessionHandle) -> None:
     """No engine has to stay behind: say how things stand, and how to come back."""
-    from autoexp_tui.cli.detach import format_farewell
-
     if not handle.snapshot().session:
         handle.close()  # first: a session may still come into being
     text = format_farewell(handle.snapshot())
