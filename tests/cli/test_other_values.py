@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,6 @@ from tests.cli.session_places import Place
 
 FAILS_AT = 1e-4
 """The rate at which the job of `Site` fails."""
-
-
-@pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, capsys)
 
 
 # ----------------------------------------------------------------------- as recorded

@@ -6,7 +6,6 @@ import json
 import os
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage import session_removal
 from autoexp_tui.storage.session_removal import size_of
 from tests.cli.session_places import Place, all_ended, held_elsewhere
-
-
-@pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, capsys)
 
 
 def test_without_a_yes_it_only_tells_what_would_go_and_how_much(place: Place) -> None:

@@ -39,11 +39,6 @@ from tests.cli.session_places import (
 RELEASED = events.JobsReleased(jobs=("wait",))
 
 
-@pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, capsys)
-
-
 # ------------------------------------------------------------------------ the session
 REFUSED = [
     ((), 2, "Verbs: list, show, stop"),
@@ -298,9 +293,7 @@ def with_glob(place: Place) -> Plan:
     return replace(place.plan(), monitoring=rules)
 
 
-def test_a_waived_condition_counts_as_passed_and_keeps_the_reason(
-    place: Place,
-) -> None:
+def test_a_waived_condition_counts_as_passed_and_keeps_the_reason(place: Place) -> None:
     place.session("k7f2", RELEASED)
     code, _, err = place.say("waive", "k7f2", "wait", "2", "--reason", "seen it")
     assert code == 0, err

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -35,11 +34,6 @@ def engine() -> Iterator[subprocess.Popen[bytes]]:
     yield process
     process.kill()
     process.communicate()
-
-
-@pytest.fixture
-def place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Place:
-    return Place(tmp_path, capsys)
 
 
 @pytest.fixture

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pytest
 
 from autoexp_tui.demo.command_line import main
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SMALL = (
     "train",
@@ -35,8 +32,11 @@ class Outcome:
         return [line for line in self.out.splitlines() if word in line]
 
 
+Run = Callable[..., Outcome]
+
+
 @pytest.fixture
-def demo(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def demo(capsys: pytest.CaptureFixture[str]) -> Run:
     """Run a command in this process."""
 
     def run(*arguments: object) -> Outcome:
@@ -49,13 +49,13 @@ def demo(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def small_train(demo: Callable[..., Outcome]) -> Callable[..., Outcome]:
+def small_train(demo: Run) -> Run:
     """Train a small model in this process; arguments are added to the small ones."""
     return lambda *arguments: demo(*SMALL, *arguments)
 
 
 @pytest.fixture
-def small_process() -> Callable[..., Outcome]:
+def small_process() -> Run:
     """Train a small model in a process of its own."""
 
     def run(*arguments: object) -> Outcome:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.demo.conftest import Outcome
+    from tests.demo.conftest import Run
 
 THREADS = """
 import os, sys
@@ -46,7 +45,7 @@ except SystemExit:
     ],
 )
 def test_a_wrong_argument_is_one_line_and_exit_2(
-    demo: Callable[..., Outcome],
+    demo: Run,
     capsys: pytest.CaptureFixture[str],
     arguments: tuple[str, ...],
 ) -> None:
@@ -71,7 +70,7 @@ def test_a_wrong_argument_is_one_line_and_exit_2(
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_2(
-    demo: Callable[..., Outcome], tmp_path: Path, arguments: tuple[str, ...]
+    demo: Run, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     (tmp_path / "file").touch()
     outcome = demo(*(text.format(tmp=tmp_path) for text in arguments))
@@ -80,7 +79,7 @@ def test_what_cannot_be_done_is_one_line_and_exit_2(
 
 
 def test_the_process_itself_exits_2_without_a_traceback(
-    small_process: Callable[..., Outcome], tmp_path: Path
+    small_process: Run, tmp_path: Path
 ) -> None:
     outcome = small_process("--load", tmp_path)
     assert outcome.status == 2

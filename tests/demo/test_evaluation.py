@@ -14,10 +14,9 @@ from autoexp_tui.demo.checkpoints import Checkpoint
 from autoexp_tui.demo.evaluation import format_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from tests.demo.conftest import Outcome
+    from tests.demo.conftest import Run
 
 
 def record(path: Path) -> Any:
@@ -34,7 +33,7 @@ def spoil(path: Path) -> None:
 
 
 def test_the_record_says_what_was_measured(
-    demo: Callable[..., Outcome], small_train: Callable[..., Outcome], tmp_path: Path
+    demo: Run, small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "run")
     output = tmp_path / "deep" / "result.json"
@@ -47,7 +46,7 @@ def test_the_record_says_what_was_measured(
 
 
 def test_evaluating_twice_gives_the_same_record(
-    demo: Callable[..., Outcome], small_train: Callable[..., Outcome], tmp_path: Path
+    demo: Run, small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "run")
     outputs = (tmp_path / "one.json", tmp_path / "two.json")
@@ -57,7 +56,7 @@ def test_evaluating_twice_gives_the_same_record(
 
 
 def test_a_cooldown_gains_over_the_stable_run_at_equal_tokens(
-    demo: Callable[..., Outcome], tmp_path: Path
+    demo: Run, tmp_path: Path
 ) -> None:
     model = ("--hidden", 64, "--context", 8, "--batch-size", 32, "--lr", 0.005)
     run = ("train", *model, "--train-iters", 2000, "--eval-interval", 0)
@@ -72,7 +71,7 @@ def test_a_cooldown_gains_over_the_stable_run_at_equal_tokens(
 
 
 def test_the_baseline_is_taken_at_the_same_iteration(
-    demo: Callable[..., Outcome], small_train: Callable[..., Outcome], tmp_path: Path
+    demo: Run, small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "stable")
     load = ("--load", tmp_path / "stable" / "iter_00000030")
@@ -85,7 +84,7 @@ def test_the_baseline_is_taken_at_the_same_iteration(
 
 
 def test_a_baseline_with_other_tokens_is_refused(
-    demo: Callable[..., Outcome], small_train: Callable[..., Outcome], tmp_path: Path
+    demo: Run, small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "run")
     baseline = ("--baseline", tmp_path / "run" / "iter_00000030")
@@ -97,7 +96,7 @@ def test_a_baseline_with_other_tokens_is_refused(
 
 
 def test_the_loss_of_a_diverged_run_is_nan_in_the_log_and_null_in_the_record(
-    demo: Callable[..., Outcome], small_train: Callable[..., Outcome], tmp_path: Path
+    demo: Run, small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "run")
     spoil(tmp_path / "run" / "iter_00000040")

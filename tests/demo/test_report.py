@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.demo.conftest import Outcome
+    from tests.demo.conftest import Outcome, Run
 
     Report = Callable[[list[Any]], tuple[Outcome, Any]]
 
@@ -33,7 +33,7 @@ def result(
 
 
 @pytest.fixture
-def report(demo: Callable[..., Outcome], tmp_path: Path) -> Report:
+def report(demo: Run, tmp_path: Path) -> Report:
     """Write results, report on them, and give back the outcome and the record."""
 
     def run(results: list[Any]) -> tuple[Outcome, Any]:
@@ -50,33 +50,25 @@ def report(demo: Callable[..., Outcome], tmp_path: Path) -> Report:
 CROSSED = [result(1.6, 1.5, lr=0.001), result(1.7, 1.4, lr=0.005)]
 
 
-def test_runs_are_ranked_before_and_after_cooldown(
-    report: Report,
-) -> None:
+def test_runs_are_ranked_before_and_after_cooldown(report: Report) -> None:
     record = report(CROSSED)[1]
     assert [entry["lr"] for entry in record["before"]] == [0.001, 0.005]
     assert [entry["lr"] for entry in record["after"]] == [0.005, 0.001]
 
 
-def test_a_changed_winner_is_said(
-    report: Report,
-) -> None:
+def test_a_changed_winner_is_said(report: Report) -> None:
     outcome, record = report(CROSSED)
     assert record["winner_changed"] is True
     assert outcome.lines("No: the winner changed. Best before cooldown: lr 0.001")
 
 
-def test_a_winner_that_stays_is_said(
-    report: Report,
-) -> None:
+def test_a_winner_that_stays_is_said(report: Report) -> None:
     outcome, record = report([result(1.6, 1.5), result(1.7, 1.55, lr=0.005)])
     assert record["winner_changed"] is False
     assert outcome.lines("Yes: the same wins.")
 
 
-def test_each_rate_has_its_gain_from_cooldown(
-    report: Report,
-) -> None:
+def test_each_rate_has_its_gain_from_cooldown(report: Report) -> None:
     record = report(CROSSED)[1]
     gains = {entry["lr"]: entry["gain"] for entry in record["after"]}
     assert gains == pytest.approx({0.001: 0.1, 0.005: 0.3})
@@ -90,9 +82,7 @@ def test_the_printed_report_is_also_the_markdown_file(
     assert "| 1    | 0.001     | 1.6000 | 0.005    | 1.4000 |" in outcome.out
 
 
-def test_a_diverged_run_is_last_and_has_no_gain(
-    report: Report,
-) -> None:
+def test_a_diverged_run_is_last_and_has_no_gain(report: Report) -> None:
     outcome, record = report([result(None, None, lr=0.3), result(1.6, 1.5)])
     assert record["after"][-1] == {
         "name": "lr=0.3",
@@ -103,9 +93,7 @@ def test_a_diverged_run_is_last_and_has_no_gain(
     assert outcome.lines("| lr=0.3   | 0.3   | inf    | inf         | nan    |")
 
 
-def test_a_name_stays_in_its_cell(
-    report: Report,
-) -> None:
+def test_a_name_stays_in_its_cell(report: Report) -> None:
     outcome = report([result(1.6, 1.5, name="a|b\nc")])[0]
     assert outcome.lines(r"| a\|b c | 0.001 |")
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.demo.conftest import Outcome
+    from tests.demo.conftest import Outcome, Run
 
 FINAL = "iter_00000040"
 
@@ -34,7 +34,7 @@ def losses(outcome: Outcome) -> list[str]:
 
 
 def test_a_run_logs_each_interval_and_saves_each_checkpoint(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     outcome = small_train("--save", tmp_path)
     assert outcome.lines("starting from random weights")
@@ -47,21 +47,19 @@ def test_a_run_logs_each_interval_and_saves_each_checkpoint(
     assert (tmp_path / FINAL / "done.txt").exists()
 
 
-def test_a_run_learns(small_train: Callable[..., Outcome]) -> None:
+def test_a_run_learns(small_train: Run) -> None:
     values = [float(loss) for loss in losses(small_train("--train-iters", 200))]
     assert values[-1] < values[0] - 0.5
 
 
 def test_the_last_iteration_is_saved_out_of_turn(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path, "--save-interval", 0)
     assert [path.name for path in tmp_path.glob("iter_*")] == [FINAL]
 
 
-def test_the_heldout_loss_is_logged_at_its_interval(
-    small_train: Callable[..., Outcome],
-) -> None:
+def test_the_heldout_loss_is_logged_at_its_interval(small_train: Run) -> None:
     outcome = small_train("--eval-interval", 20)
     found = re.findall(
         r"validation loss at iteration (\d+) \| lm loss value: \d", outcome.out
@@ -70,7 +68,7 @@ def test_the_heldout_loss_is_logged_at_its_interval(
 
 
 def test_a_crash_and_a_restart_end_bit_for_bit_like_an_uninterrupted_run(
-    small_process: Callable[..., Outcome], tmp_path: Path
+    small_process: Run, tmp_path: Path
 ) -> None:
     small_process("--save", tmp_path / "whole")
     flaky = ("--save", tmp_path / "flaky", "--crash-at", 26)
@@ -83,7 +81,7 @@ def test_a_crash_and_a_restart_end_bit_for_bit_like_an_uninterrupted_run(
 
 
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(
-    small_process: Callable[..., Outcome],
+    small_process: Run,
     small_process_command: Callable[..., list[str]],
     tmp_path: Path,
 ) -> None:
@@ -94,15 +92,15 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(
         assert process.stdout is not None
         next(line for line in process.stdout if "iteration       15/" in line)
         process.send_signal(signal.SIGKILL)
-    find_newest = checkpoints.find_newest(tmp_path / "killed")
-    assert find_newest is not None
-    assert find_newest.name >= "iter_00000014"
+    newest = checkpoints.find_newest(tmp_path / "killed")
+    assert newest is not None
+    assert newest.name >= "iter_00000014"
     small_process(*often)
     assert_same_state(tmp_path / "whole" / FINAL, tmp_path / "killed" / FINAL)
 
 
 def test_a_loaded_run_continues_the_iterations_and_decays(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "stable")
     load = ("--load", tmp_path / "stable" / "iter_00000030", "--decay-iters", 10)
@@ -113,7 +111,7 @@ def test_a_loaded_run_continues_the_iterations_and_decays(
 
 
 def test_loading_a_save_directory_takes_its_newest_checkpoint(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path)
     outcome = small_train("--load", tmp_path, "--train-iters", 50)
@@ -121,7 +119,7 @@ def test_loading_a_save_directory_takes_its_newest_checkpoint(
 
 
 def test_its_own_checkpoint_goes_before_the_one_to_load(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "stable")
     load = ("--load", tmp_path / "stable" / "iter_00000020", "--save", tmp_path / "own")
@@ -133,7 +131,7 @@ def test_its_own_checkpoint_goes_before_the_one_to_load(
 
 
 def test_a_loaded_run_still_crashes_where_it_is_asked_to(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "stable")
     load = ("--load", tmp_path / "stable" / "iter_00000020", "--save", tmp_path / "own")
@@ -142,7 +140,7 @@ def test_a_loaded_run_still_crashes_where_it_is_asked_to(
 
 
 def test_a_finished_run_started_again_does_nothing(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path)
     before = (tmp_path / FINAL / "model.npz").stat().st_mtime_ns
@@ -153,16 +151,14 @@ def test_a_finished_run_started_again_does_nothing(
 
 
 def test_a_checkpoint_at_the_last_iteration_is_saved_under_the_new_run(
-    small_train: Callable[..., Outcome], tmp_path: Path
+    small_train: Run, tmp_path: Path
 ) -> None:
     small_train("--save", tmp_path / "one")
     small_train("--load", tmp_path / "one", "--save", tmp_path / "two")
     assert_same_state(tmp_path / "one" / FINAL, tmp_path / "two" / FINAL)
 
 
-def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(
-    demo: Callable[..., Outcome],
-) -> None:
+def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Run) -> None:
     size = ("--hidden", 64, "--batch-size", 8, "--train-iters", 600)
     arguments = (*size, "--lr", 0.3, "--clip-grad", 0)
     outcome = demo("train", *arguments, "--log-interval", 10, "--eval-interval", 0)
@@ -176,7 +172,7 @@ def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(
     [(("--hidden", 16), "hidden=8"), (("--train-iters", 30), "beyond --train-iters")],
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(
-    small_train: Callable[..., Outcome],
+    small_train: Run,
     tmp_path: Path,
     argument: tuple[object, ...],
     message: str,
@@ -188,7 +184,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused(
 
 
 def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
-    small_train: Callable[..., Outcome],
+    small_train: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -202,7 +198,7 @@ def test_a_first_attempt_sets_an_earlier_run_s_checkpoints_aside(
 
 
 def test_a_restart_goes_on_from_its_own_checkpoint(
-    small_train: Callable[..., Outcome],
+    small_train: Run,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

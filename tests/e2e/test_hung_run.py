@@ -73,9 +73,7 @@ def test_the_run_is_ended_although_its_log_grows_and_the_next_one_completes(
     assert (ended.job["state"], ended.job["attempts"]) == ("COMPLETED", 2)
 
 
-def test_what_is_shown_of_the_session_names_where_the_evidence_is(
-    ended: Ended,
-) -> None:
+def test_what_is_shown_of_the_session_names_where_the_evidence_is(ended: Ended) -> None:
     assert f"evidence: {ended.evidence}" in ended.shown
     assert str(ended.evidence).endswith("/attempts/train/1/evidence/1-stall")
 
