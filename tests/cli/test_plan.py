@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,19 +29,11 @@ sweep: {params: {lr: [1, 2]}}
 
 
 @pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Say:
-    """Run autoexp-plan where ./config/exp.yaml is; (code, stdout, stderr)."""
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> Say:
+    """Run autoexp-plan where ./config/exp.yaml is."""
     monkeypatch.chdir(tmp_path)
     write_tree(tmp_path / "config", exp=EXP)
-
-    def said(*argv: str) -> tuple[int, str, str]:
-        code = run_guarded(main, list(argv))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return said
+    return partial(say, main)
 
 
 def test_a_manifest_is_shown_as_it_is(say: Say, tmp_path: Path) -> None:

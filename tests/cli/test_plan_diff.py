@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.plan import main
 from autoexp_tui.cli.plan_diff import find_changes
 from autoexp_tui.model.specs import Plan
@@ -37,19 +36,11 @@ def write(tmp_path: Path, lr: str = "1e-3", config: str = EXP) -> None:
 
 
 @pytest.fixture
-def say(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Say:
-    """Run autoexp-plan where ./config/exp.yaml is; (code, stdout, stderr)."""
+def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> Say:
+    """Run autoexp-plan where ./config/exp.yaml is."""
     monkeypatch.chdir(tmp_path)
     write(tmp_path)
-
-    def said(*argv: str) -> tuple[int, str, str]:
-        code = run_guarded(main, [*argv, "--state-dir", "state"])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return said
+    return lambda *argv: say(main, *argv, "--state-dir", "state")
 
 
 def manifest_in(text: str) -> str:
@@ -173,11 +164,9 @@ def test_files_of_the_user_s_that_are_called_like_modules_are_none(
     assert find_changes(planned_twice(tmp_path)) is not None
 
 
-def test_a_first_plan_has_nothing_before_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_first_plan_has_nothing_before_it(tmp_path: Path, kept: bool) -> None:
     made = plan([job("a")], state_dir=str(tmp_path))
-    write_manifest(tmp_path, made)
+    if kept:
+        write_manifest(tmp_path, made)
     assert find_changes(made) is None
-
-
-def test_a_plan_that_was_not_kept_has_nothing_before_it(tmp_path: Path) -> None:
-    assert find_changes(plan([job("a")], state_dir=str(tmp_path))) is None

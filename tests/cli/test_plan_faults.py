@@ -340,3 +340,41 @@ def test_what_follows_from_a_value_that_does_not_resolve_is_not_told_as_well(
     )
     _, _, said = plan_of(exp)
     assert said.startswith("error: the plan has 1 error\n  - x lr: ${nowhere} names")
+
+
+# ------------------------------------------------------------------- silent literals
+LITERALS = """
+project: {name: "x{index}", base_output_dir: out}
+lr: 1e-3
+note: ""
+backend: {class_name: Command, command: [echo, "${lr}", "${note}"]}
+"""
+
+
+def test_a_list_without_brackets_is_refused_with_its_line(plan_of: PlanOf) -> None:
+    sweep = "sweep:\n  params:\n    lr: 1e-3, 3e-3, 5e-3\n"
+    (error,) = json.loads(plan_of(LITERALS + sweep, "--json")[1])["errors"]
+    assert (error["where"], error["place"]) == ("lr", "config/exp.yaml:8")
+    assert "`lr: [1e-3, 3e-3, 5e-3]`" in error["hint"]
+
+
+def test_text_among_numbers_is_counted_over_its_jobs(plan_of: PlanOf) -> None:
+    sweep = "sweep: {params: {lr: [1e-3, auto], note: [a, b, c]}}\n"
+    found = json.loads(plan_of(LITERALS + sweep, "--json")[1])
+    assert not found["errors"]
+    (warning,) = (one for one in found["warnings"] if one["where"] == "lr")
+    assert warning["message"] == (
+        "is the text `auto`, and was the number `1e-3` (and for 2 more jobs)"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", [r"\\${sibling.stable.name}", "{{sibling.stable.name}}", r"\\${aux.x}"]
+)
+def test_a_reference_of_another_program_does_not_reach_the_command(
+    plan_of: PlanOf, text: str
+) -> None:
+    exp = LITERALS.replace('note: ""', f'note: "{text}"')
+    (error,) = json.loads(plan_of(exp, "--json")[1])["errors"]
+    assert error["where"] == "backend"
+    assert "as it is written" in error["message"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -19,6 +20,7 @@ from autoexp_tui.planning.chart import build_chart
 from autoexp_tui.storage.manifests import write_manifest
 from tests.planning.plans import job, plan, ten_jobs
 
+Say = Callable[..., tuple[int, str, str]]
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -76,23 +78,13 @@ def on_a_terminal(manifest: str) -> str:
     return shown.text
 
 
-def test_many_jobs_are_folded(
-    manifest: str, capsys: pytest.CaptureFixture[str]
+def test_into_a_pipe_many_jobs_are_folded_without_colours(
+    manifest: str, say: Say
 ) -> None:
-    main(["--manifest", manifest])
-    assert "... and 13 more" in capsys.readouterr().out
-
-
-def test_all_shows_every_job(manifest: str, capsys: pytest.CaptureFixture[str]) -> None:
-    main(["--manifest", manifest, "--all"])
-    assert "run19" in capsys.readouterr().out
-
-
-def test_a_pipe_gets_no_colours(
-    manifest: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["--manifest", manifest])
-    assert "\x1b" not in capsys.readouterr().out
+    out = say(main, "--manifest", manifest)[1]
+    assert "... and 13 more" in out
+    assert "\x1b" not in out
+    assert "run19" in say(main, "--manifest", manifest, "--all")[1]
 
 
 @pytest.mark.usefixtures("in_color")
@@ -110,32 +102,29 @@ def test_a_terminal_without_colours_gets_none(
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_no_line_is_wider_than_asked(
-    width: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_line_is_wider_than_asked(width: int, tmp_path: Path, say: Say) -> None:
     path = str(write_manifest(tmp_path, ten_jobs()))
-    main(["--manifest", path, "--all", "--width", str(width)])
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= width
+    out = say(main, "--manifest", path, "--all", "--width", str(width))[1]
+    assert max(map(len, out.splitlines())) <= width
 
 
 def test_into_a_pipe_each_line_goes_at_its_full_length(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
     path = str(write_manifest(tmp_path, plan([job("x" * 300)])))
-    main(["--manifest", path])
-    assert "x" * 300 in capsys.readouterr().out
+    assert "x" * 300 in say(main, "--manifest", path)[1]
 
 
 def test_mermaid_folds_what_is_large_and_all_unfolds_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, say: Say
 ) -> None:
     jobs = [job(f"run{at}", at, stage="train") for at in range(70)]
-    path = str(write_manifest(tmp_path, plan(jobs)))
-    main(["--manifest", path, "--format", "mermaid"])
-    folded = capsys.readouterr().out
-    main(["--manifest", path, "--format", "mermaid", "--all"])
-    assert ("run69" in folded, "run69" in capsys.readouterr().out) == (False, True)
+    words = ("--manifest", str(write_manifest(tmp_path, plan(jobs))))
+    folded, whole = (
+        say(main, *words, "--format", "mermaid", *more)[1] for more in ((), ("--all",))
+    )
+    assert ("run69" in folded, "run69" in whole) == (False, True)
 
 
 # ---------------------------------------------------------------------- exact texts

@@ -469,51 +469,55 @@ def test_where_others_may_meddle_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
-    path, plan = plant(lab), lab.plan()
+    path = plant(lab)
     with pytest.raises(EnvironmentFailed) as refused:
-        require_ground(plan.jobs[0], plan.base_output_dir)
+        require(lab)
     assert refused.value.where == str(path)
     assert "autoexp-sessions trust" in refused.value.hint
 
 
-def test_a_directory_that_the_user_trusts_is_written_to_until_it_is_another(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def trusted(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory of Alice's that the visitor trusts."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
-    path, plan = job_dir_of_alice(lab), lab.plan()
+    path = job_dir_of_alice(lab)
     path.chmod(0o755)
     assert lab.say("trust", str(path))[0] == 0
+    return path
+
+
+def require(lab: Lab) -> None:
+    plan = lab.plan()
+    require_ground(plan.jobs[0], plan.base_output_dir)
+
+
+def test_a_directory_that_the_user_trusts_is_written_to_until_it_is_another(
+    lab: Lab, trusted: Path
+) -> None:
     record = lab.root / "config" / "autoexp-tui" / "trusted.json"
     assert record.stat().st_mode & 0o777 == 0o600
-    require_ground(plan.jobs[0], plan.base_output_dir)
-    os.chown(path, ALICE + 7, ALICE)
+    require(lab)
+    os.chown(trusted, ALICE + 7, ALICE)
     with pytest.raises(EnvironmentFailed, match=f"user {ALICE + 7}"):
-        require_ground(plan.jobs[0], plan.base_output_dir)
+        require(lab)
 
 
 def test_a_directory_made_anew_in_place_of_a_trusted_one_is_not_trusted(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, trusted: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
-    path, plan = job_dir_of_alice(lab), lab.plan()
-    path.chmod(0o755)
-    assert lab.say("trust", str(path))[0] == 0
-    path.rename(path.with_name("before"))
-    path.mkdir()
-    give(path, ALICE, mode=0o755)
+    trusted.rename(trusted.with_name("before"))
+    trusted.mkdir()
+    give(trusted, ALICE, mode=0o755)
     with pytest.raises(EnvironmentFailed, match=f"user {ALICE}"):
-        require_ground(plan.jobs[0], plan.base_output_dir)
+        require(lab)
 
 
 def test_a_record_of_trust_that_others_may_write_counts_for_nothing(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, trusted: Path
 ) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(lab.root / "config"))
-    path, plan = job_dir_of_alice(lab), lab.plan()
-    lab.say("trust", str(path))
     (lab.root / "config" / "autoexp-tui" / "trusted.json").chmod(0o666)
     with pytest.raises(EnvironmentFailed, match=r"trusted\.json"):
-        require_ground(plan.jobs[0], plan.base_output_dir)
+        require(lab)
 
 
 def test_a_lease_is_taken_of_the_users_own_session_alone(lab: Lab) -> None:
