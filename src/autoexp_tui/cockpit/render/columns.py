@@ -6,9 +6,8 @@ TREND, TIME, the third parameter; last the progress becomes a percentage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
@@ -27,7 +26,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, find_value
 from autoexp_tui.cockpit.state.reasons import find_common_reason, find_reason
-from autoexp_tui.cockpit.state.rows import Column, Kind
+from autoexp_tui.cockpit.state.rows import Column
 from autoexp_tui.cockpit.state.status import Look, render_badge
 from autoexp_tui.text.spelling import (
     format_elapsed,
@@ -175,8 +174,7 @@ def render_titles(
 def render_job(job: JobView, columns: Sequence[Column], session: SessionView) -> Line:
     """One job's line, gutter left out."""
     cells = (
-        _format_cell(column, _CELLS[column.kind](job, column, session))
-        for column in columns
+        _format_cell(column, _build_cell(job, column, session)) for column in columns
     )
     return join(((one,) for one in cells), " ")
 
@@ -200,7 +198,7 @@ def _build_group_cell(
     jobs: Sequence[JobView], column: Column, session: SessionView
 ) -> Span:
     if column.kind in ("state", "stage"):
-        return _CELLS[column.kind](jobs[0], column, session)
+        return _build_cell(jobs[0], column, session)
     if column.kind == "parameter":
         return Span(_count_values(jobs, column), "muted")
     if column.kind == "why":
@@ -222,70 +220,46 @@ def _count_values(jobs: Sequence[JobView], column: Column) -> str:
     return text if letters >= _LETTERS_OF_A_TITLE else f"{len(values)} {ELLIPSIS}"
 
 
-def _build_state(job: JobView, column: Column, session: SessionView) -> Span:
+def _build_cell(job: JobView, column: Column, session: SessionView) -> Span:
+    cells = column.cells
+    match column.kind:
+        case "state":
+            return _build_state(job, cells)
+        case "stage":
+            return Span(shorten_middle(outside(job.stage), cells))
+        case "parameter":
+            return Span(shorten_middle(find_value(job.record.spec, column.key), cells))
+        case "progress":
+            spell = format_percent if column.title == "DONE" else format_progress
+            return _mute_dash(spell(job.step, job.total))
+        case "loss":
+            text = format_metric(session.find_result(job))
+            ill = text in ("nan", "inf", "-inf")
+            return Span(text, "failed") if ill else _mute_dash(text)
+        case "trend":
+            values = job.live.trend if job.live else ()
+            role = job.look.role if job.look in _LIVELY else "muted"
+            return Span(render_sparkline(values, cells), role)
+        case "time":
+            return Span(format_elapsed(job.measure_run(session.now)), "muted")
+        case "id":
+            text = outside(job.attempt.executor_id) if job.attempt else ""
+            return Span(shorten_middle(text or "-", cells), "muted")
+    return Span(find_reason(job, session), _find_why_role(job))
+
+
+def _build_state(job: JobView, cells: int) -> Span:
     """The look; from the second attempt on with its number, where there is room."""
     look, number = render_badge(job.look), len(job.record.attempts)
     for text in (f"{look.text} #{number}", f"{look.text}#{number}"):
-        if number > 1 and cell_len(text) <= column.cells:
+        if number > 1 and cell_len(text) <= cells:
             return Span(text, look.role)
     return look
 
 
-def _build_stage(job: JobView, column: Column, session: SessionView) -> Span:
-    return Span(shorten_middle(outside(job.stage), column.cells))
-
-
-def _build_parameter(job: JobView, column: Column, session: SessionView) -> Span:
-    return Span(shorten_middle(find_value(job.record.spec, column.key), column.cells))
-
-
-def _build_progress(job: JobView, column: Column, session: SessionView) -> Span:
-    spell = format_percent if column.title == "DONE" else format_progress
-    text = spell(job.step, job.total)
+def _mute_dash(text: str) -> Span:
     return Span(text, "muted" if text == "-" else "text")
-
-
-def _build_loss(job: JobView, column: Column, session: SessionView) -> Span:
-    text = format_metric(session.find_result(job))
-    ill = text in ("nan", "inf", "-inf")
-    return Span(text, "failed" if ill else "muted" if text == "-" else "text")
-
-
-def _build_trend(job: JobView, column: Column, session: SessionView) -> Span:
-    values = job.live.trend if job.live else ()
-    role = job.look.role if job.look in _LIVELY else "muted"
-    return Span(render_sparkline(values, column.cells), role)
-
-
-def _build_time(job: JobView, column: Column, session: SessionView) -> Span:
-    return Span(format_elapsed(job.measure_run(session.now)), "muted")
-
-
-def _build_id(job: JobView, column: Column, session: SessionView) -> Span:
-    text = outside(job.attempt.executor_id) if job.attempt else ""
-    return Span(shorten_middle(text or "-", column.cells), "muted")
-
-
-def _build_why(job: JobView, column: Column, session: SessionView) -> Span:
-    return Span(find_reason(job, session), _find_why_role(job))
 
 
 def _find_why_role(job: JobView) -> Role:
     return job.look.role if job.is_needy else "muted"
-
-
-_CELLS: Final[Mapping[Kind, Callable[[JobView, Column, SessionView], Span]]] = (
-    MappingProxyType(
-        {
-            "state": _build_state,
-            "stage": _build_stage,
-            "parameter": _build_parameter,
-            "progress": _build_progress,
-            "loss": _build_loss,
-            "trend": _build_trend,
-            "time": _build_time,
-            "id": _build_id,
-            "why": _build_why,
-        }
-    )
-)

@@ -8,7 +8,7 @@ person reads them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
@@ -147,8 +147,7 @@ def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arran
     The other way round when it was sorted by that column already. Jobs without a value
     come last either way.
     """
-    value = _SORTS[column.kind]
-    keys = {job.name: value(job, column, session) for job in session.jobs}
+    keys = {job.name: _build_sort_key(job, column, session) for job in session.jobs}
     again = current.order == "column" and current.column == column.title
     back = again and not current.reversed
     jobs = sorted(session.jobs, key=lambda job: keys[job.name], reverse=back)
@@ -192,43 +191,32 @@ _MISSING: Final[_SortKey] = (9, 0.0, "")
 """The key of a job that has no value."""
 
 
-def _build_number_key(value: float | None) -> _SortKey:
-    return _MISSING if value is None or math.isnan(value) else (0, value, "")
-
-
-def _build_parameter_key(job: JobView, column: Column) -> _SortKey:
-    value = job.record.spec.parameters.get(column.key)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return (0, float(value), "")
-    return _MISSING if value is None else (1, 0.0, str(value))
-
-
-def _build_progress_key(job: JobView) -> _SortKey:
-    if job.step is None:
-        return _MISSING
-    return (0, -job.step / job.total, "") if job.total else (1, -float(job.step), "")
-
-
-def _build_time_key(job: JobView, session: SessionView) -> _SortKey:
-    ran = job.measure_run(session.now)
-    return _build_number_key(None if ran is None else -ran)
-
-
 _LOOKS: Final = {look: place for place, look in enumerate(Look)}
-_SORTS: Final[Mapping[Kind, Callable[[JobView, Column, SessionView], _SortKey]]] = {
-    "state": lambda job, column, session: (
-        find_urgency(job),
-        float(_LOOKS[job.look]),
-        "",
-    ),
-    "stage": lambda job, column, session: (0, 0.0, job.stage),
-    "parameter": lambda job, column, session: _build_parameter_key(job, column),
-    "progress": lambda job, column, session: _build_progress_key(job),
-    "loss": lambda job, column, session: _build_number_key(session.find_result(job)),
-    "trend": lambda job, column, session: _build_number_key(session.find_result(job)),
-    "time": lambda job, column, session: _build_time_key(job, session),
-    "id": lambda job, column, session: (
-        (0, 0.0, job.attempt.executor_id) if job.attempt else _MISSING
-    ),
-    "why": lambda job, column, session: (0, 0.0, build_cause_key(job)),
-}
+
+
+def _build_sort_key(job: JobView, column: Column, session: SessionView) -> _SortKey:
+    match column.kind:
+        case "state":
+            return (find_urgency(job), float(_LOOKS[job.look]), "")
+        case "stage":
+            return (0, 0.0, job.stage)
+        case "parameter":
+            value = job.record.spec.parameters.get(column.key)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return (0, float(value), "")
+            return _MISSING if value is None else (1, 0.0, str(value))
+        case "progress" if job.step is not None:
+            share = (0, -job.step / job.total, "") if job.total else None
+            return share or (1, -float(job.step), "")
+        case "loss" | "trend":
+            result = session.find_result(job)
+            ill = result is None or math.isnan(result)
+            return _MISSING if ill else (0, result or 0.0, "")
+        case "time":
+            ran = job.measure_run(session.now)
+            return _MISSING if ran is None else (0, -ran, "")
+        case "id" if job.attempt:
+            return (0, 0.0, job.attempt.executor_id)
+        case "why":
+            return (0, 0.0, build_cause_key(job))
+    return _MISSING
