@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from autoexp_tui.model.condition import Condition as Condition
     from autoexp_tui.model.condition import EvalContext as EvalContext
     from autoexp_tui.model.condition import NameJobs as NameJobs
+    from autoexp_tui.model.condition import read_fact as read_fact
     from autoexp_tui.model.condition import say_fail as say_fail
     from autoexp_tui.model.condition import say_pass as say_pass
     from autoexp_tui.model.condition import say_wait as say_wait
-    from autoexp_tui.model.condition import seen_as as seen_as
     from autoexp_tui.model.decision_context import DecisionContext as DecisionContext
     from autoexp_tui.model.effect import Effect as Effect
     from autoexp_tui.model.event import Event as Event
@@ -75,7 +75,7 @@ _HOMES: Final = {
     "model.action": "Action",
     "model.commands": "Command Order",
     "model.condition": "Condition EvalContext NameJobs say_fail say_pass say_wait "
-    "seen_as",
+    "read_fact",
     "model.decision_context": "DecisionContext",
     "model.effect": "Effect",
     "model.event": "Event Headline Recorded update",

@@ -103,7 +103,7 @@ class Place:
         )
         draft.emit(events.EngineStarted(host="here", pid=1))
         draft.emit(events.PlanAdded(sha=sha))
-        draft.because(command_id=command_id)
+        draft.note_cause(command_id=command_id)
         for event in happened:
             draft.emit(event)
         journal.append(draft.records)

@@ -14,7 +14,7 @@ from autoexp_tui.conditions.bindings import (
     RefusedValue,
     bind,
     bind_text,
-    own_fields,
+    list_own_fields,
     split_reference,
 )
 from autoexp_tui.conditions.kinds import (
@@ -312,7 +312,7 @@ def test_a_jobs_own_fields_hold_its_parameters() -> None:
         output_dir="/o/me",
         log_dir="/l/me",
     )
-    assert own_fields(spec, 2) == {
+    assert list_own_fields(spec, 2) == {
         "optim.lr": "1e-4",
         "n": "2",
         "name": "me",

@@ -25,7 +25,13 @@ from autoexp_tui.conditions.kinds import (
     OwnCondition,
     TimeReached,
 )
-from autoexp_tui.model.condition import Condition, EvalContext, evaluate, needs, wake_at
+from autoexp_tui.model.condition import (
+    Condition,
+    EvalContext,
+    evaluate,
+    find_wake,
+    needs,
+)
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -235,7 +241,7 @@ def test_only_what_is_needed_is_read(
     spec, facts, ctx = situation
     spy = Known(facts)
     evaluate(spec, spy, at(NOW), ctx)
-    wake_at(spec, spy, at(NOW), ctx)
+    find_wake(spec, spy, at(NOW), ctx)
     assert spy.asked <= needs(spec, ctx.job, ctx.action)
 
 
@@ -258,7 +264,7 @@ def test_nothing_changes_by_itself_before_its_moment(
 ) -> None:
     spec, facts, ctx = situation
     seen = Known(facts)
-    wake = wake_at(spec, seen, at(NOW), ctx)
+    wake = find_wake(spec, seen, at(NOW), ctx)
     assert wake is None or wake > NOW
     end = NOW + 10_000 if wake is None else wake
     later = NOW + (end - NOW) * part

@@ -20,7 +20,13 @@ from autoexp_tui.conditions.kinds import (
     Op,
     TimeReached,
 )
-from autoexp_tui.model.condition import Condition, EvalContext, evaluate, needs, wake_at
+from autoexp_tui.model.condition import (
+    Condition,
+    EvalContext,
+    evaluate,
+    find_wake,
+    needs,
+)
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -173,7 +179,7 @@ def test_a_file_is_doomed_only_by_a_look_that_began_after_the_grace(
 def test_a_doom_that_lacks_a_fresh_look_is_judged_again_soon() -> None:
     writer = job(S.FAILED, ended_lived=NOW - 90)
     facts = known(path_and_writer("/o/done.txt", writer), at=NOW - 31)
-    assert wake_at(FILE, facts, at(NOW), CTX) == NOW + 5
+    assert find_wake(FILE, facts, at(NOW), CTX) == NOW + 5
 
 
 def test_a_file_of_an_unknown_writer_is_not_doomed() -> None:
@@ -714,4 +720,4 @@ def test_needs_go_through_composition() -> None:
 def test_the_next_moment_of_change_is_known(
     spec: Condition, facts: dict[FactKey, FactValue], expected: float | None
 ) -> None:
-    assert wake_at(spec, known(facts), at(NOW), CTX) == expected
+    assert find_wake(spec, known(facts), at(NOW), CTX) == expected

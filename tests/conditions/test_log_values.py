@@ -8,11 +8,11 @@ import pytest
 
 from autoexp_tui.conditions.log_values import (
     Refused,
-    command_value,
+    check_command_value,
+    check_one_name,
+    explain_never,
+    find_unsafe,
     is_plain,
-    one_name,
-    unsafe_in_shell,
-    why_never,
 )
 
 
@@ -21,7 +21,7 @@ def never(*words: str) -> str:
     at = next(at for at, word in enumerate(words) if "{k}" in word)
     match = re.search(re.escape("{k}"), words[at])
     assert match is not None
-    return why_never(words, at, *match.span())
+    return explain_never(words, at, *match.span())
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_value_is_never_a_program_a_script_or_a_part(
 @pytest.mark.parametrize("value", ["a", "/o/iter_8000", "1e-4", "a@b:c,d%e=f+g"])
 def test_these_are_plain(value: str) -> None:
     assert is_plain(value)
-    assert command_value(("x", "{k}"), 1, value) == value
+    assert check_command_value(("x", "{k}"), 1, value) == value
 
 
 @pytest.mark.parametrize(
@@ -109,26 +109,28 @@ def test_these_are_plain(value: str) -> None:
 def test_these_are_not(value: str) -> None:
     assert not is_plain(value)
     with pytest.raises(Refused):
-        command_value(("x", "{k}"), 1, value)
+        check_command_value(("x", "{k}"), 1, value)
 
 
 def test_behind_two_dashes_any_value_stands() -> None:
-    assert command_value(("sh", "-c", "echo $1", "--", "{k}"), 4, "-a; b") == "-a; b"
+    assert (
+        check_command_value(("sh", "-c", "echo $1", "--", "{k}"), 4, "-a; b") == "-a; b"
+    )
 
 
 def test_not_where_the_program_joins_its_words_for_a_shell() -> None:
     with pytest.raises(Refused):
-        command_value(("ssh", "node", "--", "ls", "{k}"), 4, "a; b")
+        check_command_value(("ssh", "node", "--", "ls", "{k}"), 4, "a; b")
 
 
 @pytest.mark.parametrize("value", ["..", ".", "", "a/b", "/a", "a\0"])
 def test_a_name_in_a_path_is_no_path(value: str) -> None:
     with pytest.raises(Refused):
-        one_name(value)
+        check_one_name(value)
 
 
 def test_a_value_in_a_script_is_found() -> None:
     script = ("bash", "-c", "python t.py --load=/x;reboot")
-    assert unsafe_in_shell(script, ("/x;reboot",)) == "/x;reboot"
-    assert unsafe_in_shell(script, ("/x", "elsewhere;")) == ""
-    assert unsafe_in_shell(("python", "t.py", "/x;reboot"), ("/x;reboot",)) == ""
+    assert find_unsafe(script, ("/x;reboot",)) == "/x;reboot"
+    assert find_unsafe(script, ("/x", "elsewhere;")) == ""
+    assert find_unsafe(("python", "t.py", "/x;reboot"), ("/x;reboot",)) == ""

@@ -9,7 +9,7 @@ import pytest
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make, says
 from autoexp_tui.conditions.kinds import Composite, Not, OwnCondition
-from autoexp_tui.model.condition import EvalContext, evaluate, needs, wake_at
+from autoexp_tui.model.condition import EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.facts import FactKey, FactValue, FileText, JobKey, TextKey
 from autoexp_tui.model.states import JobState, Result, Verdict
 from autoexp_tui.model.wording import sentence
@@ -93,7 +93,7 @@ def test_a_class_that_is_gone_makes_the_job_wait() -> None:
 
 def test_it_says_when_to_ask_again() -> None:
     spec = own("Later", at=NOW + 30)
-    assert wake_at(spec, Known(), at(NOW), CTX) == NOW + 30
+    assert find_wake(spec, Known(), at(NOW), CTX) == NOW + 30
     assert evaluate(spec, Known(), at(NOW + 30), CTX).result is Result.PASS
 
 

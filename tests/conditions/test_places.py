@@ -91,4 +91,4 @@ def test_a_condition_tells_whom_it_waits_for(
     condition: Condition, names: set[str]
 ) -> None:
     known = PLACES.with_writers(condition)
-    assert {name for name in PLACES.waited_for(known) if name} == names
+    assert {name for name in PLACES.list_awaited(known) if name} == names

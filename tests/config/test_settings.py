@@ -13,7 +13,7 @@ from autoexp_tui.executors.slurm.sbatch_options import (
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.resource_totals import gpus_of
+from autoexp_tui.model.resource_totals import count_gpus
 from autoexp_tui.planning.ports import SpecRefused
 from tests.support.refusals import read_refusals
 
@@ -191,7 +191,7 @@ def test_a_time_limit_is_read_as_slurm_does(
 def test_gpus_are_counted_over_all_nodes(
     options: dict[str, str | int | float | bool | None], expected: int
 ) -> None:
-    assert gpus_of(options) == expected
+    assert count_gpus(options) == expected
 
 
 def test_an_option_of_the_site_is_let_be() -> None:

@@ -12,7 +12,7 @@ from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering
@@ -78,7 +78,7 @@ class FakeSlurmWorld:
 
     def runs_as(self, job: str, *runs: RunScript, attempt: int = 1) -> Task:
         """A task whose runs do that."""
-        name = safe_filename(job)
+        name = format_filename(job)
         task = Task(
             job=job,
             attempt=attempt,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from autoexp_tui.engine.executor_port import Executor, Task
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.testing.executor_contract import Does
 
@@ -46,7 +46,7 @@ class RealWorld:
 
     def command(self, job: str, words: Sequence[str], *, attempt: int = 1) -> Task:
         """A task that runs `words`."""
-        name = safe_filename(job)
+        name = format_filename(job)
         task = Task(
             job=job,
             attempt=attempt,

@@ -100,7 +100,7 @@ class Bench:
             first += [events.DoneFound(works=self._done)] if self._done else []
             if self._foreign:
                 first.append(events.ForeignFilesFound(jobs=self._foreign))
-        away = state.seconds_until(self.clock.utc()) if state.session else 0.0
+        away = state.measure_seconds_until(self.clock.utc()) if state.session else 0.0
         unrecorded = max(0.0, away - self.gap_seconds)
         self.engine = Engine(state, parts, self.snapshots.append, unrecorded=unrecorded)
         self.engine.begin(first)

@@ -126,7 +126,7 @@ def test_a_command_for_an_unknown_job_is_refused() -> None:
 def test_a_command_that_was_carried_out_is_not_carried_out_again() -> None:
     state = started(plan(job("a")))
     draft = Draft(state, at(250.0), epoch=1)
-    draft.because(command_id="c1")
+    draft.note_cause(command_id="c1")
     draft.emit(events.MessageLogged(text="done"))
     fold(state, draft.records)
     assert handle_ordered(state, commands.Submit()) == []

@@ -16,7 +16,7 @@ from autoexp_tui.model.states import (
     Cause,
     JobState,
     Result,
-    may_become,
+    is_legal_step,
     why,
 )
 from tests.model.builders import (
@@ -130,8 +130,8 @@ def test_a_revived_job_forgets_verdicts_and_approval_of_its_earlier_life() -> No
 
 
 def test_a_late_exit_record_completes_a_lost_job_and_nothing_else() -> None:
-    assert may_become(JobState.LOST, JobState.COMPLETED)
-    assert not may_become(JobState.LOST, JobState.FAILED)
+    assert is_legal_step(JobState.LOST, JobState.COMPLETED)
+    assert not is_legal_step(JobState.LOST, JobState.FAILED)
 
 
 def test_every_end_but_completed_can_be_brought_back() -> None:

@@ -15,9 +15,9 @@ from autoexp_tui.extend import (
     Moment,
     TextKey,
     Verdict,
+    read_fact,
     say_pass,
     say_wait,
-    seen_as,
 )
 
 
@@ -35,8 +35,8 @@ class DiskFree(Condition):
     def name_object(self) -> str:
         return f"{self.gib} GiB free"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        found = seen_as(facts.get(TextKey(self.report)), FileText, self.report)
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        found = read_fact(facts.get(TextKey(self.report)), FileText, self.report)
         if isinstance(found, Verdict):
             return found
         free = int((found.text or "0").strip() or 0)

@@ -35,7 +35,7 @@ class RunTagged(Event):
         known = state.jobs[self.job].metadata
         update(state, self.job, metadata={**known, "tag": self.tag})
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("tagged", self.tag)
 
 
@@ -75,6 +75,6 @@ class TagRun(RuleAction):
     kind: Literal["tag_run"] = "tag_run"
     tag: str
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         firing.order(WriteTag(job=firing.job.name, tag=self.tag))
         return True

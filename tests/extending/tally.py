@@ -36,7 +36,7 @@ class GoalSet(Event):
     def apply(self, state: SessionState, record: Recorded) -> None:
         state.parts["tally"] = Tally(self.goal)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("goal set", str(self.goal))
 
 
@@ -50,7 +50,7 @@ class JobTallied(Event):
         part: Tally = state.parts["tally"]
         state.parts["tally"] = replace(part, counted=(*part.counted, self.job))
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("tallied", self.job)
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.model.resource_totals import count_of, cpus_of, gpus_of, nodes_of
+from autoexp_tui.model.resource_totals import (
+    count_cpus,
+    count_gpus,
+    count_nodes,
+    count_of,
+)
 from autoexp_tui.model.specs import Scalar
 
 
@@ -22,7 +27,7 @@ from autoexp_tui.model.specs import Scalar
 def test_gpus_are_counted_for_the_most_nodes(
     options: dict[str, Scalar], expected: int
 ) -> None:
-    assert gpus_of(options) == expected
+    assert count_gpus(options) == expected
 
 
 @pytest.mark.parametrize(
@@ -38,7 +43,7 @@ def test_gpus_are_counted_for_the_most_nodes(
 def test_nodes_and_cpus_are_what_the_options_say(
     options: dict[str, Scalar], nodes: int, cpus: int
 ) -> None:
-    assert (nodes_of(options), cpus_of(options)) == (nodes, cpus)
+    assert (count_nodes(options), count_cpus(options)) == (nodes, cpus)
 
 
 @pytest.mark.parametrize(

@@ -50,26 +50,26 @@ def test_each_attempt_has_the_values_it_ran_with() -> None:
     record = tried_twice()
     values = [record.values_of(attempt) for attempt in record.attempts]
     assert values == [{"lr": 1e-4, "iters": 9}, {"lr": 2e-4, "iters": 5}]
-    assert record.changed_keys == ("lr", "iters")
+    assert record.list_changed_keys == ("lr", "iters")
 
 
 def test_each_attempt_has_its_own_metrics() -> None:
     record = tried_twice()
-    found = [record.noted_of(attempt) for attempt in record.attempts]
+    found = [record.find_noted(attempt) for attempt in record.attempts]
     assert [one.values["loss"] for one in found if one] == [3.0, 2.0]
 
 
 def test_metrics_of_other_values_are_not_the_job_s() -> None:
     record = replanned().jobs["a"]
     assert record.noted is None
-    assert record.does_other_work
+    assert record.is_doing_other_work
 
 
 def test_metrics_stay_when_only_the_resources_change() -> None:
     limit = replace(PLANNED.resources, time_limit_seconds=60.0)
     record = replanned(replace(PLANNED, resources=limit)).jobs["a"]
     assert record.noted is not None
-    assert not record.does_other_work
+    assert not record.is_doing_other_work
 
 
 def test_back_at_the_plan_s_values_the_attempt_between_keeps_its_own() -> None:
@@ -81,7 +81,7 @@ def test_back_at_the_plan_s_values_the_attempt_between_keeps_its_own() -> None:
     record = state.jobs["a"]
     values = [record.values_of(attempt) for attempt in record.attempts]
     assert values == [{"lr": 1e-4}, {"lr": 2e-4, "iters": 5}]
-    assert record.changed_keys == ("lr", "iters")
+    assert record.list_changed_keys == ("lr", "iters")
 
 
 def test_what_is_done_has_the_fingerprint_of_the_attempt_that_did_it() -> None:

@@ -93,8 +93,8 @@ def test_an_effect_is_described(name: str, data: st.DataObject) -> None:
 def test_a_condition_says_what_it_waits_for(name: str, data: st.DataObject) -> None:
     condition = data.draw(_values(Condition, name))
     assert isinstance(condition.name_object(), str)
-    assert isinstance(condition.subject(", ".join), str)
-    assert all(isinstance(one, str) for one in condition.sources())
+    assert isinstance(condition.name_subject(", ".join), str)
+    assert all(isinstance(one, str) for one in condition.list_sources())
 
 
 def test_another_kind_may_not_take_a_name() -> None:

@@ -9,7 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.resubmission import dependants, ended_because_of, ended_by_others
+from autoexp_tui.model.resubmission import (
+    dependants,
+    is_ended_by_others,
+    list_ended_because_of,
+)
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState
 from tests.model.builders import job, plan, started
@@ -32,18 +36,18 @@ def record(
 
 def coming_back(names: Sequence[str], jobs: Sequence[JobRecord]) -> list[str]:
     by_name = {one.name: one for one in jobs}
-    return list(ended_because_of(names, by_name, dependants(jobs)))
+    return list(list_ended_because_of(names, by_name, dependants(jobs)))
 
 
 @pytest.mark.parametrize("state", [JobState.SKIPPED, JobState.CANCELLED])
 @pytest.mark.parametrize("cause", BY_OTHERS)
 def test_an_end_on_anothers_account_is_one(state: JobState, cause: Cause) -> None:
-    assert ended_by_others(record("a", state, cause))
+    assert is_ended_by_others(record("a", state, cause))
 
 
 @pytest.mark.parametrize("cause", [*ON_THEIR_OWN, None])
 def test_any_other_cause_is_the_jobs_own(cause: Cause | None) -> None:
-    assert not ended_by_others(record("a", JobState.SKIPPED, cause))
+    assert not is_ended_by_others(record("a", JobState.SKIPPED, cause))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,7 @@ def test_any_other_cause_is_the_jobs_own(cause: Cause | None) -> None:
 def test_a_job_that_is_neither_skipped_nor_cancelled_did_not_end_so(
     state: JobState,
 ) -> None:
-    assert not ended_by_others(record("a", state, Cause.UPSTREAM))
+    assert not is_ended_by_others(record("a", state, Cause.UPSTREAM))
 
 
 def test_dependants_are_listed_in_the_order_of_the_jobs() -> None:
@@ -120,7 +124,7 @@ def sessions(draw: st.DrawFn) -> list[JobRecord]:
 
 def on_account(one: JobRecord, names: set[str], jobs: dict[str, JobRecord]) -> bool:
     """By the definition: a chain of such ends leads from the job to one of `names`."""
-    if one.name in names or not ended_by_others(one):
+    if one.name in names or not is_ended_by_others(one):
         return False
     return any(
         up in names or on_account(jobs[up], names, jobs) for up in one.spec.depends_on

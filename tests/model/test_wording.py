@@ -26,9 +26,9 @@ from autoexp_tui.model.wording import (
     fit,
     format_float,
     format_number,
+    format_reason,
     ordinal,
     plural,
-    reason_of,
     sentence,
     short,
     size,
@@ -388,7 +388,7 @@ RULE = why("cancelled_by_rule", rule="diverged")
 
 
 def test_what_a_cancel_condition_found_is_told_as_one() -> None:
-    told = reason_of(LINE, Cause.CANCEL_CONDITION, NOW)
+    told = format_reason(LINE, Cause.CANCEL_CONDITION, NOW)
     assert told == "cancel condition: the log says: FATAL ERROR"
 
 
@@ -399,7 +399,7 @@ def test_what_a_cancel_condition_found_is_told_as_one() -> None:
 def test_nothing_else_is_told_as_a_cancel_condition(
     reason: Why, cause: Cause | None
 ) -> None:
-    assert reason_of(reason, cause, NOW) == sentence(reason, NOW)
+    assert format_reason(reason, cause, NOW) == sentence(reason, NOW)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,9 @@ class Campaign:
                 pid=1,
                 sealed_part=journal.seal.part,
                 sealed_bytes=journal.seal.bytes,
-                gap_seconds=state.seconds_until(self.clock.utc()) if begun else 0.0,
+                gap_seconds=state.measure_seconds_until(self.clock.utc())
+                if begun
+                else 0.0,
             )
         ]
         if not begun:

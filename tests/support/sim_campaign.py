@@ -237,7 +237,7 @@ class Campaign:
             pid=1,
             sealed_part=journal.seal.part,
             sealed_bytes=journal.seal.bytes,
-            gap_seconds=loaded.seconds_until(self._clock.utc()),
+            gap_seconds=loaded.measure_seconds_until(self._clock.utc()),
         )
         if not self._joins or self._later.jobs[0].name in loaded.jobs:
             return [started]

@@ -60,7 +60,7 @@ def problem(
 
     `attempt` is as it was before.
     """
-    if attempt.told_to_end:
+    if attempt.is_told_to_end:
         return _own(event, attempt, befallen)
     newest = [one for one in befallen if one.run == _newest(attempt, befallen)]
     if event.outcome is Outcome.COMPLETED:

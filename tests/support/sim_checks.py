@@ -21,7 +21,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.event import Recorded, apply, fold
-from autoexp_tui.model.resubmission import awaits_look, files_aside
+from autoexp_tui.model.resubmission import is_awaiting_look, list_files_aside
 from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.state import ConditionStatus, JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Why
@@ -411,7 +411,7 @@ class Checks:
         for name, number in tasks:
             job = self.shadow.jobs[name]
             ordered = [a for a in job.attempts if a.number == number]
-            if not ordered or not ordered[0].told_to_end:
+            if not ordered or not ordered[0].is_told_to_end:
                 text = f"{(name, number)} is cancelled without an order"
                 self._broken.append(text)
 
@@ -437,7 +437,7 @@ _CHECKS: Mapping[type, Callable[[Checks, events.Event], Iterator[str]]] = {
 def unsure_files(state: SessionState, job: JobRecord) -> Iterator[str]:
     """What is wrong with the files of a job that is submitted now: it writes them anew
     or begins from them, and nobody knows yet which of them are old."""
-    if awaits_look(job):
+    if is_awaiting_look(job):
         yield f"{job.name} begins anew, and nobody has looked at what lies there"
     if job.state is not JobState.WAITING:
         return
@@ -445,7 +445,7 @@ def unsure_files(state: SessionState, job: JobRecord) -> Iterator[str]:
         if not isinstance(spec, FileExists | FileContent) or not spec.blocking:
             continue
         writer = state.jobs.get(spec.writer) if spec.fresh else None
-        unsure = writer is not None and files_aside(writer) is None
+        unsure = writer is not None and list_files_aside(writer) is None
         if unsure and not (status and status.waived):
             yield f"{job.name} begins from {spec.path}, and {spec.writer} begins anew"
 

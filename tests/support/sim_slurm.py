@@ -20,7 +20,7 @@ from typing import Final, Generic, TypeVar
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import Clock, FactSource, LogSource
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.fake_script import by_job
@@ -171,7 +171,7 @@ class SlurmCluster(Generic[R]):
         )
 
     def attempt_dir(self, job: str, number: int) -> Path:
-        return self._root / "attempts" / safe_filename(job) / str(number)
+        return self._root / "attempts" / format_filename(job) / str(number)
 
     def watch(self, watcher: Watcher) -> None:
         """Nobody sees what is written on another machine."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.model.rules import LogEvent, applies_to_stage
+from autoexp_tui.model.rules import LogEvent, is_for_stage
 from autoexp_tui.telemetry.log_rules import Match, Scanner, compile_rule
 
 SAVED = LogEvent(
@@ -105,9 +105,9 @@ def test_a_last_line_without_its_end_counts() -> None:
 def test_rules_hold_for_their_stages() -> None:
     everywhere = LogEvent(name="all", pattern="a")
     some = LogEvent(name="some", pattern="a", stages=("cooldown",))
-    assert applies_to_stage(everywhere, "stable")
-    assert applies_to_stage(some, "cooldown")
-    assert not applies_to_stage(some, "stable")
+    assert is_for_stage(everywhere, "stable")
+    assert is_for_stage(some, "cooldown")
+    assert not is_for_stage(some, "stable")
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from autoexp_tui.actions.base import RuleAction
 from autoexp_tui.actions.firing import Firing
 from autoexp_tui.actions.orders import drop, end_job
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, own_fields
-from autoexp_tui.conditions.kinds import limits_attempts
+from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, list_own_fields
+from autoexp_tui.conditions.kinds import has_attempt_limit
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.action import Armed
-from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, needs, wake_at
+from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
 from autoexp_tui.model.state import Deferred, JobRecord
@@ -69,7 +69,7 @@ class Judged:
 
 
 # ------------------------------------------------------------------------- judging
-def judge_action(
+def check_action(
     context: DecisionContext,
     armed: Armed,
     job: JobRecord,
@@ -86,33 +86,33 @@ def judge_action(
         action=armed.key,
         attempts=_count_attempts(context, armed, job),
     )
-    if _feeds_itself(context, armed, job):
+    if _is_feeding_itself(context, armed, job):
         return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
-    if _joins_too_often(armed, job):
+    if _has_joined_too_often(armed, job):
         reason = why("joins_spent", rule=armed.rule, max=MOST_JOINS)
         return Judged(Verdict(Result.FAIL, reason))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
         bound, missing = bind(
             spec,
-            context.metadata,
+            context.read_metadata,
             context.state.jobs,
-            own_fields(job.spec, len(job.attempts)),
+            list_own_fields(job.spec, len(job.attempts)),
         )
         if bound is None:
-            return _without(context, judged, missing)
+            return _wait_for_values(context, judged, missing)
         judged.keys |= needs(bound, job.name, armed.key)
         verdict = evaluate(bound, context, context.now, ctx)
         if verdict.result is Result.FAIL:
             return Judged(verdict, judged.keys)
         if verdict.result is Result.WAIT:
-            at = wake_at(bound, context, context.now, ctx)
+            at = find_wake(bound, context, context.now, ctx)
             judged.wakes += [] if at is None else [at]
             judged.codes.add(verdict.why.code)
             if judged.verdict.result is Result.PASS:
                 judged.verdict = verdict
     if judged.verdict.result is Result.PASS:
         missing = _find_missing(Firing(context, armed, job))
-        return _without(context, judged, missing) if missing else judged
+        return _wait_for_values(context, judged, missing) if missing else judged
     return judged
 
 
@@ -134,7 +134,7 @@ def _count_attempts(
     return sum(one.firings.get(armed.key, 0) for one in line)
 
 
-def _feeds_itself(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
+def _is_feeding_itself(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
     """Whether an action would make jobs for its own jobs, and nothing bounds that.
 
     A recovery that fails may call for the same recovery: what an action makes is under
@@ -145,20 +145,20 @@ def _feeds_itself(context: DecisionContext, armed: Armed, job: JobRecord) -> boo
         and any(
             one.parent_action == armed.key for one in context.state.list_origins(job)
         )
-        and not limits_attempts(armed.action.conditions)
+        and not has_attempt_limit(armed.action.conditions)
     )
 
 
-def _joins_too_often(armed: Armed, job: JobRecord) -> bool:
+def _has_joined_too_often(armed: Armed, job: JobRecord) -> bool:
     """Whether an action has let others join so often as nobody can have meant."""
     return (
         armed.action.makes_jobs
         and job.firings.get(armed.key, 0) >= MOST_JOINS
-        and not limits_attempts(armed.action.conditions)
+        and not has_attempt_limit(armed.action.conditions)
     )
 
 
-def _without(
+def _wait_for_values(
     context: DecisionContext, judged: Judged, lacking: tuple[Lacking, ...]
 ) -> Judged:
     """Values are missing: they are waited for, while they may still come.
@@ -180,7 +180,7 @@ def _without(
 
 
 # ------------------------------------------------------------------- carrying out
-def carry_out(
+def run_action(
     context: DecisionContext,
     armed: Armed,
     name: str,
@@ -193,22 +193,22 @@ def carry_out(
     off.
     """
     job = context.job(name)
-    if armed.action.restarts and _runs_again(job):
-        return _comes_second(context, armed, name)
+    if armed.action.restarts and _is_retried(job):
+        return _drop_second(context, armed, name)
     since = context.now.lived if since_lived is None else since_lived
-    judged = judge_action(context, armed, job, since)
+    judged = check_action(context, armed, job, since)
     over = ended is not None or job.state is JobState.RETRYING
     restart = armed.action.restarts and over
     match judged.verdict.result:
         case Result.PASS:
-            _fire(Firing(context, armed, job, ended))
+            _execute(Firing(context, armed, job, ended))
         case Result.FAIL:
             drop(context, name, armed.key, armed.trigger, judged.verdict.why)
             if judged.verdict.why.code in _WARNED:
                 _warn_of_drop(context, armed, name, judged.verdict.why)
         case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
             wait_seconds = judged.ready_at - context.now.lived
-            _fire(Firing(context, armed, job, ended, wait_seconds))
+            _execute(Firing(context, armed, job, ended, wait_seconds))
         case Result.WAIT:
             firing = Firing(context, armed, job)
             firing.put_off(judged.verdict.why, judged.ready_at)
@@ -228,13 +228,13 @@ def _warn_of_drop(
         )
 
 
-def _runs_again(job: JobRecord) -> bool:
+def _is_retried(job: JobRecord) -> bool:
     """Whether it is decided already that another attempt follows the last one."""
     retry = job.retry
     return job.state is JobState.RETRYING and retry is not None and not retry.held
 
 
-def _comes_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
+def _drop_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
     """Of the restarts after one end the first counts. A further one is not judged:
     put off, it would come back later and end the run that the first has ordered."""
     reason = why("restarted_already")
@@ -242,7 +242,7 @@ def _comes_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
     return Judged(Verdict(Result.FAIL, reason))
 
 
-def _fire(firing: Firing) -> None:
+def _execute(firing: Firing) -> None:
     armed = firing.armed
     action = armed.action
     assert isinstance(action, RuleAction)
@@ -250,7 +250,7 @@ def _fire(firing: Firing) -> None:
         bound, _ = action.bind(firing)
         assert isinstance(bound, RuleAction)
         action = bound
-    if action.fire(firing):
+    if action.execute(firing):
         firing.context.draft.emit(
             events.ActionFired(
                 job=firing.job.name, action=armed.key, trigger=armed.trigger
@@ -259,7 +259,7 @@ def _fire(firing: Firing) -> None:
 
 
 # ----------------------------------------------------------------------- put off
-def judge_deferred(context: DecisionContext, name: str) -> Judged:
+def check_deferred(context: DecisionContext, name: str) -> Judged:
     """Look again at actions of a job that were put off; what they read."""
     seen = Judged(Verdict(Result.PASS, why("ok")))
     for key, waiting in list(context.job(name).deferred.items()):
@@ -268,15 +268,15 @@ def judge_deferred(context: DecisionContext, name: str) -> Judged:
         armed = context.find_action(name, key, waiting)
         if armed is None:
             drop(context, name, key, waiting.trigger, why("rule_is_gone"))
-        elif isinstance(armed.action, RuleAction) and armed.action.may_fire_late(
+        elif isinstance(armed.action, RuleAction) and armed.action.can_fire_late(
             context.job(name)
         ):
-            judged = carry_out(context, armed, name, None, waiting.since_lived)
+            judged = run_action(context, armed, name, None, waiting.since_lived)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes
     job = context.job(name)
     if job.state is JobState.RETRYING and job.retry is not None and job.retry.held:
-        _give_up(context, job)
+        _end_held(context, job)
     return seen
 
 
@@ -315,7 +315,7 @@ def _is_undecided(waiting: Deferred) -> bool:
     return waiting.why.code in UNTIMED or waiting.until_lived is not None
 
 
-def _give_up(context: DecisionContext, job: JobRecord) -> None:
+def _end_held(context: DecisionContext, job: JobRecord) -> None:
     """End a job that was kept for restarts, once none of them may come any more."""
     waiting = context.list_restarts(job.name)
     if any(_is_undecided(one) for _, one in waiting):

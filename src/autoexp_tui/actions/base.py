@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class RuleAction(Action):
     """An action that tells itself what it does."""
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         """Carry it out; False: it has been put off or dropped instead."""
         raise NotImplementedError(type(self).__name__)
 
@@ -33,7 +33,7 @@ class RuleAction(Action):
         bare: Action = replace(self, conditions=())
         return firing.bind(bare)
 
-    def may_fire_late(self, job: JobRecord) -> bool:
+    def can_fire_late(self, job: JobRecord) -> bool:
         """Whether it may be carried out now although it was put off before.
 
         What follows a run fires at its end.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import posixpath
 
-from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -21,7 +21,7 @@ from autoexp_tui.model.states import Why, why
 from autoexp_tui.model.wording import plural
 
 
-def order_look(context: DecisionContext, job: JobRecord, *, after: int) -> None:
+def request_look(context: DecisionContext, job: JobRecord, *, after: int) -> None:
     """Look what the next attempt would go on from; move it at `after` strikes."""
     where = context.rules_of(job.name).checkpoints
     if where.glob:
@@ -33,10 +33,10 @@ def order_look(context: DecisionContext, job: JobRecord, *, after: int) -> None:
             pointer=where.pointer,
             after=after,
         )
-        order_effect(context, look)
+        emit_order(context, look)
 
 
-def held_by_looks(context: DecisionContext) -> frozenset[str]:
+def list_held_by_looks(context: DecisionContext) -> frozenset[str]:
     """Jobs whose checkpoints are being looked at, or moved: they do not start yet."""
     return frozenset(
         pending.effect.job
@@ -46,7 +46,7 @@ def held_by_looks(context: DecisionContext) -> frozenset[str]:
 
 
 # ------------------------------------------------------------------- what came of it
-def looked(
+def handle_look(
     context: DecisionContext,
     look: LookForCheckpoint,
     found: FoundCheckpoint | None,
@@ -56,33 +56,35 @@ def looked(
     if problem:
         _warn(context, look.job, look.path, problem)
     elif found is None:
-        _nothing_there(context, look)
+        _handle_nothing(context, look)
     elif not look.after:
         _move(context, look, found, 0)
     else:
-        strikes = _strikes(context.job(look.job), look, found)
+        strikes = _count_strikes(context.job(look.job), look, found)
         saved = SavedCheckpoint(checkpoint=found.newest, strikes=strikes)
         context.draft.emit(events.CheckpointSeen(job=look.job, saved=saved))
         if strikes >= look.after:
             _move(context, look, found, strikes)
 
 
-def _nothing_there(context: DecisionContext, look: LookForCheckpoint) -> None:
+def _handle_nothing(context: DecisionContext, look: LookForCheckpoint) -> None:
     if look.after:
         context.draft.emit(events.CheckpointSeen(job=look.job))
     else:
         _warn(context, look.job, look.path, "there is none")
 
 
-def _strikes(job: JobRecord, look: LookForCheckpoint, found: FoundCheckpoint) -> int:
+def _count_strikes(
+    job: JobRecord, look: LookForCheckpoint, found: FoundCheckpoint
+) -> int:
     """How many attempts in a row failed on the newest checkpoint, this one counted."""
     saved, attempt = job.saved, job.attempts[look.attempt - 1]
     if not attempt.resume or saved is None or saved.checkpoint != found.newest:
         return 0
-    return 0 if _came_further(attempt, saved) else saved.strikes + 1
+    return 0 if _has_come_further(attempt, saved) else saved.strikes + 1
 
 
-def _came_further(attempt: Attempt, saved: SavedCheckpoint) -> bool:
+def _has_come_further(attempt: Attempt, saved: SavedCheckpoint) -> bool:
     """Whether the attempt reported another step than the checkpoint's.
 
     A smaller one too: then its log counts something else than the checkpoints' names,
@@ -112,12 +114,12 @@ def _move(
         strikes=strikes,
     )
     blamed = why("quarantine", path=path, attempts=plural(strikes, "attempt"))
-    order_effect(
+    emit_order(
         context, order, blamed if strikes else why("quarantine_asked", path=path)
     )
 
 
-def moved(context: DecisionContext, move: MoveCheckpoint, problem: str) -> None:
+def handle_move(context: DecisionContext, move: MoveCheckpoint, problem: str) -> None:
     """Take what came of a move."""
     path, before = move.checkpoint.path, move.before
     if problem:

@@ -28,7 +28,7 @@ class AppendToFile(RuleAction):
     def find_use(self, field: str) -> FieldUse:
         return "name" if field == "path" else "text"
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         """A path that the person wrote from the root is theirs; others stay below."""
         from autoexp_tui.effects.errands import AppendText
 
@@ -54,7 +54,7 @@ class RunCommand(RuleAction):
     env: Mapping[str, str] = field(default_factory=dict)
     """Beside the engine's own environment."""
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         from autoexp_tui.effects.errands import RunActionCommand
 
         effect = RunActionCommand(

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Literal, TypeVar
 
-from autoexp_tui.actions.checkpoints import order_look
+from autoexp_tui.actions.checkpoints import request_look
 from autoexp_tui.actions.orders import (
     drop,
+    emit_order,
     end_job,
-    order_effect,
-    order_end,
-    order_finish,
+    finish_attempt,
+    request_end,
 )
 from autoexp_tui.conditions import bindings
 from autoexp_tui.conditions.bindings import Lacking, Lookup
@@ -58,7 +58,7 @@ class Firing:
     @property
     def own(self) -> dict[str, str]:
         """What bare names mean, metadata apart."""
-        fields = bindings.own_fields(self.job.spec, len(self.job.attempts))
+        fields = bindings.list_own_fields(self.job.spec, len(self.job.attempts))
         return fields | {_LINE: self.armed.line}
 
     def bind(
@@ -66,12 +66,12 @@ class Firing:
     ) -> tuple[S | None, tuple[Lacking, ...]]:
         """A condition or an action with its references replaced by their values."""
         jobs = self.context.state.jobs
-        return bindings.bind(spec, lookup or self.context.metadata, jobs, self.own)
+        return bindings.bind(spec, lookup or self.context.read_metadata, jobs, self.own)
 
     def format_text(self, template: str) -> str:
         """A message with its references replaced; unknown ones stay as written."""
         jobs = self.context.state.jobs
-        return bindings.bind_text(template, self.own, self.context.metadata, jobs)
+        return bindings.bind_text(template, self.own, self.context.read_metadata, jobs)
 
     def explain(self, code: str, reason: str) -> Why:
         """Why something happens: because of the rule, with its own words."""
@@ -81,8 +81,8 @@ class Firing:
     def find_unsafe_values(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """What overrides take from logs, plain values left out."""
         jobs = self.context.state.jobs
-        found = bindings.outside_values(
-            overrides, self.context.metadata, jobs, self.own
+        found = bindings.list_outside_values(
+            overrides, self.context.read_metadata, jobs, self.own
         )
         return tuple(value for value in found if not is_plain(value))
 
@@ -134,23 +134,21 @@ class Firing:
             )
         )
         if command := self.find_rules().notify_command:
-            order_effect(
-                self.context, RunNotifyCommand(command=command, message=message)
-            )
+            emit_order(self.context, RunNotifyCommand(command=command, message=message))
 
     def order(self, effect: Effect) -> None:
         """Order something outside, because of the rule."""
         reason = why("ordered_by_rule", rule=self.armed.rule, line=self.armed.line)
-        order_effect(self.context, effect, reason)
+        emit_order(self.context, effect, reason)
 
-    def order_end(self, reason: Why, cause: Cause) -> bool:
+    def request_end(self, reason: Why, cause: Cause) -> bool:
         """End the job's live run; False when that is under way."""
-        return order_end(self.context, self.job, reason, cause, self.armed.rule)
+        return request_end(self.context, self.job, reason, cause, self.armed.rule)
 
     def finish(self, reason: Why) -> bool:
         """Count the job as completed; False when its end was decided otherwise."""
         if self.ended is None:
-            return order_finish(self.context, self.job, reason)
+            return finish_attempt(self.context, self.job, reason)
         if self.job.state is JobState.RETRYING or self.job.ended:
             return False
         end_job(self.context, self.job, JobState.COMPLETED, None, reason)
@@ -178,7 +176,7 @@ class Firing:
         )
 
     # ---------------------------------------------------------------------- restarts
-    def retry(
+    def request_retry(
         self,
         reason: str,
         overrides: tuple[str, ...],
@@ -208,7 +206,7 @@ class Firing:
                 log_values=log_values,
                 use_files=use_files,
             )
-            order_effect(context, effect, again)
+            emit_order(context, effect, again)
         context.draft.emit(
             events.RetryOrdered(
                 job=job.name,
@@ -225,9 +223,9 @@ class Firing:
 
     def look_for_checkpoint(self, after: int) -> None:
         """See what the next attempt would go on from; move it at `after` strikes."""
-        order_look(self.context, self.job, after=after)
+        request_look(self.context, self.job, after=after)
 
-    def avoid_node(self) -> None:
+    def exclude_node(self) -> None:
         """Let the job not run again where its last attempt ran."""
         node = self.job.attempt.node if self.job.attempt else ""
         if node:

@@ -68,7 +68,7 @@ class NewJob(RuleAction):
             return None, (*missing, *lacking, *also)
         return replace(made, start_conditions=start, cancel_conditions=cancel), ()
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         from autoexp_tui.effects.effects import AddJob
 
         spec = self._build_spec(firing)
@@ -94,8 +94,8 @@ class NewJob(RuleAction):
             command=self.command,
             env=env,
             cwd=cwd,
-            output_dir=_place_beside(like.output_dir, like.name, name),
-            log_dir=_place_beside(like.log_dir, like.name, name),
+            output_dir=_find_place_beside(like.output_dir, like.name, name),
+            log_dir=_find_place_beside(like.log_dir, like.name, name),
             fingerprint=ids.digest("new job", *marks, length=64),
             start_conditions=self.start_conditions,
             cancel_conditions=self.cancel_conditions,
@@ -115,7 +115,7 @@ def _bind_conditions(
     firing: Firing, specs: tuple[Condition, ...]
 ) -> tuple[tuple[Condition, ...], tuple[Lacking, ...]]:
     def look_up(job: str, key: str) -> str:
-        known = firing.context.metadata(job, key)
+        known = firing.context.read_metadata(job, key)
         return known or Later(f"{{runtime.{job}.{key}}}")
 
     made: list[Condition] = []
@@ -127,7 +127,7 @@ def _bind_conditions(
     return tuple(made), tuple(missing)
 
 
-def _place_beside(directory: str, name: str, new: str) -> str:
+def _find_place_beside(directory: str, name: str, new: str) -> str:
     """A job's directory beside another's, whose names may hold slashes."""
     if directory.endswith(f"/{name}"):
         return directory.removesuffix(name) + new

@@ -19,7 +19,7 @@ class Log(RuleAction):
     message: str
     level: Literal["info", "warning", "error"] = "info"
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         firing.log(firing.format_text(self.message), self.level)
         return True
 
@@ -31,6 +31,6 @@ class Notify(RuleAction):
     kind: Literal["notify"] = "notify"
     message: str
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         firing.notify(firing.format_text(self.message))
         return True

@@ -15,7 +15,7 @@ from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, Cause, JobState, Why, why
 
 
-def order_effect(
+def emit_order(
     context: DecisionContext,
     effect: Effect,
     reason: Why | None = None,
@@ -26,7 +26,7 @@ def order_effect(
     """Journal an order to the outside."""
     draft = context.draft
     ordered = events.EffectOrdered(
-        effect_id=ids.effect_id(context.state.session, draft.next_event_id(), 0),
+        effect_id=ids.build_effect_id(context.state.session, draft.next_event_id(), 0),
         effect=effect,
         why=reason,
         cause=cause,
@@ -35,31 +35,31 @@ def order_effect(
     draft.emit(ordered)
 
 
-def order_cancels(
+def cancel_attempts(
     context: DecisionContext, jobs: Iterable[JobRecord], reason: Why, cause: Cause
 ) -> None:
     """Order the end of several jobs' live attempts, as one order."""
-    tasks = tuple((job.name, len(job.attempts)) for job in jobs if _may_cancel(job))
+    tasks = tuple((job.name, len(job.attempts)) for job in jobs if _can_cancel(job))
     if tasks:
-        order_effect(context, CancelTasks(tasks=tasks), reason, cause)
+        emit_order(context, CancelTasks(tasks=tasks), reason, cause)
 
 
-def order_cancel(
+def cancel_attempt(
     context: DecisionContext, job: JobRecord, reason: Why, cause: Cause
 ) -> bool:
     """Order the end of a job's live attempt; False when it was ordered already."""
-    if not _may_cancel(job):
+    if not _can_cancel(job):
         return False
-    order_cancels(context, (job,), reason, cause)
+    cancel_attempts(context, (job,), reason, cause)
     return True
 
 
-def order_finish(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
+def finish_attempt(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
     """Order the end of a job's live attempt as done; False when it ends already."""
-    if not _may_cancel(job):
+    if not _can_cancel(job):
         return False
     tasks = ((job.name, len(job.attempts)),)
-    order_effect(context, CancelTasks(tasks=tasks), reason, finish=True)
+    emit_order(context, CancelTasks(tasks=tasks), reason, finish=True)
     return True
 
 
@@ -67,7 +67,7 @@ _LOOKED_AT: Final = frozenset({Cause.STALL, Cause.KILL_CRITERION})
 """Ends before which it is kept what the run was doing; after a NaN the log tells."""
 
 
-def order_end(
+def request_end(
     context: DecisionContext, job: JobRecord, reason: Why, cause: Cause, name: str
 ) -> bool:
     """End a job's live run because a rule says so; False when that is under way.
@@ -76,14 +76,14 @@ def order_end(
     time for that. `name` says for people what it is evidence of.
     """
     seconds = context.rules_of(job.name).evidence_seconds
-    if not _may_cancel(job) or is_captured(context, job):
+    if not _can_cancel(job) or is_captured(context, job):
         return False
     if cause in _LOOKED_AT and seconds > 0 and job.state in BEGUN:
-        _order_evidence(context, job, reason, name, seconds, ends=cause)
+        _request_evidence(context, job, reason, name, seconds, ends=cause)
         return True
-    order_cancels(context, (job,), reason, cause)
+    cancel_attempts(context, (job,), reason, cause)
     if cause is Cause.NAN and seconds > 0:
-        _order_evidence(context, job, reason, name, seconds)
+        _request_evidence(context, job, reason, name, seconds)
     return True
 
 
@@ -98,7 +98,7 @@ def is_captured(context: DecisionContext, job: JobRecord) -> bool:
     )
 
 
-def _order_evidence(
+def _request_evidence(
     context: DecisionContext,
     job: JobRecord,
     reason: Why,
@@ -118,12 +118,12 @@ def _order_evidence(
         ends=ends,
         seconds=seconds,
     )
-    order_effect(context, effect, reason)
+    emit_order(context, effect, reason)
 
 
-def _may_cancel(job: JobRecord) -> bool:
+def _can_cancel(job: JobRecord) -> bool:
     attempt = job.attempt
-    return not (attempt is None or attempt.outcome or attempt.told_to_end)
+    return not (attempt is None or attempt.outcome or attempt.is_told_to_end)
 
 
 def end_look(
@@ -143,8 +143,8 @@ def end_look(
     job = context.job(effect.job)
     if _is_alive(job, effect):
         told = reason or Why(effect.ends.value)
-        order_cancel(
-            context, job, told.having(evidence=captured.directory), effect.ends
+        cancel_attempt(
+            context, job, told.add_args(evidence=captured.directory), effect.ends
         )
     elif not job.ended:
         _forget_restarts(context, job)
@@ -192,7 +192,7 @@ def end_job(
         )
     )
     if state is JobState.COMPLETED and job.spec.fingerprint:
-        order_effect(context, NoteDone(job=job.name))
+        emit_order(context, NoteDone(job=job.name))
 
 
 def drop(

@@ -27,7 +27,7 @@ class QuarantineCheckpoint(RuleAction):
     keep: int = 0
     """Nothing is moved when fewer than this would be left."""
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         from autoexp_tui.effects.effects import LookForCheckpoint
 
         job = firing.job

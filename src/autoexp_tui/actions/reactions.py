@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from autoexp_tui.actions.action_runner import carry_out, hold_for_restart
+from autoexp_tui.actions.action_runner import hold_for_restart, run_action
 from autoexp_tui.actions.orders import end_job
 from autoexp_tui.events import events
 from autoexp_tui.model.action import Armed
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.draft import Move
-from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, applies_to_stage
+from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, is_for_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Outcome, why
 
@@ -36,22 +36,22 @@ MOST_RERUNS: Final = 3
 
 
 # -------------------------------------------------------------------- attempt ends
-def react_to_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
+def handle_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt and decide what becomes of the job."""
     before = context.job(ended.job)
     context.draft.emit(ended)
     if before.ended:
-        _late_success(context, before, ended)
+        _handle_late_success(context, before, ended)
     else:
-        _become(context, before, ended)
+        _handle_end(context, before, ended)
 
 
-def _become(
+def _handle_end(
     context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
 ) -> None:
     """What rules make of the end; without any, the job ends as its attempt."""
-    for armed in _armed_by_end(context, before, ended):
-        carry_out(context, armed, ended.job, ended)
+    for armed in _list_armed_by_end(context, before, ended):
+        run_action(context, armed, ended.job, ended)
     job = context.job(ended.job)
     if job.state is JobState.RETRYING or job.ended:
         return
@@ -59,7 +59,7 @@ def _become(
     if not held and not _run_again(context, job, ended):
         state = JobState(ended.outcome.value)
         end_job(context, job, state, ended.cause, ended.why)
-        context.draft.untold_move()  # rules over it were carried out just now
+        context.draft.forget_move()  # rules over it were carried out just now
 
 
 def _run_again(
@@ -78,7 +78,7 @@ def _run_again(
     return True
 
 
-def _late_success(
+def _handle_late_success(
     context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
 ) -> None:
     newest = before.attempt
@@ -92,19 +92,19 @@ def _late_success(
         end_job(context, context.job(ended.job), JobState.COMPLETED, None, reason)
 
 
-def _armed_by_end(
+def _list_armed_by_end(
     context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
 ) -> Iterator[Armed]:
     trigger = f"attempt {ended.attempt}"
     if ended.outcome in (Outcome.FAILED, Outcome.LOST):
-        yield from _armed_by_the_run(context, before)
+        yield from _list_armed_by_run(context, before)
     for rule in context.rules_of(before.name).state_events:
-        if _rule_applies(rule, before, ended):
+        if _is_rule_over_end(rule, before, ended):
             for index, action in enumerate(rule.actions):
                 yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
 
 
-def _armed_by_the_run(context: DecisionContext, before: JobRecord) -> Iterator[Armed]:
+def _list_armed_by_run(context: DecisionContext, before: JobRecord) -> Iterator[Armed]:
     """What a log line ordered for after the run, while that was still alive.
 
     It is void when the run completed first, or was cancelled for another reason.
@@ -117,20 +117,20 @@ def _armed_by_the_run(context: DecisionContext, before: JobRecord) -> Iterator[A
             yield armed
 
 
-def _rule_applies(
+def _is_rule_over_end(
     rule: StateEvent, before: JobRecord, ended: events.AttemptEnded
 ) -> bool:
-    if not applies_to_stage(rule, before.spec.stage):
+    if not is_for_stage(rule, before.spec.stage):
         return False
     if rule.state is not None:
-        return rule.state == class_of_end(ended)
+        return rule.state == find_class_of_end(ended)
     if rule.transition is None:
         return False
     old, new = rule.transition
     return new == ended.outcome.value and old in (None, before.state.value)
 
 
-def class_of_end(ended: events.AttemptEnded) -> StateClass | None:
+def find_class_of_end(ended: events.AttemptEnded) -> StateClass | None:
     """The state class of an attempt's end, if it has one."""
     if ended.outcome is Outcome.COMPLETED:
         return "success"
@@ -152,29 +152,29 @@ def log_matched(
     for index, action in enumerate(rule.actions):
         armed = Armed(f"{rule.name}/{index}", action, matched.match_id, matched.line)
         if not context.job(matched.job).ended:
-            carry_out(context, armed, matched.job, None)
+            run_action(context, armed, matched.job, None)
 
 
 # ------------------------------------------------------------------ other moves
-def react_to_moves(context: DecisionContext) -> None:
+def handle_moves(context: DecisionContext) -> None:
     """Carry out rules over the moves of jobs that nobody has looked at yet."""
     while moves := context.draft.take_moves():
         for move in moves:
-            _react_to_move(context, move)
+            _handle_move(context, move)
 
 
-def _react_to_move(context: DecisionContext, move: Move) -> None:
+def _handle_move(context: DecisionContext, move: Move) -> None:
     for rule in context.rules_of(move.job).state_events:
         if not _is_over_move(context, rule, move):
             continue
         for index, action in enumerate(rule.actions):
             armed = Armed(f"{rule.name}/{index}", action, _name_move(move))
             if not (context.job(move.job).ended and action.is_of_run):
-                carry_out(context, armed, move.job, None)
+                run_action(context, armed, move.job, None)
 
 
 def _is_over_move(context: DecisionContext, rule: StateEvent, move: Move) -> bool:
-    if rule.transition is None or not applies_to_stage(
+    if rule.transition is None or not is_for_stage(
         rule, context.job(move.job).spec.stage
     ):
         return False

@@ -34,7 +34,7 @@ class Restart(RuleAction):
     """Failures in a row of attempts that went on from one checkpoint and came no
     further, before it is moved aside; 0: never."""
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         """Order a further attempt once the run has ended; a living one ends first."""
         job = firing.job
         if job.ended:
@@ -42,16 +42,16 @@ class Restart(RuleAction):
             return False
         if firing.ended is None and job.state is not JobState.RETRYING:
             reason = firing.explain("restart_ordered", self.reason)
-            if firing.order_end(reason, Cause.KILL_CRITERION):
+            if firing.request_end(reason, Cause.KILL_CRITERION):
                 firing.put_off(reason)
             elif firing.armed.key not in job.deferred:
                 firing.drop("job_is_over")
             return False
         if self.exclude_node:
-            firing.avoid_node()
+            firing.exclude_node()
         if self.quarantine_after and self.from_checkpoint:
             firing.look_for_checkpoint(self.quarantine_after)
-        firing.retry(
+        firing.request_retry(
             self.reason,
             self._bind_overrides(firing),
             firing.find_unsafe_values(self.overrides),
@@ -74,7 +74,7 @@ class Restart(RuleAction):
         firing.log(f"restarted without its overrides: {lacking}", "warning")
         return ()
 
-    def may_fire_late(self, job: JobRecord) -> bool:
+    def can_fire_late(self, job: JobRecord) -> bool:
         attempt = job.attempt
-        ends = attempt is not None and attempt.told_to_end
+        ends = attempt is not None and attempt.is_told_to_end
         return job.state is JobState.RETRYING or (job.state in BEGUN and not ends)

@@ -34,7 +34,7 @@ class RunAutoexp(RuleAction):
     def find_use(self, field: str) -> FieldUse:
         return "name" if field in ("config_ref", "config_path") else "text"
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         from autoexp_tui.effects.effects import PlanJobs
 
         path, written = self.config_path, firing.armed.action

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.conditions.bindings import (
     Lacking,
     Lookup,
     RefusedValue,
     bind_overrides,
-    runtime_sources,
+    list_runtime_sources,
 )
 from autoexp_tui.conditions.log_values import is_plain
 from autoexp_tui.effects.effects import ComposeJob
@@ -42,7 +42,7 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
     if lacking:
         _explain(context, job, _why_not(lacking[0]))
         return False
-    order_effect(
+    emit_order(
         context,
         ComposeJob(
             job=job.name,
@@ -66,7 +66,7 @@ def is_composing(context: DecisionContext, name: str) -> bool:
 
 def _sources(context: DecisionContext, spec: JobSpec) -> Iterator[TaskId]:
     """The attempts whose metadata the parameters would hold now."""
-    asked = runtime_sources(spec.runtime_overrides, context.state.jobs)
+    asked = list_runtime_sources(spec.runtime_overrides, context.state.jobs)
     for name in dict.fromkeys(one.job for one in asked):
         record = context.state.jobs.get(name)
         yield name, len(record.attempts) if record else 0
@@ -87,7 +87,7 @@ def _unsafe(
     context: DecisionContext, texts: list[str], lookup: Lookup
 ) -> Iterator[str]:
     """The values that a shell would read as more than a word."""
-    for job, key in runtime_sources(texts, context.state.jobs):
+    for job, key in list_runtime_sources(texts, context.state.jobs):
         value = lookup(job, key)
         if value is not None and not is_plain(value):
             yield value

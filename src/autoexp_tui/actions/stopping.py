@@ -25,12 +25,12 @@ class Cancel(RuleAction):
         "cancel_condition"
     )
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         reason = firing.explain("cancelled_by_rule", self.reason)
-        firing.order_end(reason, Cause(self.cause))
+        firing.request_end(reason, Cause(self.cause))
         return True
 
-    def may_fire_late(self, job: JobRecord) -> bool:
+    def can_fire_late(self, job: JobRecord) -> bool:
         return job.state in BEGUN
 
 
@@ -43,11 +43,11 @@ class Finish(RuleAction):
     kind: Literal["finish"] = "finish"
     reason: str = ""
 
-    def fire(self, firing: Firing) -> bool:
+    def execute(self, firing: Firing) -> bool:
         done = firing.finish(firing.explain("finished_by_rule", self.reason))
         if not done:
             firing.drop("job_is_over")
         return done
 
-    def may_fire_late(self, job: JobRecord) -> bool:
+    def can_fire_late(self, job: JobRecord) -> bool:
         return job.state in BEGUN

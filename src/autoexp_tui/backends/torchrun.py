@@ -32,7 +32,7 @@ from autoexp_tui.backends.base import (
 )
 from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.resource_totals import gpus_of, nodes_of
+from autoexp_tui.model.resource_totals import count_gpus, count_nodes
 from autoexp_tui.model.specs import Scalar
 
 KEY: Final = "torchrun"
@@ -156,7 +156,7 @@ def read_shape(backend: Config, config: Config) -> Shape:
     if nodes is None:
         nodes = asked.get("nodes", 1) if on_slurm else 1
     if processes is None:
-        gpus, hosts = gpus_of(asked), nodes_of(asked)
+        gpus, hosts = count_gpus(asked), count_nodes(asked)
         processes = gpus // hosts if gpus and gpus % hosts == 0 else None
     return Shape(_parse_number(nodes), _parse_number(processes), on_slurm)
 
@@ -174,7 +174,7 @@ def _read_sbatch(config: Config) -> dict[str, Scalar]:
 
 def asks_for_gpus(config: Config) -> bool:
     """Whether the job asks Slurm, or this machine, for GPUs."""
-    return gpus_of(_read_sbatch(config)) > 0
+    return count_gpus(_read_sbatch(config)) > 0
 
 
 # ---------------------------------------------------------------------------- problems

@@ -188,7 +188,7 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
             )
         changed = find_wrapper_problem(session.path, state.wrapper_sha256)
         wrapper = install_wrapper(session.path, state.wrapper_sha256)
-        away = state.seconds_until(SystemClock().utc())
+        away = state.measure_seconds_until(SystemClock().utc())
         unrecorded = min(_measure_unrecorded(session, journal, state), away)
         parts = (session, lease, journal, state.plan, state, listener, wanted)
         engine = _build_engine(*parts, unrecorded=unrecorded)

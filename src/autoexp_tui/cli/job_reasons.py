@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.conditions.unmet import all_unmet
 from autoexp_tui.model.states import BEGUN, JobState
-from autoexp_tui.model.wording import clock_time, reason_of, sentence
+from autoexp_tui.model.wording import clock_time, format_reason, sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ def explain_job(job: JobRecord, live: Live | None, now: float) -> str:
     if queued := _describe_queue(job, live, now):
         return f"in the queue: {queued}"
     if job.why is not None:
-        return reason_of(job.why, job.cause, now)
+        return format_reason(job.why, job.cause, now)
     return "; ".join(sentence(why, now, keys=False) for why in find_waits(job))
 
 

@@ -10,10 +10,10 @@ from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
     NameJobs,
+    read_fact,
     say_fail,
     say_pass,
     say_wait,
-    seen_as,
 )
 from autoexp_tui.model.facts import ApprovalFact, ApprovalKey, FactKey, Facts, Moment
 from autoexp_tui.model.states import Verdict
@@ -35,14 +35,14 @@ class Approval(Condition):
     def name_object(self) -> str:
         return "an approval"
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return "your approval"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         fact = facts.get(ApprovalKey(ctx.job))
         if fact is None or (fact.value is None and not fact.error):
             return say_wait("asks_later", prompt=self.prompt)
-        answer = seen_as(fact, ApprovalFact, f"approval of {ctx.job}")
+        answer = read_fact(fact, ApprovalFact, f"approval of {ctx.job}")
         if isinstance(answer, Verdict):
             return answer
         if answer.approved is None:
@@ -51,15 +51,15 @@ class Approval(Condition):
             return say_pass("approved", by=answer.by, reason=answer.reason)
         return say_fail("refused", by=answer.by, reason=answer.reason)
 
-    def deadline(self, ctx: EvalContext) -> float | None:
+    def find_deadline(self, ctx: EvalContext) -> float | None:
         if self.on_timeout == "hold":
             return None
         asked = ctx.asked_lived
         return self._after_timeout(ctx.waiting_lived if asked is None else asked)
 
     @property
-    def timeout_code(self) -> str:
+    def use_timeout_code(self) -> str:
         return "approval_timeout"
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return True

@@ -21,10 +21,10 @@ from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.conditions.log_values import (
     Refused,
-    command_value,
-    one_name,
-    why_never,
-    without_nul,
+    check_command_value,
+    check_no_nul,
+    check_one_name,
+    explain_never,
 )
 from autoexp_tui.model.kinds import FieldUse, Kind
 from autoexp_tui.model.specs import JobSpec
@@ -91,14 +91,14 @@ def bind(
     Returns:
         (bound, ()) or (None, what is missing or refused).
     """
-    if not _may_refer(spec):
+    if not _can_refer(spec):
         return spec, ()
     binder = _Binder(lookup, jobs, own)
     bound = binder.spec(spec)
     return (None if binder.lacking else bound), tuple(binder.lacking)
 
 
-def _may_refer(spec: object) -> bool:
+def _can_refer(spec: object) -> bool:
     """Whether anything in a spec may be a reference; most specs have none, and each is
     bound again at every look."""
     try:
@@ -137,7 +137,7 @@ def bind_overrides(
     return tuple(map(binder.override, texts)), tuple(binder.lacking)
 
 
-def runtime_sources(
+def list_runtime_sources(
     texts: Iterable[str], jobs: Container[str]
 ) -> tuple[MissingKey, ...]:
     """The metadata that `{runtime.JOB.KEY}` in texts names, each once."""
@@ -145,7 +145,7 @@ def runtime_sources(
     return tuple(dict.fromkeys(split_reference(path, jobs) for path in found))
 
 
-def outside_values(
+def list_outside_values(
     texts: Iterable[str],
     lookup: Lookup,
     jobs: Container[str],
@@ -162,7 +162,7 @@ def outside_values(
     return tuple(one.value for one in found if one.outside and one.value is not None)
 
 
-def own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
+def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
     """What a bare name in an action may mean, metadata apart.
 
     The job's name (also as project.name), stage, index, family, output_dir, log_dir,
@@ -270,12 +270,12 @@ class _Binder:
 
     def _word(self, words: tuple[str, ...], at: int) -> str:
         def literal(found: _Found, value: str, match: re.Match[str]) -> str:
-            never = why_never(words, at, *match.span())
+            never = explain_never(words, at, *match.span())
             if not found.outside:
-                return _plain_only(value) if never else without_nul(value)
+                return _plain_only(value) if never else check_no_nul(value)
             if never:
                 raise Refused(f"no value from a log may stand {never}")
-            return command_value(words, at, value)
+            return check_command_value(words, at, value)
 
         return self.text(words[at], literal)
 
@@ -340,15 +340,15 @@ class _Binder:
 
 # ------------------------------------------------------------------------ literals
 def _as_text(_found: _Found, value: str, _match: re.Match[str]) -> str:
-    return without_nul(value)
+    return check_no_nul(value)
 
 
 def _escaped(_found: _Found, value: str, _match: re.Match[str]) -> str:
-    return glob.escape(without_nul(value))
+    return glob.escape(check_no_nul(value))
 
 
 def _as_name(found: _Found, value: str, _match: re.Match[str]) -> str:
-    return one_name(value) if found.outside else without_nul(value)
+    return check_one_name(value) if found.outside else check_no_nul(value)
 
 
 def _as_plain(_found: _Found, value: str, _match: re.Match[str]) -> str:

@@ -12,9 +12,9 @@ from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
     NameJobs,
+    read_fact,
     say_pass,
     say_wait,
-    seen_as,
 )
 from autoexp_tui.model.facts import CommandKey, CommandResult, FactKey, Facts, Moment
 from autoexp_tui.model.states import Verdict
@@ -40,16 +40,16 @@ class CommandPasses(Condition):
     def name_object(self) -> str:
         return " ".join(self.command)
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         name = posixpath.basename(self.command[0]) if self.command else "command"
         return f"{name} exits 0"
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         yield f"$ {shlex.join(self.command)}"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         words = " ".join(self.command)
-        done = seen_as(facts.get(self.key), CommandResult, words)
+        done = read_fact(facts.get(self.key), CommandResult, words)
         if isinstance(done, Verdict):
             return done
         if done.exit_code is None:

@@ -17,7 +17,13 @@ from autoexp_tui.conditions.files import is_found
 from autoexp_tui.conditions.kinds import Composite, LogPattern, MetadataIs, Not
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.condition import Condition, EvalContext, evaluate, needs, wake_at
+from autoexp_tui.model.condition import (
+    Condition,
+    EvalContext,
+    evaluate,
+    find_wake,
+    needs,
+)
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import (
     ApprovalFact,
@@ -30,7 +36,7 @@ from autoexp_tui.model.facts import (
     MetadataKey,
     Moment,
 )
-from autoexp_tui.model.resubmission import files_aside, logs_are_old
+from autoexp_tui.model.resubmission import has_old_logs, list_files_aside
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, JobState, Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
@@ -95,12 +101,12 @@ class Look:
         for spec in self.job.spec.start_conditions:
             bound = self._bound(spec)[0]
             old = {} if bound is None else dict(self._old(bound))
-            for part in () if bound is None else logs_in(bound):
+            for part in () if bound is None else list_log_patterns(bound):
                 if part.key not in old:
                     self._latch(part.key)
 
     def _latch(self, key: LogKey) -> None:
-        fact, name = self.context.get(key), latch_of(key)
+        fact, name = self.context.get(key), name_latch(key)
         found = None if fact is None else fact.value
         if not isinstance(found, LogFound) or not is_found(key, found):
             return
@@ -116,7 +122,7 @@ class Look:
     # ------------------------------------------------------------------------ judging
     def _judged(self, bound: Condition, facts: Facts) -> Verdict:
         ctx = self._context()
-        self.wake_by(wake_at(bound, facts, self.context.now, ctx))
+        self.wake_by(find_wake(bound, facts, self.context.now, ctx))
         return evaluate(bound, facts, self.context.now, ctx)
 
     def _context(self) -> EvalContext:
@@ -128,15 +134,13 @@ class Look:
         )
 
     def _bound(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
-        bound, missing = bind(spec, self.metadata, self.context.state.jobs)
-        return None if bound is None else _without_old_logs(
-            bound, self.context
-        ), missing
+        bound, missing = bind(spec, self.read_metadata, self.context.state.jobs)
+        return None if bound is None else _skip_old_logs(bound, self.context), missing
 
-    def metadata(self, job: str, key: str) -> str | None:
+    def read_metadata(self, job: str, key: str) -> str | None:
         """A job's metadata; the look reads it from now on."""
         self.keys.add(MetadataKey(job, key))
-        return self.context.metadata(job, key)
+        return self.context.read_metadata(job, key)
 
     def _without_value(self, spec: Condition, missing: Lacking) -> Verdict:
         """A value that a reference needs is waited for like any other.
@@ -164,14 +168,14 @@ class Look:
         return Verdict(Result.WAIT, reason)
 
     def _doubts(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
-        for part in logs_in(bound):
-            reason = _may_not_count(self.context, part)
+        for part in list_log_patterns(bound):
+            reason = _explain_doubt(self.context, part)
             if reason is not None:
                 yield part.key, reason
 
     def _old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
         """Finds in logs that were there before this session's first run of the job."""
-        for part in logs_in(bound):
+        for part in list_log_patterns(bound):
             key = part.key
             writer = self.context.state.jobs.get(part.writer)
             if writer is None or key not in self.keys or not _is_to_begin(writer):
@@ -183,21 +187,21 @@ class Look:
 
 
 # ------------------------------------------------------------------------- logs
-def logs_in(spec: Condition) -> Iterator[LogPattern]:
+def list_log_patterns(spec: Condition) -> Iterator[LogPattern]:
     """The log patterns that `spec` consists of."""
     match spec:
         case LogPattern():
             yield spec
         case Composite():
             for part in spec.conditions:
-                yield from logs_in(part)
+                yield from list_log_patterns(part)
         case Not():
-            yield from logs_in(spec.condition)
+            yield from list_log_patterns(spec.condition)
         case _:
             pass
 
 
-def _may_not_count(context: DecisionContext, spec: LogPattern) -> Why | None:
+def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
     """A sibling's log judges us only when that sibling's own fate is settled.
 
     Between runs its current.log is an old run's; and while a restart may still follow,
@@ -208,35 +212,35 @@ def _may_not_count(context: DecisionContext, spec: LogPattern) -> Why | None:
         return None
     if writer.state not in BEGUN:
         return why("log_of_earlier_run", job=writer.name)
-    if _may_restart(context, writer):
+    if _can_restart(context, writer):
         return why("log_may_restart", job=writer.name)
     return None
 
 
-def _without_old_logs(spec: Condition, context: DecisionContext) -> Condition:
+def _skip_old_logs(spec: Condition, context: DecisionContext) -> Condition:
     """The condition, its log patterns without what earlier attempts wrote."""
     match spec:
-        case LogPattern() if skip := _old_texts(spec, context):
+        case LogPattern() if skip := _list_old_texts(spec, context):
             return replace(spec, skip=skip)
         case Composite():
-            parts = tuple(_without_old_logs(part, context) for part in spec.conditions)
+            parts = tuple(_skip_old_logs(part, context) for part in spec.conditions)
             same = all(map(is_, parts, spec.conditions))
             return spec if same else replace(spec, conditions=parts)
         case Not():
-            inner = _without_old_logs(spec.condition, context)
+            inner = _skip_old_logs(spec.condition, context)
             return spec if inner is spec.condition else replace(spec, condition=inner)
         case _:
             return spec
 
 
-def _old_texts(
+def _list_old_texts(
     spec: LogPattern, context: DecisionContext
 ) -> tuple[tuple[int, int], ...]:
     """(inode, bytes) of the logs that a writer's newest attempt does not continue."""
     writer = context.state.jobs.get(spec.writer)
     if writer is None:
         return ()
-    aside = files_aside(writer)
+    aside = list_files_aside(writer)
     if aside is None:
         return _NOT_KNOWN
     return tuple(
@@ -255,12 +259,12 @@ def _is_to_begin(job: JobRecord) -> bool:
     waits for one not chosen."""
     if job.ended or job.state in (JobState.PLANNED, JobState.HELD):
         return False
-    if logs_are_old(job):
+    if has_old_logs(job):
         return True
     return all(attempt.run < 0 for attempt in job.attempts)
 
 
-def _may_restart(context: DecisionContext, job: JobRecord) -> bool:
+def _can_restart(context: DecisionContext, job: JobRecord) -> bool:
     return any(
         action.restarts
         for rule in context.rules_of(job.name).state_events
@@ -269,7 +273,7 @@ def _may_restart(context: DecisionContext, job: JobRecord) -> bool:
     )
 
 
-def latch_of(key: LogKey) -> str:
+def name_latch(key: LogKey) -> str:
     """The name of a search, in `JobRecord.latched`."""
     parts = (key.path, key.pattern, key.glob, key.check_mode, key.tail_bytes)
     return ids.digest(*parts, *((key.skip,) if key.skip else ()))
@@ -277,7 +281,7 @@ def latch_of(key: LogKey) -> str:
 
 def is_latched(key: FactKey, job: JobRecord) -> bool:
     """Whether a search is over: it found what it looked for."""
-    return isinstance(key, LogKey) and latch_of(key) in job.latched
+    return isinstance(key, LogKey) and name_latch(key) in job.latched
 
 
 # ------------------------------------------------------------------------ facts
@@ -291,7 +295,7 @@ class _Latched:
     def get(self, key: FactKey) -> Fact | None:
         if not isinstance(key, LogKey) or not self.job.latched:
             return self.context.get(key)
-        latched = self.job.latched.get(latch_of(key))
+        latched = self.job.latched.get(name_latch(key))
         if latched is None:
             return self.context.get(key)
         found = LogFound(files=1, matched=1, line=latched.line, path=latched.path)

@@ -111,22 +111,24 @@ class OwnCondition(Condition):
     def name_object(self) -> str:
         return self.class_path
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return self.class_path.rpartition(":")[2]
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         yield f"what {self.class_path} asks for"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        return said(own_verdict(self, facts, now.utc, ctx.job))
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        return said(evaluate_own(self, facts, now.utc, ctx.job))
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
         at = own_wake(self, facts, now.utc, ctx.job)
         if at is not None:
-            yield now.lived_of(at)
+            yield now.convert_to_lived(at)
 
 
-def own_verdict(spec: OwnCondition, facts: Facts, now: float, job: str) -> Verdict:
+def evaluate_own(spec: OwnCondition, facts: Facts, now: float, job: str) -> Verdict:
     """What it says; WAIT with the reason when it cannot, or needs what is unknown."""
     try:
         keys = _needs(spec, job)

@@ -11,14 +11,14 @@ from autoexp_tui.model.condition import (
     EvalContext,
     NameJobs,
     end_of,
-    ended_job,
-    grace_ends,
+    find_ended_job,
+    find_grace_end,
     held_back,
     job_fact,
+    read_fact,
     say_fail,
     say_pass,
     say_wait,
-    seen_as,
 )
 from autoexp_tui.model.facts import (
     Fact,
@@ -67,30 +67,32 @@ class FileCondition(Condition):
         raise NotImplementedError(type(self).__name__)
 
     @property
-    def watched_path(self) -> str:
+    def path_to_watch(self) -> str:
         """The file or log, or the pattern of their paths."""
         raise NotImplementedError(type(self).__name__)
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         writer = f", written by {self.writer}" if self.writer else ""
-        yield f"{self.watched_path}{writer}"
+        yield f"{self.path_to_watch}{writer}"
 
-    def jobs_waited_for(self) -> Iterator[str]:
+    def list_awaited_jobs(self) -> Iterator[str]:
         yield self.writer
 
     def with_writers(self, owner: Callable[[str], str]) -> Self:
-        return replace(self, writer=owner(self.watched_path))
+        return replace(self, writer=owner(self.path_to_watch))
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
         yield self.key
         if self.writer:
             yield JobKey(self.writer)
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
-        writer = ended_job(facts, self.writer)
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
+        writer = find_ended_job(facts, self.writer)
         if writer is None:
             return
-        ends = grace_ends(writer, ctx)
+        ends = find_grace_end(writer, ctx)
         looked = _is_after_grace(facts.get(self.key), writer, ctx)
         yield now.lived + _LOOK_SECONDS if now.lived >= ends and not looked else ends
 
@@ -99,7 +101,7 @@ class FileCondition(Condition):
         """Whether it must be of the writer's present attempt."""
         return bool(self.writer)
 
-    def awaited_files(self) -> Iterator[Condition]:
+    def list_awaited_files(self) -> Iterator[Condition]:
         if self.is_awaited:
             yield self
 
@@ -107,15 +109,15 @@ class FileCondition(Condition):
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> JobFact | None:
         """The writer, when it ended for good and a look after the grace is known."""
-        writer = ended_job(facts, self.writer)
-        if writer is None or now.lived < grace_ends(writer, ctx):
+        writer = find_ended_job(facts, self.writer)
+        if writer is None or now.lived < find_grace_end(writer, ctx):
             return None
         return writer if _is_after_grace(facts.get(self.key), writer, ctx) else None
 
 
 def _is_after_grace(fact: Fact | None, writer: JobFact, ctx: EvalContext) -> bool:
     """Whether a look began after the writer's grace: older looks prove nothing."""
-    return fact is not None and fact.observed_at >= grace_ends(writer, ctx)
+    return fact is not None and fact.observed_at >= find_grace_end(writer, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,7 @@ class _OfFile(FileCondition):
         return StatKey(self.path)
 
     @property
-    def watched_path(self) -> str:
+    def path_to_watch(self) -> str:
         """The file, or the pattern of their paths."""
         return self.path
 
@@ -164,7 +166,7 @@ class _OfFile(FileCondition):
             and one.file == file
         }
 
-    def _judge_only_old(
+    def _evaluate_only_old(
         self,
         old: Mapping[FileIdentity, SetAside],
         facts: Facts,
@@ -183,7 +185,7 @@ class _OfFile(FileCondition):
             return say_wait("waits_for_new_file", **args)
         return say_fail("file_of_earlier", **args, **end_of(writer))
 
-    def _judge_doomed(
+    def _evaluate_doomed(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Verdict | None:
         """FAIL when the file can never come: looked for after its writer's end."""
@@ -218,7 +220,7 @@ class FileExists(_OfFile):
         """The look at the file, or at the glob's matches."""
         return GlobKey(self.path) if self.glob else StatKey(self.path)
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return _end_of(self.path)
 
     @property
@@ -226,16 +228,16 @@ class FileExists(_OfFile):
         """The look that tells which files lie there."""
         return self.key
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         fact = facts.get(self.key)
         files: tuple[FileIdentity | None, ...]
         if self.glob:
-            found = seen_as(fact, Matches, self.path)
+            found = read_fact(fact, Matches, self.path)
             if isinstance(found, Verdict):
                 return found
             there, size, files = bool(found.paths), found.largest, found.files
         else:
-            stat = seen_as(fact, FileStat, self.path)
+            stat = read_fact(fact, FileStat, self.path)
             if isinstance(stat, Verdict):
                 return stat
             there, size, files = stat.exists, stat.size, (stat.file,)
@@ -248,10 +250,10 @@ class FileExists(_OfFile):
         if there and size >= self.min_size:
             return say_pass("file_there", path=self.path, size=size)
         if old and not there:
-            return self._judge_only_old(old, facts, now, ctx)
+            return self._evaluate_only_old(old, facts, now, ctx)
         waits = self._wait_for(size if there else None)
         held = held_back(facts, self.writer, self.path)
-        return self._judge_doomed(facts, now, ctx) or held or waits
+        return self._evaluate_doomed(facts, now, ctx) or held or waits
 
     def _wait_for(self, size: int | None) -> Verdict:
         args = {"path": self.path, "writer": self.writer}
@@ -273,20 +275,20 @@ class FileContent(_OfFile):
         """The look at the file's text."""
         return TextKey(self.path, self.pattern if self.mode == "regex" else "")
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return f"{self.pattern} in {_end_of(self.path)}"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         if self.mode == "regex" and (problem := _refuse_pattern(self.pattern)):
             return problem
-        file = seen_as(facts.get(self.key), FileText, self.path)
+        file = read_fact(facts.get(self.key), FileText, self.path)
         if isinstance(file, Verdict):
             return file
         old = self._find_old((file.file,), facts, ctx)
         if isinstance(old, Verdict):
             return old
         if old:
-            return self._judge_only_old(old, facts, now, ctx)
+            return self._evaluate_only_old(old, facts, now, ctx)
         by_text = self.mode == "contains" and self.pattern in (file.text or "")
         if file.text is not None and (file.holds or by_text):
             return say_pass("text_there", path=self.path, pattern=self.pattern)
@@ -294,7 +296,7 @@ class FileContent(_OfFile):
         pattern = "" if file.text is None else self.pattern
         waits = say_wait(code, path=self.path, writer=self.writer, pattern=pattern)
         held = held_back(facts, self.writer, self.path)
-        return self._judge_doomed(facts, now, ctx) or held or waits
+        return self._evaluate_doomed(facts, now, ctx) or held or waits
 
 
 def _refuse_pattern(pattern: str) -> Verdict | None:
@@ -342,32 +344,32 @@ class LogPattern(FileCondition):
         return GlobKey(self.log_path) if self.glob else StatKey(self.log_path)
 
     @property
-    def watched_path(self) -> str:
+    def path_to_watch(self) -> str:
         """The log, or the pattern of their paths."""
         return self.log_path
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return f"{self.pattern} in {_end_of(self.log_path)}"
 
     def name_object(self) -> str:
         return f"{self.pattern!r} in {self.log_path}"
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return True
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         if problem := _refuse_pattern(self.pattern):
             return problem
-        found = seen_as(facts.get(self.key), LogFound, self.log_path)
+        found = read_fact(facts.get(self.key), LogFound, self.log_path)
         if isinstance(found, Verdict):
             return found
         if is_found(self.key, found):
             path = found.path or self.log_path
             return say_pass("log_matched", line=found.line, path=path)
         held = held_back(facts, self.writer, self.log_path)
-        return self._judge_doomed(facts, now, ctx) or held or self._wait_for(found)
+        return self._evaluate_doomed(facts, now, ctx) or held or self._wait_for(found)
 
-    def _judge_doomed(
+    def _evaluate_doomed(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Verdict | None:
         """FAIL when nobody writes to the log any more."""
@@ -392,19 +394,19 @@ def is_found(key: LogKey, found: LogFound) -> bool:
     return found.files > 0 and found.matched >= wanted
 
 
-def awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
+def list_awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
     """What a job waits for that others write, where it must be of their attempt."""
     for condition in (*spec.start_conditions, *spec.cancel_conditions):
-        for part in condition.awaited_files():
+        for part in condition.list_awaited_files():
             if isinstance(part, FileCondition) and part.writer != spec.name:
                 yield part
 
 
-def awaited_of(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileCondition]]:
+def group_awaited(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileCondition]]:
     """Job -> what others wait for that it writes."""
     found: dict[str, list[FileCondition]] = {}
     for spec in jobs:
-        for part in awaited_by(spec):
+        for part in list_awaited_by(spec):
             found.setdefault(part.writer, []).append(part)
     return found
 

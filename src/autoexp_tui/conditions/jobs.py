@@ -44,23 +44,23 @@ class JobStateIs(Condition):
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
         yield from (JobKey(name) for name in self.jobs)
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return f"{name_jobs(self.jobs)} {self.state}"
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         yield from (f"the state of {name}" for name in self.jobs)
 
-    def jobs_waited_for(self) -> Iterator[str]:
+    def list_awaited_jobs(self) -> Iterator[str]:
         yield from self.jobs
 
     def name_object(self) -> str:
         return f"{', '.join(self.jobs)} {self.state}"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         wanted = self.state.strip().upper()
         if wanted not in RAW_CAUSES and wanted not in JobState.__members__:
             return say_wait("bad_condition", problem=f"{self.state!r} is no state")
-        verdicts = [_judge_job(name, wanted, facts) for name in self.jobs]
+        verdicts = [_evaluate_job(name, wanted, facts) for name in self.jobs]
         return all_of(verdicts, self._agree(wanted))
 
     def _agree(self, wanted: str) -> Verdict:
@@ -69,11 +69,11 @@ class JobStateIs(Condition):
         more = len(self.jobs) - 1
         return say_pass("job_ok", job=self.jobs[0], state=wanted, more=more or None)
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return self.state.strip().upper() not in _PASSING_STATES
 
 
-def _judge_job(name: str, wanted: str, facts: Facts) -> Verdict:
+def _evaluate_job(name: str, wanted: str, facts: Facts) -> Verdict:
     job = job_fact(facts, name)
     if isinstance(job, Verdict):
         return job
@@ -117,7 +117,7 @@ class MaxAttempts(Condition):
     def name_object(self) -> str:
         return f"fewer than {self.max_attempts} attempts"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         job = job_fact(facts, ctx.job)
         if isinstance(job, Verdict):
             return job

@@ -26,12 +26,12 @@ from autoexp_tui.model.condition import (
     all_moments,
     all_of,
     describe,
+    describe_subject,
     evaluate,
     first,
     say_fail,
     say_pass,
     say_wait,
-    subject_of,
 )
 from autoexp_tui.model.facts import FactKey, Facts, Moment
 from autoexp_tui.model.states import Result, Verdict
@@ -53,7 +53,7 @@ __all__ = [
     "Op",
     "OwnCondition",
     "TimeReached",
-    "limits_attempts",
+    "has_attempt_limit",
 ]
 
 _NAMED: Final = 4
@@ -72,51 +72,55 @@ class Composite(Condition):
         for part in self.conditions:
             yield from part.keys(job, action)
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         joint = " and " if self.mode == "all" else " or "
-        return joint.join(subject_of(part, name_jobs) for part in self.conditions)
+        return joint.join(describe_subject(part, name_jobs) for part in self.conditions)
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         for part in self.conditions:
-            yield from part.sources()
+            yield from part.list_sources()
 
-    def jobs_waited_for(self) -> Iterator[str]:
+    def list_awaited_jobs(self) -> Iterator[str]:
         for part in self.conditions:
-            yield from part.jobs_waited_for()
+            yield from part.list_awaited_jobs()
 
     def with_writers(self, owner: Callable[[str], str]) -> Self:
         parts = tuple(part.with_writers(owner) for part in self.conditions)
         return replace(self, conditions=parts)
 
-    def awaited_files(self) -> Iterator[Condition]:
+    def list_awaited_files(self) -> Iterator[Condition]:
         for part in self.conditions:
-            yield from part.awaited_files()
+            yield from part.list_awaited_files()
 
     def name_object(self) -> str:
         joint = " and " if self.mode == "all" else " or "
         return joint.join(describe(part) for part in self.conditions)
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
         for part in self.conditions:
             yield from all_moments(part, facts, now, ctx)
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        verdicts = [evaluate(part, facts, now, ctx) for part in self._deciding_parts()]
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+        verdicts = [
+            evaluate(part, facts, now, ctx) for part in self._list_deciding_parts()
+        ]
         if self.mode == "all":
-            what = _list_parts(self._deciding_parts())
+            what = _list_parts(self._list_deciding_parts())
             holds = say_pass("all_hold", count=len(verdicts), what=what)
             return all_of(verdicts, holds)
-        return first(verdicts, Result.PASS) or _judge_none_passed(verdicts)
+        return first(verdicts, Result.PASS) or _evaluate_none_passed(verdicts)
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         for_good = [
-            part.holds_for_good(facts, now, ctx)
-            for part in self._deciding_parts()
+            part.is_final(facts, now, ctx)
+            for part in self._list_deciding_parts()
             if evaluate(part, facts, now, ctx).result is Result.PASS
         ]
         return (all if self.mode == "all" else any)(for_good)
 
-    def _deciding_parts(self) -> Sequence[Condition]:
+    def _list_deciding_parts(self) -> Sequence[Condition]:
         """Parts that do not block do not count, unless none does."""
         blocking = [part for part in self.conditions if part.blocking]
         return blocking or self.conditions
@@ -129,7 +133,7 @@ def _list_parts(parts: Sequence[Condition]) -> str | None:
     return ", ".join([*named, *([f"{more} more"] if more else [])]) or None
 
 
-def _judge_none_passed(verdicts: list[Verdict]) -> Verdict:
+def _evaluate_none_passed(verdicts: list[Verdict]) -> Verdict:
     """None passes: an unknown one may yet, then one that waits, else all failed."""
     waiting = [verdict for verdict in verdicts if verdict.result is Result.WAIT]
     unknown = [verdict for verdict in waiting if verdict.why.code in UNKNOWN]
@@ -147,49 +151,51 @@ class Not(Condition):
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
         yield from self.condition.keys(job, action)
 
-    def subject(self, name_jobs: NameJobs) -> str:
-        return f"not {subject_of(self.condition, name_jobs)}"
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        return f"not {describe_subject(self.condition, name_jobs)}"
 
-    def sources(self) -> Iterator[str]:
-        yield from self.condition.sources()
+    def list_sources(self) -> Iterator[str]:
+        yield from self.condition.list_sources()
 
-    def jobs_waited_for(self) -> Iterator[str]:
-        yield from self.condition.jobs_waited_for()
+    def list_awaited_jobs(self) -> Iterator[str]:
+        yield from self.condition.list_awaited_jobs()
 
     def with_writers(self, owner: Callable[[str], str]) -> Self:
         return replace(self, condition=self.condition.with_writers(owner))
 
-    def awaited_files(self) -> Iterator[Condition]:
-        yield from self.condition.awaited_files()
+    def list_awaited_files(self) -> Iterator[Condition]:
+        yield from self.condition.list_awaited_files()
 
     def name_object(self) -> str:
         return f"not {describe(self.condition)}"
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
         yield from all_moments(self.condition, facts, now, ctx)
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         inner = evaluate(self.condition, facts, now, ctx)
         if inner.result is Result.WAIT and inner.why.code in UNKNOWN:
             return inner
         what = describe(self.condition)
         if inner.result is Result.PASS:
-            for_good = self.condition.holds_for_good(facts, now, ctx)
+            for_good = self.condition.is_final(facts, now, ctx)
             return (say_fail if for_good else say_wait)("is_so", what=what)
         return say_pass("not_so", what=what)
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return evaluate(self.condition, facts, now, ctx).result is Result.FAIL
 
 
-def limits_attempts(conditions: Iterable[Condition]) -> bool:
+def has_attempt_limit(conditions: Iterable[Condition]) -> bool:
     """Whether one of the conditions, all of which must pass, counts attempts."""
     return any(
         isinstance(one, MaxAttempts)
         or (
             isinstance(one, Composite)
             and one.mode == "all"
-            and limits_attempts(one.conditions)
+            and has_attempt_limit(one.conditions)
         )
         for one in conditions
     )

@@ -63,7 +63,7 @@ def is_plain(value: str) -> bool:
     return _PLAIN.fullmatch(value) is not None
 
 
-def why_never(words: Sequence[str], at: int, start: int, end: int) -> str:
+def explain_never(words: Sequence[str], at: int, start: int, end: int) -> str:
     """Why no value from a log may stand at `words[at][start:end]`; empty: some may."""
     word = words[at]
     if any(map(str.isspace, word)):
@@ -80,23 +80,23 @@ def why_never(words: Sequence[str], at: int, start: int, end: int) -> str:
     return ""
 
 
-def command_value(words: Sequence[str], at: int, value: str) -> str:
+def check_command_value(words: Sequence[str], at: int, value: str) -> str:
     """The value, as a word of a command, at a place where some may stand.
 
     Raises:
         Refused: this one may not.
     """
-    if not is_plain(value) and (joins_words(words[:at]) or "--" not in words[:at]):
+    if not is_plain(value) and (is_joining_words(words[:at]) or "--" not in words[:at]):
         raise Refused(f"{value!r} is more than {PLAIN}")
-    return without_nul(value)
+    return check_no_nul(value)
 
 
-def joins_words(words: Iterable[str]) -> bool:
+def is_joining_words(words: Iterable[str]) -> bool:
     """Whether a program among them makes one text for a shell of those behind it."""
     return any(PurePosixPath(word).name in _JOINING for word in words)
 
 
-def one_name(value: str) -> str:
+def check_one_name(value: str) -> str:
     """The value, as one component of a path that is written to.
 
     Raises:
@@ -104,10 +104,10 @@ def one_name(value: str) -> str:
     """
     if "/" in value or not value.strip("."):
         raise Refused(f"{value!r} is more than one name in a path")
-    return without_nul(value)
+    return check_no_nul(value)
 
 
-def without_nul(value: str) -> str:
+def check_no_nul(value: str) -> str:
     """The value, where any text may stand.
 
     Raises:
@@ -118,7 +118,7 @@ def without_nul(value: str) -> str:
     return value
 
 
-def unsafe_in_shell(command: Sequence[str], values: Iterable[str]) -> str:
+def find_unsafe(command: Sequence[str], values: Iterable[str]) -> str:
     """The first value from a log in a command's scripts that is not plain; or empty."""
     texts = [word for at, word in enumerate(command) if _is_script(command, at)]
     return next(
@@ -133,7 +133,7 @@ def unsafe_in_shell(command: Sequence[str], values: Iterable[str]) -> str:
 
 def _is_script(words: Sequence[str], at: int) -> bool:
     behind = at > 0 and _SCRIPT_OPTION.fullmatch(words[at - 1]) is not None
-    return behind or joins_words(words[:at])
+    return behind or is_joining_words(words[:at])
 
 
 def _is_program(words: Sequence[str], at: int, runner: int = 0) -> bool:

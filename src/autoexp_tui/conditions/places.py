@@ -38,10 +38,10 @@ class Places:
         """The condition with the job that writes its file or log, where known."""
         return condition.with_writers(self.owner)
 
-    def waited_for(self, condition: Condition) -> Iterator[str]:
+    def list_awaited(self, condition: Condition) -> Iterator[str]:
         """The jobs whose progress a condition looks at; names may repeat."""
-        yield from condition.jobs_waited_for()
-        for path in _runtime_paths(condition):
+        yield from condition.list_awaited_jobs()
+        for path in _list_runtime_paths(condition):
             yield self._job_of(path)
 
     def _job_of(self, path: str) -> str:
@@ -51,18 +51,18 @@ class Places:
         return next((name for name in names if name in self._names), "")
 
 
-def _runtime_paths(value: object) -> Iterator[str]:
+def _list_runtime_paths(value: object) -> Iterator[str]:
     """What follows `runtime.` in any text of a condition; nested conditions apart."""
     if isinstance(value, str):
         yield from _RUNTIME.findall(value)
     elif isinstance(value, tuple):
         for item in value:
             if not is_dataclass(item):
-                yield from _runtime_paths(item)
+                yield from _list_runtime_paths(item)
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from _runtime_paths(item)
+            yield from _list_runtime_paths(item)
     elif is_dataclass(value):
         for field in fields(value):
             if field.name not in {"pattern", "condition"}:
-                yield from _runtime_paths(getattr(value, field.name))
+                yield from _list_runtime_paths(getattr(value, field.name))

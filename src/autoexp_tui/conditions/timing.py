@@ -10,9 +10,9 @@ from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
     NameJobs,
+    read_fact,
     say_pass,
     say_wait,
-    seen_as,
 )
 from autoexp_tui.model.facts import Fact, FactKey, Facts, FiredKey, Moment
 from autoexp_tui.model.states import Verdict
@@ -31,32 +31,36 @@ class TimeReached(Condition):
     def name_object(self) -> str:
         return "a time"
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         if self.at is not None:
             return clock_time(self.at)
         return f"{duration(self.after_seconds or 0.0)} of waiting"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         if self.after_seconds is not None and ctx.waiting_lived is None:
             return say_wait("time_unset", seconds=self.after_seconds)
-        at = self.reached_at(now, ctx)
+        at = self.find_end(now, ctx)
         if at is None or now.lived >= at:
-            return say_pass("time_reached", at=None if at is None else now.t_of(at))
-        return say_wait("time_until", at=now.t_of(at))
+            return say_pass(
+                "time_reached", at=None if at is None else now.convert_to_t(at)
+            )
+        return say_wait("time_until", at=now.convert_to_t(at))
 
-    def reached_at(self, now: Moment, ctx: EvalContext) -> float | None:
+    def find_end(self, now: Moment, ctx: EvalContext) -> float | None:
         """When (lived) both of the moments that it names are reached."""
-        moments = [] if self.at is None else [now.lived_of(self.at)]
+        moments = [] if self.at is None else [now.convert_to_lived(self.at)]
         if self.after_seconds is not None and ctx.waiting_lived is not None:
             moments.append(ctx.waiting_lived + self.after_seconds)
         return max(moments, default=None)
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
-        at = self.reached_at(now, ctx)
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
+        at = self.find_end(now, ctx)
         if at is not None:
             yield at
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return True
 
 
@@ -73,15 +77,15 @@ class Cooldown(Condition):
     def name_object(self) -> str:
         return "a cooldown"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         fact = facts.get(FiredKey(ctx.job, ctx.action))
         if fact is None or fact.error:
-            unknown = seen_as(fact, float, f"the last time of {ctx.action}")
+            unknown = read_fact(fact, float, f"the last time of {ctx.action}")
             return unknown if isinstance(unknown, Verdict) else say_pass("cooled_down")
         until = self._ends_at(fact)
         if until is None or now.lived >= until:
             return say_pass("cooled_down")
-        return say_wait("cooling_down", until=now.t_of(until))
+        return say_wait("cooling_down", until=now.convert_to_t(until))
 
     def _ends_at(self, fact: Fact | None) -> float | None:
         """When (lived) it is over; None when the action never fired."""
@@ -90,7 +94,9 @@ class Cooldown(Condition):
             fired + self.cooldown_seconds if isinstance(fired, (int, float)) else None
         )
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
         at = self._ends_at(facts.get(FiredKey(ctx.job, ctx.action)))
         if at is not None:
             yield at

@@ -22,7 +22,7 @@ def all_unmet(record: JobRecord) -> Iterator[Unmet]:
     """The start conditions that hold the job back, by index, in their order."""
     pairs = zip(record.spec.start_conditions, record.start, strict=False)
     for index, (spec, status) in enumerate(pairs):
-        if spec.blocking and not _counts_as_passed(status):
+        if spec.blocking and not _is_passed(status):
             yield index, spec, status
 
 
@@ -33,7 +33,7 @@ def unmet(record: JobRecord) -> Unmet | None:
     return next(iter(failed or standing), None)
 
 
-def _counts_as_passed(status: ConditionStatus | None) -> bool:
+def _is_passed(status: ConditionStatus | None) -> bool:
     return status is not None and (bool(status.waived) or status.result is Result.PASS)
 
 
@@ -57,7 +57,7 @@ def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
 
     Those that are planned or held, or cannot start; `with_asks`: and those that ask.
     """
-    found = {job.name for job in jobs if _needs_person(job, with_asks=with_asks)}
+    found = {job.name for job in jobs if _is_for_person(job, with_asks=with_asks)}
     if not found:
         return frozenset()
     records = {job.name: job for job in jobs}
@@ -71,7 +71,7 @@ def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _needs_person(job: JobRecord, *, with_asks: bool) -> bool:
+def _is_for_person(job: JobRecord, *, with_asks: bool) -> bool:
     if job.state in (JobState.PLANNED, JobState.HELD):
         return True
     return is_doomed(job) or (with_asks and asks(job))

@@ -12,13 +12,13 @@ from autoexp_tui.model.condition import (
     EvalContext,
     NameJobs,
     end_of,
-    ended_job,
-    grace_ends,
+    find_ended_job,
+    find_grace_end,
     held_back,
+    read_fact,
     say_fail,
     say_pass,
     say_wait,
-    seen_as,
 )
 from autoexp_tui.model.facts import (
     FactKey,
@@ -50,13 +50,15 @@ class _OfValue(Condition):
         if self.job and self.job != job:
             yield JobKey(self.job)
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
         owner = self.job or ctx.job
-        job = ended_job(facts, owner) if owner != ctx.job else None
+        job = find_ended_job(facts, owner) if owner != ctx.job else None
         if job is not None:
-            yield grace_ends(job, ctx)
+            yield find_grace_end(job, ctx)
 
-    def jobs_waited_for(self) -> Iterator[str]:
+    def list_awaited_jobs(self) -> Iterator[str]:
         yield self.job
 
     def _name_owner(self) -> str:
@@ -82,13 +84,13 @@ class MetadataIs(_OfValue):
             return f"{self.key}{self._name_owner()} is known"
         return f"{self.key}{self._name_owner()} {self.op} {self.value}"
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return f"{self.key} {self.op} {self.value}"
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         yield f"{self.key} of {self.job or 'its own log'}"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         job = self.job or ctx.job
         fact = facts.get(self.value_key(ctx.job))
         if fact is not None and fact.error:
@@ -105,7 +107,7 @@ class MetadataIs(_OfValue):
             args = {"job": job, "key": self.key, "value": value, "wanted": wanted}
             waits = say_wait("metadata_is_not", **args, op=self.op)
         held = held_back(facts, job if job != ctx.job else "", self.key)
-        return _judge_doomed(job, self.key, facts, now, ctx) or held or waits
+        return _evaluate_doomed(job, self.key, facts, now, ctx) or held or waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,21 +126,21 @@ class MetricIs(_OfValue):
     def name_object(self) -> str:
         return f"{self.name}{self._name_owner()} {self.op} {self.value:g}"
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         return f"{self.name} {self.op} {self.value:g}"
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         yield f"{self.name} of {self.job or 'its own log'}"
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         job = self.job or ctx.job
         fact = facts.get(self.value_key(ctx.job))
         if fact is None or (fact.value is None and not fact.error):
             waits = say_wait("no_metric", job=job, name=self.name)
             other = job if job != ctx.job else ""
             held = held_back(facts, other, self.name, code="metric_held")
-            return _judge_doomed(job, self.name, facts, now, ctx) or held or waits
-        metric = seen_as(fact, MetricFact, f"{self.name} of {job}")
+            return _evaluate_doomed(job, self.name, facts, now, ctx) or held or waits
+        metric = read_fact(fact, MetricFact, f"{self.name} of {job}")
         if isinstance(metric, Verdict):
             return metric
         args: dict[str, str | float | None] = {
@@ -158,17 +160,17 @@ class MetricIs(_OfValue):
         waits = say_wait(
             "metric_early" if early else "metric_is_not", **args, after_step=after
         )
-        return _judge_doomed(job, self.name, facts, now, ctx) or waits
+        return _evaluate_doomed(job, self.name, facts, now, ctx) or waits
 
 
-def _judge_doomed(
+def _evaluate_doomed(
     name: str, key: str, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Verdict | None:
     """FAIL when another job, whose value it is, ended for good without it.
 
     A job ends once its log is read to the end, so there is nothing left to look at.
     """
-    job = ended_job(facts, name) if name != ctx.job else None
-    if job is None or now.lived < grace_ends(job, ctx):
+    job = find_ended_job(facts, name) if name != ctx.job else None
+    if job is None or now.lived < find_grace_end(job, ctx):
         return None
     return say_fail("doomed_value", job=name, key=key, **end_of(job))

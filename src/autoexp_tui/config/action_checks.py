@@ -20,8 +20,16 @@ from autoexp_tui.actions.errands import RunCommand
 from autoexp_tui.actions.new_job import NewJob
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.actions.run_autoexp import RunAutoexp
-from autoexp_tui.conditions.bindings import RefusedValue, bind, own_fields
-from autoexp_tui.conditions.log_values import USE_ARGUMENT, joins_words, why_never
+from autoexp_tui.conditions.bindings import (
+    RefusedValue,
+    bind,
+    list_own_fields,
+)
+from autoexp_tui.conditions.log_values import (
+    USE_ARGUMENT,
+    explain_never,
+    is_joining_words,
+)
 from autoexp_tui.config.hydra_errors import explain_unreadable
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem
@@ -99,8 +107,8 @@ class ActionChecks:
         words = rules.notify_command
         if not words:
             return
-        never = why_never((*words, "{m}"), len(words), 0, 3)
-        if never or joins_words(words):
+        never = explain_never((*words, "{m}"), len(words), 0, 3)
+        if never or is_joining_words(words):
             hint = "use a program that takes the message as its last word"
             never = never or "in a text for a shell"
             message = f"the message, which may hold a log's text, would stand {never}"
@@ -176,8 +184,8 @@ class _KnownNames:
 
     def list_fields(self, job: str) -> set[str]:
         """Of one job; of any, where the rules are those of the plan."""
-        return set(own_fields(self.jobs[job], 1)) if job else self._any
+        return set(list_own_fields(self.jobs[job], 1)) if job else self._any
 
     @cached_property
     def _any(self) -> set[str]:
-        return {key for job in self.jobs.values() for key in own_fields(job, 1)}
+        return {key for job in self.jobs.values() for key in list_own_fields(job, 1)}

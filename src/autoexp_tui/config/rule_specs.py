@@ -39,7 +39,7 @@ from autoexp_tui.config.spec_building import (
 from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.action import Action
-from autoexp_tui.model.resource_totals import gpus_of
+from autoexp_tui.model.resource_totals import count_gpus
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.telemetry.metric_files import PATH_FIELDS, find_unknown_fields
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -122,7 +122,7 @@ def _read_new_job(fields: Fields, findings: Findings) -> None:
     findings.problems += problems
     fields["options"] = options
     fields["time_limit_seconds"] = parse_seconds(options.get("time"))
-    fields["gpus"] = gpus_of(options) if _GPUS & options.keys() else None
+    fields["gpus"] = count_gpus(options) if _GPUS & options.keys() else None
 
 
 def _read_run_autoexp(fields: Fields, findings: Findings) -> None:

@@ -30,7 +30,7 @@ from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem, UsageError
-from autoexp_tui.model.resource_totals import gpus_of
+from autoexp_tui.model.resource_totals import count_gpus
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.ports import Launch, SpecRefused
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR
@@ -339,7 +339,7 @@ class HouseParser:
             raise SpecRefused(tuple(problems))
         return specs.Resources(
             time_limit_seconds=parse_seconds(options.get("time")),
-            gpus=gpus_of(options),
+            gpus=count_gpus(options),
             options=options,
         )
 

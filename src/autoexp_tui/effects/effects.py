@@ -44,7 +44,7 @@ class SubmitTasks(_OfTasks):
     token: str
     tasks: tuple[TaskId, ...]
 
-    def opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
+    def list_opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
         return self.token, self.tasks
 
 
@@ -57,7 +57,7 @@ class CancelTasks(_OfTasks):
     kind: Literal["cancel"] = "cancel"
     tasks: tuple[TaskId, ...]
 
-    def ended_attempts(self) -> tuple[TaskId, ...]:
+    def list_ended_attempts(self) -> tuple[TaskId, ...]:
         return self.tasks
 
 
@@ -141,7 +141,7 @@ class LookAtFiles(Effect):
     def describe(self) -> str:
         return f"before attempt {self.attempt}: what followers wait for"
 
-    def looked_before(self) -> tuple[TaskId, ...]:
+    def list_looks_before(self) -> tuple[TaskId, ...]:
         return ((self.job, self.attempt),)
 
 

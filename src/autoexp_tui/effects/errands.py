@@ -18,7 +18,7 @@ from autoexp_tui.effects.outside import (
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.done import work_of
 from autoexp_tui.model.effect import Recovery
-from autoexp_tui.model.errors import AutoexpError, os_reason
+from autoexp_tui.model.errors import AutoexpError, format_os_reason
 from autoexp_tui.model.facts import CommandKey, CommandResult
 from autoexp_tui.model.state import SessionState
 
@@ -96,7 +96,7 @@ class AppendText(_Errand):
             try:
                 outside.errands.append(self.path, self.text, self.below)
             except OSError as error:
-                return Answer(ok=False, detail=os_reason(error))
+                return Answer(ok=False, detail=format_os_reason(error))
             return Answer(detail=self.path)
 
         return call

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from autoexp_tui.actions.orders import end_job, order_cancels, order_effect
+from autoexp_tui.actions.orders import cancel_attempts, emit_order, end_job
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
@@ -31,7 +31,7 @@ def handle_order(context: DecisionContext, order: Order) -> None:
     """Carry out one order: every one leaves at least one event with its id."""
     if order.command_id in context.state.commands:
         return
-    context.draft.because(command_id=order.command_id)
+    context.draft.note_cause(command_id=order.command_id)
     before = len(context.draft.records)
     if stale := _list_stale(context, order):
         _refuse(context, why("stale", jobs=", ".join(stale)), stale)
@@ -43,7 +43,7 @@ def handle_order(context: DecisionContext, order: Order) -> None:
         _execute(context, order)
         if len(context.draft.records) == before:
             _refuse(context, why("nothing_to_do", command=order.command.kind))
-    context.draft.because()
+    context.draft.note_cause()
 
 
 def _list_stale(context: DecisionContext, order: Order) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def _complete_job(context: DecisionContext, job: JobRecord) -> None:
 # -------------------------------------------------------------------- kill and skip
 def _kill(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
     jobs = [context.job(name) for name in names]
-    order_cancels(
+    cancel_attempts(
         context, [job for job in jobs if job.state in ACTIVE], reason, Cause.USER
     )
     for job in jobs:
@@ -213,7 +213,7 @@ def _resubmit(
 ) -> None:
     for name in resubmit.jobs:
         job = context.job(name)
-        if not revival.may_come_back(job):
+        if not revival.can_come_back(job):
             continue
         _replan(context, job, resubmit)
         if resubmit.overrides:
@@ -223,7 +223,7 @@ def _resubmit(
                 from_checkpoint=resubmit.from_checkpoint,
                 use_files=resubmit.use_files,
             )
-            order_effect(context, effect, why("resubmitted_by", by=order.by))
+            emit_order(context, effect, why("resubmitted_by", by=order.by))
         else:
             revive_job(
                 context,
@@ -289,7 +289,7 @@ def list_followers(context: DecisionContext, name: str) -> Iterator[str]:
     """Jobs downstream of `name` that were skipped or cancelled on its account."""
     jobs = context.state.jobs
     below = revival.dependants(context.job(one) for one in context.state.order)
-    return revival.ended_because_of([name], jobs, below)
+    return revival.list_ended_because_of([name], jobs, below)
 
 
 # ------------------------------------------------------------------------- the rest

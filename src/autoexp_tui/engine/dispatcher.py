@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from autoexp_tui.conditions.bindings import bind
-from autoexp_tui.conditions.files import FileCondition, awaited_of
+from autoexp_tui.conditions.files import FileCondition, group_awaited
 from autoexp_tui.effects.effects import (
     AddJob,
     CancelTasks,
@@ -53,7 +53,7 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
@@ -448,7 +448,7 @@ class Dispatcher:
         """What tells which files lie there of what others wait for."""
         if state.plan is not None and state.plan is not self._awaited_for:
             self._awaited_for = state.plan
-            self._awaited = awaited_of(state.plan.jobs)
+            self._awaited = group_awaited(state.plan.jobs)
 
         def value(name: str, key: str) -> str | None:
             return state.jobs[name].metadata.get(key)
@@ -500,5 +500,5 @@ def build_parting(
 
 def find_evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:
     """Where it is kept: `evidence/<number>-<name>` beside the attempt's records."""
-    name = f"{capture.number}-{safe_filename(capture.name)}"
+    name = f"{capture.number}-{format_filename(capture.name)}"
     return str(Path(attempt_dir, "evidence", name))

@@ -73,7 +73,7 @@ def build_job_plan(
     )
     start = tuple(map(whose.with_writers, spec.start_conditions))
     cancel = tuple(map(whose.with_writers, spec.cancel_conditions))
-    waits = {name for condition in start for name in whose.waited_for(condition)}
+    waits = {name for condition in start for name in whose.list_awaited(condition)}
     before = [name for name in state.order if name in waits]
     made = replace(
         spec,

@@ -32,7 +32,7 @@ from autoexp_tui.engine.ports import (
 )
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import MOST_WHOLE, Telemetry
-from autoexp_tui.model.errors import os_reason
+from autoexp_tui.model.errors import format_os_reason
 from autoexp_tui.model.facts import Silence
 from autoexp_tui.model.state import JobRecord, SessionState
 
@@ -308,7 +308,7 @@ class LogProbe(Probe[LogCursor, LogRead]):
                 if at.final and not at.source:
                     tail = self.source.tail(at.path, TAIL_BYTES)
         except OSError as error:
-            chunk, problem = None, f"{at.path}: {os_reason(error)}"
+            chunk, problem = None, f"{at.path}: {format_os_reason(error)}"
         return LogRead(
             job=at.job,
             attempt=at.attempt,

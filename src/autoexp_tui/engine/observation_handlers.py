@@ -8,7 +8,7 @@ from typing import Final, assert_never
 
 from autoexp_tui.actions import checkpoints
 from autoexp_tui.actions.orders import end_job, end_look
-from autoexp_tui.conditions.log_values import unsafe_in_shell
+from autoexp_tui.conditions.log_values import find_unsafe
 from autoexp_tui.effects.effects import (
     AddJob,
     CaptureEvidence,
@@ -168,23 +168,23 @@ class EffectAnswers:
                 effect.settle(context, Settlement(self.settler, pending), got.answer)
             case ComposeJob() as compose:
                 command_id = _find_command(context.state, pending)
-                context.draft.because(command_id=command_id)
+                context.draft.note_cause(command_id=command_id)
                 spec = value if isinstance(value, JobSpec) else None
                 self._use_spec(context, got.effect_id, compose, spec, problem)
-                context.draft.because()
+                context.draft.note_cause()
             case CaptureEvidence() as look if isinstance(value, Kept):
                 self._end_look(context, pending, look, value)
             case LookForCheckpoint() as look:
                 found = value if isinstance(value, FoundCheckpoint) else None
                 newest = found.newest.path if found else "none"
                 self._settle(context, pending, problem, newest)
-                checkpoints.looked(context, look, found, problem)
+                checkpoints.handle_look(context, look, found, problem)
             case LookAtFiles() as look:
                 files = value if isinstance(value, tuple) else ()
                 self._note_files(context, pending.effect_id, look, files, problem)
             case MoveCheckpoint() as move:
                 self._settle(context, pending, problem, move.target)
-                checkpoints.moved(context, move, problem)
+                checkpoints.handle_move(context, move, problem)
             case PlanJobs() | AddJob() as effect:
                 made = value if isinstance(value, join.StoredPlan) else None
                 self._join_plan(context, pending, effect, made, problem)
@@ -214,7 +214,7 @@ class EffectAnswers:
             self.settler.settle(context, effect_id, "failed", problem)
             self._refuse_spec(context, effect, problem)
             return
-        if value := unsafe_in_shell(spec.command, effect.log_values):
+        if value := find_unsafe(spec.command, effect.log_values):
             self.settler.settle(context, effect_id, "failed", _NOT_IN_SCRIPTS)
             self._hold(context, job, why("value_in_script", value=value))
             return
@@ -354,7 +354,7 @@ def _find_unsafe_script(plan: Plan, effect: PlanJobs | AddJob) -> str:
     """Why a plan may not join for what logs have put into its scripts."""
     values = effect.log_values if isinstance(effect, PlanJobs) else ()
     for job in plan.jobs:
-        if value := unsafe_in_shell(job.command, values):
+        if value := find_unsafe(job.command, values):
             return f"{job.name}: {_NOT_IN_SCRIPTS}: {value!r}"
     return ""
 

@@ -127,7 +127,7 @@ def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) 
         and attempt is not None
         and attempt.run < 0
         and attempt.outcome is None
-        and not attempt.told_to_end
+        and not attempt.is_told_to_end
         and job.state is JobState.QUEUED
         and report.gone_for >= lost_after_seconds
     )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from autoexp_tui.actions.orders import order_end
+from autoexp_tui.actions.orders import request_end
 from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.run_telemetry import MetricSource, RunTelemetry
@@ -25,7 +25,7 @@ from autoexp_tui.engine.session_warnings import (
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, applies_to_stage
+from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, is_for_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.telemetry.anomalies import Finding
@@ -82,7 +82,7 @@ class RuleCompiler:
         return known
 
     def _compile_anew(self, rules: Monitoring, stage: str) -> CompiledRules:
-        mine = [rule for rule in rules.log_events if applies_to_stage(rule, stage)]
+        mine = [rule for rule in rules.log_events if is_for_stage(rule, stage)]
         quiet = [rule for rule in mine if rule.pattern_type in QUIET_TYPES]
         compile_quiet = partial(
             compile_quiet_rule, stall_after_seconds=rules.stall_after_seconds
@@ -200,7 +200,7 @@ def _react(
     severity: Severity = "error" if is_nan else "warning"
     raise_warning(context, warning_id, reason, job.name, severity)
     if is_nan and run.rules.anomalies.nan == "kill":
-        order_end(context, job, Why("nan", finding.args), Cause.NAN, "nan")
+        request_end(context, job, Why("nan", finding.args), Cause.NAN, "nan")
 
 
 def clear_alerts(context: DecisionContext, job: str) -> None:
@@ -270,5 +270,5 @@ def _check_stall(context: DecisionContext, job: JobRecord, run: RunTelemetry) ->
     )
     raise_warning(context, warning_id, reason, job.name)
     rules = (one for one in run.rules.state_events if one.state == "stall")
-    if any(applies_to_stage(rule, job.spec.stage) for rule in rules):
-        order_end(context, job, reason, Cause.STALL, "stall")
+    if any(is_for_stage(rule, job.spec.stage) for rule in rules):
+        request_end(context, job, reason, Cause.STALL, "stall")

@@ -65,7 +65,7 @@ class UnreadLogs:
         self._readable.discard(read.stream)
         since = self._since.setdefault(read.stream, context.now.lived)
         if context.now.lived - since >= WARN_SECONDS:
-            at = context.now.t_of(since)
+            at = context.now.convert_to_t(since)
             reason = why("log_unreadable", job=read.job, error=read.problem, since=at)
             raise_warning(context, _make_warning_id(read.stream), reason, read.job)
 
@@ -248,7 +248,7 @@ class RunReports:
             return math.inf
         waited = lived - self.draining.setdefault(task, lived)
         whole, tail = DRAIN_SECONDS, DRAIN_SECONDS
-        if attempt.told_to_end:
+        if attempt.is_told_to_end:
             whole, tail = 0.0, ORDERED_SECONDS
         if waited >= whole + tail:
             return LAST_READ

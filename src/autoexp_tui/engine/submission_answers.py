@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS
@@ -267,7 +267,7 @@ class SubmissionAnswers:
         tasks = context.state.tokens[got.token]
         attempts = [find_attempt(context.job(job), number) for job, number in tasks]
         context.draft.emit(events.SubmissionAbsent(token=got.token))
-        if all(a is None or a.outcome or a.told_to_end for a in attempts):
+        if all(a is None or a.outcome or a.is_told_to_end for a in attempts):
             detail = "never taken, no longer wanted"
             self.settler.settle(context, got.effect_id, "ok", detail)
             self._end_unwanted(context, tasks)
@@ -393,5 +393,5 @@ def order_again(
     context: DecisionContext, tasks: tuple[TaskId, ...], reason: Why
 ) -> None:
     """Order attempts that there are already to be sent once more."""
-    token = ids.submission_token(context.state.session, tasks)
-    order_effect(context, SubmitTasks(token=token, tasks=tasks), reason)
+    token = ids.build_submission_token(context.state.session, tasks)
+    emit_order(context, SubmitTasks(token=token, tasks=tasks), reason)

@@ -40,7 +40,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.facts import MetricFact, MetricKey, Moment
-from autoexp_tui.model.resubmission import logs_are_old
+from autoexp_tui.model.resubmission import has_old_logs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import Verdict, why
@@ -101,9 +101,9 @@ class Telemetry:
                 continue
             self._ended.pop(name, None)
             self._rests.pop(name, None)
-            if job is not None and logs_are_old(job):
+            if job is not None and has_old_logs(job):
                 self.metrics.pop(name, None)
-            if job is not None and job.does_other_work:
+            if job is not None and job.is_doing_other_work:
                 self.changed.add(name)
         while len(self._ended) > MOST_WHOLE:
             self._drop_curves(next(iter(self._ended)))
@@ -431,7 +431,7 @@ class Telemetry:
         `start`: the newest verdicts of its start conditions; `queue`: where it waits.
         """
         run = self._runs.get(job)
-        if self._state.jobs[job].does_other_work:
+        if self._state.jobs[job].is_doing_other_work:
             return Live(start=start, queue=queue)
         if run is None or not run.has_output:
             return self._rests.get(job) or Live(start=start, queue=queue)

@@ -31,7 +31,7 @@ class Timeline:
         """
         self._clock = clock
         self._monotonic, self._boottime = clock.monotonic(), clock.boottime()
-        self._t = state.t + state.seconds_until(clock.utc())
+        self._t = state.t + state.measure_seconds_until(clock.utc())
         self._lived = state.lived + unrecorded
         self._wall_ahead = state.wall_ahead
 

@@ -48,7 +48,7 @@ class ConditionJudged(Event):
         )
         update(state, self.job, **{self.role: tuple(statuses)})
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         place = f"{_ROLES[self.role]} {self.index + 1}"
         return Headline(f"{place} {_RESULTS[self.result]}", explain(self.why, now))
 
@@ -71,7 +71,7 @@ class ConditionLatched(Event):
         known = state.jobs[self.job].latched
         update(state, self.job, latched={**known, self.key: latched})
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("found for good", append_reason(self.path, self.line))
 
 
@@ -98,12 +98,12 @@ class ConditionWaived(Event):
         )
         update(state, self.job, start=tuple(statuses))
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         which = f"condition {self.index + 1}"
         by = f"{which}, by {self.sender}" if self.sender else which
         return Headline("waived", append_reason(by, self.reason))
 
-    def jobs_to_judge(self) -> tuple[str, ...]:
+    def list_jobs_to_check(self) -> tuple[str, ...]:
         return (self.job,)
 
 
@@ -130,10 +130,10 @@ class ApprovalAsked(Event):
         )
         update(state, self.job, ask=ask)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("asked", self.prompt)
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (ApprovalKey(self.job),)
 
 
@@ -163,7 +163,7 @@ class ApprovalAnswered(Event):
         )
         update(state, self.job, ask=answer)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         verb = "approved" if self.approved else "refused"
         return Headline(verb, append_reason(self._describe_sender(), self.reason))
 
@@ -175,8 +175,8 @@ class ApprovalAnswered(Event):
         checked = "" if self.sender.checked else "; not checked: another host"
         return f"by {self.sender} ({self.by}{checked})"
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (ApprovalKey(self.job),)
 
-    def jobs_to_judge(self) -> tuple[str, ...]:
+    def list_jobs_to_check(self) -> tuple[str, ...]:
         return (self.job,)

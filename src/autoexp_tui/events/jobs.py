@@ -10,9 +10,9 @@ from autoexp_tui.model.event import (
     Event,
     Headline,
     append_reason,
-    attempts_with_metrics,
     explain,
     join_parts,
+    keep_metrics,
     list_names,
     move,
     move_all,
@@ -23,7 +23,7 @@ from autoexp_tui.model.outputs import SetAside
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Retry
 from autoexp_tui.model.states import Cause, JobState, Topic, Why
-from autoexp_tui.model.wording import STATES, cause_of_end
+from autoexp_tui.model.wording import STATES, format_cause_of_end
 
 if TYPE_CHECKING:
     from autoexp_tui.model.event import Recorded
@@ -44,10 +44,10 @@ class _OfJobs(Event):
     topic: ClassVar[Topic] = "state"
     jobs: tuple[str, ...]
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return tuple(JobKey(job) for job in self.jobs)
 
-    def jobs_to_judge(self) -> tuple[str, ...]:
+    def list_jobs_to_check(self) -> tuple[str, ...]:
         return self.jobs
 
 
@@ -58,10 +58,10 @@ class OfJob(Event):
     topic: ClassVar[Topic] = "state"
     job: str
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (JobKey(self.job),)
 
-    def jobs_to_judge(self) -> tuple[str, ...]:
+    def list_jobs_to_check(self) -> tuple[str, ...]:
         return (self.job,)
 
 
@@ -76,7 +76,7 @@ class JobsReleased(_OfJobs):
         """Let them wait."""
         move_all(state, record, self.jobs, JobState.WAITING, ahead=self.ahead)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         ahead = ", ahead" if self.ahead else ""
         return Headline("released", list_names(self.jobs) + ahead)
 
@@ -92,7 +92,7 @@ class JobsHeld(_OfJobs):
         """Hold them."""
         move_all(state, record, self.jobs, JobState.HELD, why=self.why)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         reason = f": {explain(self.why, now)}" if self.why else ""
         return Headline("held", f"{list_names(self.jobs)}{reason}")
 
@@ -110,7 +110,7 @@ class WaitExplained(Event):
         """Keep the reason."""
         update(state, self.job, why=self.why)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("waits", explain(self.why, now))
 
 
@@ -126,10 +126,10 @@ class JobReplanned(OfJob):
         made them."""
         old = state.jobs[self.job]
         if self.spec.fingerprint != old.spec.fingerprint:
-            update(state, self.job, attempts=attempts_with_metrics(old), noted=None)
+            update(state, self.job, attempts=keep_metrics(old), noted=None)
         update(state, self.job, spec=self.spec)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("planned anew", explain(self.why, now))
 
 
@@ -150,7 +150,7 @@ class FilesSetAside(OfJob):
             reason = job.retry.why if job.retry else None
         update(state, job.name, looked_before=self.attempt, found=found, why=reason)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         files = list_names([one.file.path for one in self.files]) or "none"
         return Headline("files set aside", f"before attempt {self.attempt}: {files}")
 
@@ -195,7 +195,7 @@ class RetryOrdered(OfJob):
             **_NOT_LOOKED,
         )
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("retry ordered", explain(self.why, now))
 
 
@@ -227,8 +227,8 @@ class JobEnded(OfJob):
             deferred={key: deferred[key] for key in self.keeps if key in deferred},
         )
 
-    def headline(self, now: float) -> Headline:
-        cause = cause_of_end(self.cause, self.state) if self.cause else ""
+    def format_headline(self, now: float) -> Headline:
+        cause = format_cause_of_end(self.cause, self.state) if self.cause else ""
         words = join_parts(STATES[self.state], cause)
         return Headline("job ended", append_reason(words, explain(self.why, now)))
 
@@ -271,5 +271,5 @@ class JobRevived(OfJob):
             **_NOT_LOOKED,
         )
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("revived", explain(self.why, now))

@@ -58,12 +58,12 @@ class LogMatched(Event):
             known = state.jobs[self.job].metadata
             update(state, self.job, metadata={**known, **self.metadata})
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         times = f" ({count(self.count)} times)" if self.count > 1 else ""
         about = append_reason(self.rule + times, self.line.strip())
         return Headline("log matched", about)
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return tuple(MetadataKey(self.job, key) for key in self.metadata)
 
 
@@ -98,7 +98,7 @@ class MetricsNoted(Event):
         )
         update(state, self.job, noted=noted)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         step = f"step {self.step}" + (f" of {self.total}" if self.total else "")
         values = [
             f"{name} {value if isinstance(value, str) else format_number(value)}"
@@ -106,7 +106,7 @@ class MetricsNoted(Event):
         ]
         return Headline("metrics noted", join_parts(step, *values))
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return tuple(MetricKey(self.job, name) for name in self.values)
 
 
@@ -134,7 +134,7 @@ class WarningRaised(Event):
             raised_at=record.t,
         )
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("warning", explain(self.why, now))
 
     def is_error(self) -> bool:
@@ -154,7 +154,7 @@ class WarningCleared(Event):
         """Forget the warning."""
         state.warnings.pop(self.warning_id, None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("warning cleared", f"by {self.by}" if self.by else "")
 
 
@@ -172,7 +172,7 @@ class LimitAcknowledged(Event):
         """Warn of it no more."""
         update_attempt(state, self.job, self.attempt, limit_seen=True)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("time limit seen", f"by {self.by}" if self.by else "")
 
 
@@ -199,7 +199,7 @@ class EvidenceCaptured(Event):
             captures = (*attempt.captures, self.directory)
             update_attempt(state, self.job, self.attempt, captures=captures)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("evidence kept", join_parts(self.summary, self.directory))
 
 
@@ -223,10 +223,10 @@ class ActionFired(Event):
         update(state, self.job, fired=fired, firings=firings)
         _forget_deferred(state, self.job, self.action)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("action fired", self.action)
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (FiredKey(self.job, self.action),)
 
 
@@ -264,12 +264,12 @@ class ActionDeferred(Event):
         )
         update(state, self.job, deferred={**before, self.action: deferred})
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline(
             "action deferred", append_reason(self.action, explain(self.why, now))
         )
 
-    def jobs_to_judge(self) -> tuple[str, ...]:
+    def list_jobs_to_check(self) -> tuple[str, ...]:
         return (self.job,)
 
 
@@ -289,7 +289,7 @@ class ActionDropped(Event):
         """The action is deferred no more."""
         _forget_deferred(state, self.job, self.action)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline(
             "action dropped", append_reason(self.action, explain(self.why, now))
         )

@@ -59,7 +59,7 @@ class RunBegan(OfJob):
         if not state.jobs[self.job].ended:
             move(state, record, self.job, JobState.RUNNING, why=None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         again = f"run {self.run}" if self.run else ""
         where = f"on {self.node}" if self.node else ""
         attempt = f"attempt {self.attempt}"
@@ -79,7 +79,7 @@ class RunRequeued(OfJob):
         """Let the job wait in the queue."""
         move(state, record, self.job, JobState.QUEUED, why=self.why)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("requeued", explain(self.why, now))
 
 
@@ -94,7 +94,7 @@ class RunSuspended(OfJob):
         """Let the job stand still."""
         move(state, record, self.job, JobState.SUSPENDED, why=None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("suspended")
 
 
@@ -109,7 +109,7 @@ class RunResumed(OfJob):
         """Let the job run."""
         move(state, record, self.job, JobState.RUNNING, why=None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("goes on")
 
 
@@ -137,7 +137,7 @@ class LogReplaced(Event):
             judged = {**noted.judged, "": 0}
             update(state, self.job, noted=replace(noted, judged=judged))
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         about = f"attempt {self.attempt}, {self.count} times by now"
         return Headline("log began anew", about)
 
@@ -183,7 +183,7 @@ class AttemptEnded(OfJob):
             del state.matches[self.job]
         _count_end(state, self.job, self.attempt, self.streak)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         code = f"exit {self.exit_code}" if self.exit_code is not None else ""
         signal = f"signal {self.signal}" if self.signal else ""
         step = f"at step {self.reached}" if self.reached is not None else ""
@@ -225,7 +225,7 @@ class CheckpointSeen(Event):
         """Keep it."""
         update(state, self.job, saved=self.saved)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         path = self.saved.checkpoint.path if self.saved else "none"
         return Headline("checkpoint seen", path)
 
@@ -261,7 +261,7 @@ class CheckpointQuarantined(Event):
             return str(before.step) if before and before.step is not None else None
         return value
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline(
             "checkpoint moved", f"{self.checkpoint.path} -> {self.moved_to}"
         )
@@ -274,7 +274,7 @@ SESSION: Final = "session"
 """The key of the whole session."""
 
 
-def stage_key(stage: str) -> str:
+def format_stage_key(stage: str) -> str:
     """The key of a stage; none has the session's."""
     return f"stage:{stage}"
 
@@ -289,7 +289,7 @@ def _keys_of(state: SessionState, job: str, number: int) -> tuple[str, ...]:
     record = state.jobs[job]
     nodes = (attempt.node for attempt in record.attempts if attempt.number == number)
     on_node = (node_key(node) for node in nodes if node)
-    return (SESSION, stage_key(record.spec.stage), *on_node)
+    return (SESSION, format_stage_key(record.spec.stage), *on_node)
 
 
 def _count_end(state: SessionState, job: str, attempt: int, streak: str) -> None:

@@ -44,10 +44,10 @@ class SessionStarted(Event):
         state.name = self.name
         state.started_at = record.t
 
-    def opened_session(self) -> str:
+    def find_opened_session(self) -> str:
         return self.session
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline(
             "session began", f"{self.name}, autoexp-tui {self.engine_version}"
         )
@@ -79,10 +79,10 @@ class EngineStarted(Event):
             gap = (record.t - self.gap_seconds, record.t)
             state.gaps = (*state.gaps, gap)[-GAPS:]
 
-    def absence(self) -> float:
+    def measure_absence(self) -> float:
         return self.gap_seconds
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         gap = self.gap_seconds
         without = f"after {duration(gap)} without an engine" if gap >= 1 else ""
         about = join_parts(f"on {self.host}", f"pid {self.pid}", without)
@@ -101,7 +101,7 @@ class EngineStopped(Event):
         """Note that nobody runs the session."""
         state.engine_stopped = True
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("engine stopped", self.reason)
 
 
@@ -114,7 +114,7 @@ class JournalRotated(Event):
     sealed_bytes: int
     """Bytes of it that count: all that were ever synced."""
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline(
             "journal went on", f"{self.sealed_part} has {size(self.sealed_bytes)}"
         )
@@ -154,7 +154,7 @@ class PlanAdded(Event):
             )
         state.order = (*state.order, *(spec.name for spec in new))
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         by = f"by the action {self.action} of {self.job}" if self.action else ""
         return Headline("plan added", join_parts(f"plan_{self.sha}", by))
 
@@ -179,7 +179,7 @@ class DoneFound(Event):
                 noted=_metrics_of(work),
             )
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("done before", list_names([work.job for work in self.works]))
 
 
@@ -209,7 +209,7 @@ class ForeignFilesFound(Event):
         for job in self.jobs:
             update(state, job, foreign_files=True)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("files of other work", list_names(self.jobs))
 
 
@@ -225,7 +225,7 @@ class SubmissionPaused(Event):
         """Pause submission."""
         state.paused = self.why
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("submission paused", explain(self.why, now))
 
 
@@ -240,7 +240,7 @@ class SubmissionResumed(Event):
         state.paused = None
         state.streaks.clear()
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("submission goes on")
 
 
@@ -259,7 +259,7 @@ class NodeExcluded(Event):
         state.excluded_nodes = (*state.excluded_nodes, self.node)
         state.streaks.clear()
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline(
             "node excluded", append_reason(self.node, explain(self.why, now))
         )
@@ -275,7 +275,7 @@ class CommandRefused(Event):
     why: Why
     jobs: tuple[str, ...] = ()
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         about = append_reason(list_names(self.jobs), explain(self.why, now))
         return Headline("order refused", about)
 
@@ -290,7 +290,7 @@ class MessageLogged(Event):
     level: Literal["info", "warning", "error"] = "info"
     job: str = ""
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("message", self.text)
 
     def is_error(self) -> bool:
@@ -307,5 +307,5 @@ class EngineFaulted(Event):
     where: str
     problem: str
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("engine faulted", append_reason(self.where, self.problem))

@@ -10,15 +10,15 @@ from autoexp_tui.model.event import (
     Event,
     Headline,
     append_reason,
-    attempts_with_metrics,
     explain,
     join_parts,
+    keep_metrics,
     list_names,
     move,
     update,
     update_attempt,
 )
-from autoexp_tui.model.resubmission import begins_anew
+from autoexp_tui.model.resubmission import is_beginning_anew
 from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect
 from autoexp_tui.model.states import UNANSWERED, Cause, JobState, Topic, Why
 
@@ -55,15 +55,15 @@ class EffectOrdered(Event):
             ordered_utc=state.utc,
             why=self.why,
         )
-        token, tasks = self.effect.opened_attempts()
+        token, tasks = self.effect.list_opened_attempts()
         if tasks:
             _open_attempts(state, record, token, tasks)
         marked: dict[str, Any] = {"cancel_cause": self.cause or Cause.USER}
         if self.finish:
             marked = {"finished": True}
-        for job, number in self.effect.ended_attempts():
+        for job, number in self.effect.list_ended_attempts():
             update_attempt(state, job, number, cancel_why=self.why, **marked)
-        for job, number in self.effect.looked_before():
+        for job, number in self.effect.list_looks_before():
             update(state, job, look_ordered=number)
 
 
@@ -77,7 +77,7 @@ def _open_attempts(
             update_attempt(state, job, number, token=token)
             move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
             continue
-        anew = begins_anew(old)
+        anew = is_beginning_anew(old)
         attempt = Attempt(
             number=number,
             anew=anew,
@@ -93,7 +93,7 @@ def _open_attempts(
             record,
             job,
             JobState.SUBMITTING,
-            attempts=(*attempts_with_metrics(old), attempt),
+            attempts=(*keep_metrics(old), attempt),
             retry=None,
             why=None,
             cause=None,
@@ -124,7 +124,7 @@ class EffectSettled(Event):
         """Forget the order."""
         state.pending.pop(self.effect_id, None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         first = self.detail.partition("\n")[0]
         return Headline("effect settled", append_reason(self.outcome, first))
 
@@ -154,7 +154,7 @@ class SubmissionAccepted(Event):
             )
         _move_submission(state, record, self.token, JobState.QUEUED, None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         verb = "found accepted" if self.adopted else "accepted"
         ids = list_names(self.executor_ids)
         return Headline(verb, join_parts(ids, f"token {self.token}"))
@@ -173,7 +173,7 @@ class SubmissionUncertain(Event):
         """Let the jobs be in doubt."""
         _move_submission(state, record, self.token, JobState.SUBMIT_UNKNOWN, self.why)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("in doubt", explain(self.why, now))
 
     def is_error(self) -> bool:
@@ -192,7 +192,7 @@ class SubmissionAbsent(Event):
         """Let the jobs be sent again."""
         _move_submission(state, record, self.token, JobState.SUBMITTING, None)
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         return Headline("never arrived", f"token {self.token}")
 
 

@@ -96,15 +96,17 @@ class Condition(Kind):
         """The facts that judging for `job` (and one of its actions) may read."""
         yield from ()
 
-    def judge(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
+    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         """What it says, its time-out apart."""
         raise NotImplementedError(type(self).__name__)
 
-    def moments(self, facts: Facts, now: Moment, ctx: EvalContext) -> Iterator[float]:
+    def list_moments(
+        self, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Iterator[float]:
         """When (lived) it may say something else, its time-out apart."""
         yield from ()
 
-    def jobs_waited_for(self) -> Iterator[str]:
+    def list_awaited_jobs(self) -> Iterator[str]:
         """The jobs whose progress it looks at; names may repeat or be empty."""
         yield from ()
 
@@ -112,7 +114,7 @@ class Condition(Kind):
         """The same with the job that writes its file or log, by the path's owner."""
         return self
 
-    def awaited_files(self) -> Iterator[Condition]:
+    def list_awaited_files(self) -> Iterator[Condition]:
         """Its parts that wait for files which must be of their writer's attempt."""
         yield from ()
 
@@ -120,15 +122,15 @@ class Condition(Kind):
         """What it waits for, in a few words."""
         raise NotImplementedError(type(self).__name__)
 
-    def subject(self, name_jobs: NameJobs) -> str:
+    def name_subject(self, name_jobs: NameJobs) -> str:
         """What it is about, shorter still: `iter_8000/done.txt`; may be empty."""
         return ""
 
-    def sources(self) -> Iterator[str]:
+    def list_sources(self) -> Iterator[str]:
         """Where it looks, in full: paths, jobs, commands; not cleaned."""
         yield from ()
 
-    def holds_for_good(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         """Whether it cannot cease to hold, once it holds.
 
         A file may go, a value change, a command say something else; but a line that was
@@ -136,7 +138,7 @@ class Condition(Kind):
         """
         return False
 
-    def deadline(self, ctx: EvalContext) -> float | None:
+    def find_deadline(self, ctx: EvalContext) -> float | None:
         """When (lived) its time-out ends the wait; None: never."""
         return self._after_timeout(ctx.waiting_lived)
 
@@ -146,7 +148,7 @@ class Condition(Kind):
         return start + self.timeout_seconds
 
     @property
-    def timeout_code(self) -> str:
+    def use_timeout_code(self) -> str:
         """The reason of the FAIL that its time-out makes."""
         return "start_timeout"
 
@@ -162,9 +164,9 @@ def describe(spec: Condition) -> str:
     return spec.description or spec.name_object()
 
 
-def subject_of(spec: Condition, name_jobs: NameJobs) -> str:
+def describe_subject(spec: Condition, name_jobs: NameJobs) -> str:
     """What a condition is about; its own description if it has one."""
-    return spec.description or spec.subject(name_jobs)
+    return spec.description or spec.name_subject(name_jobs)
 
 
 def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
@@ -174,14 +176,14 @@ def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Ve
     (for an approval: `approval_timeout`, counted from when it was asked, and only
     with `on_timeout: reject`), unless the facts are unknown.
     """
-    verdict = spec.judge(facts, now, ctx)
-    deadline = spec.deadline(ctx)
+    verdict = spec.evaluate(facts, now, ctx)
+    deadline = spec.find_deadline(ctx)
     if verdict.result is not Result.WAIT or verdict.why.code in UNTIMED:
         return verdict
     if deadline is None or now.lived < deadline:
         return verdict
     return say_fail(
-        spec.timeout_code,
+        spec.use_timeout_code,
         seconds=spec.timeout_seconds,
         what=describe(spec),
         seen=_last_look(verdict.why),
@@ -205,7 +207,7 @@ def _last_look(why: Why) -> str | None:
     return f"{short(why)}: {detail}" if detail else short(why)
 
 
-def wake_at(
+def find_wake(
     spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> float | None:
     """When (lived) the verdict may next change although no fact does; None: never.
@@ -221,10 +223,10 @@ def all_moments(
     spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Iterator[float]:
     """When (lived) it may say something else, its time-out included."""
-    deadline = spec.deadline(ctx)
+    deadline = spec.find_deadline(ctx)
     if deadline is not None:
         yield deadline
-    yield from spec.moments(facts, now, ctx)
+    yield from spec.list_moments(facts, now, ctx)
 
 
 # -------------------------------------------------------------------------- verdicts
@@ -261,7 +263,7 @@ def say_fail(code: str, **args: str | float | None) -> Verdict:
     return Verdict(Result.FAIL, _why(code, **args))
 
 
-def seen_as(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
+def read_fact(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
     """A fact's value, or the WAIT of one that is unknown."""
     if fact is None:
         return say_wait("not_looked", what=what)
@@ -279,10 +281,10 @@ def seen_as(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
 
 def job_fact(facts: Facts, name: str) -> JobFact | Verdict:
     """What is known of a job, or the WAIT of one that is unknown."""
-    return seen_as(facts.get(JobKey(name)), JobFact, name)
+    return read_fact(facts.get(JobKey(name)), JobFact, name)
 
 
-def ended_job(facts: Facts, name: str) -> JobFact | None:
+def find_ended_job(facts: Facts, name: str) -> JobFact | None:
     """A job that is known to have ended for good."""
     job = job_fact(facts, name) if name else None
     return job if isinstance(job, JobFact) and job.state in TERMINAL else None
@@ -301,7 +303,7 @@ def held_back(
 _NOT_CHOSEN: Final = frozenset({JobState.PLANNED, JobState.HELD})
 
 
-def grace_ends(job: JobFact, ctx: EvalContext) -> float:
+def find_grace_end(job: JobFact, ctx: EvalContext) -> float:
     """Until when (lived) what an ended job wrote may still appear."""
     return (job.ended_lived or 0.0) + ctx.grace_seconds
 

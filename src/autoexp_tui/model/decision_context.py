@@ -28,7 +28,11 @@ from autoexp_tui.model.facts import (
     TextKey,
 )
 from autoexp_tui.model.indexes import Ready, Timers, Watch
-from autoexp_tui.model.resubmission import begins_anew, files_aside, logs_are_old
+from autoexp_tui.model.resubmission import (
+    has_old_logs,
+    is_beginning_anew,
+    list_files_aside,
+)
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Deferred, JobRecord, SessionState
@@ -110,10 +114,10 @@ class DecisionContext:
         """How a job is watched."""
         return rules_of(self.state, self.job(name).spec)
 
-    def metadata(self, job: str, key: str) -> str | None:
+    def read_metadata(self, job: str, key: str) -> str | None:
         """What a job's log has said; None while there is no such value."""
         record = self.state.jobs.get(job)
-        if record is None or begins_anew(record):
+        if record is None or is_beginning_anew(record):
             return None
         return record.metadata.get(key)
 
@@ -160,7 +164,7 @@ class DecisionContext:
 
     def _metric(self, key: MetricKey) -> Fact | None:
         job = self.state.jobs.get(key.job)
-        if job is not None and logs_are_old(job):
+        if job is not None and has_old_logs(job):
             return None
         value = self.metrics.get(key.job, {}).get(key.name) or self._noted(key)
         return None if value is None else Fact(value, self.now.lived)
@@ -187,7 +191,7 @@ def _inside(
         case JobKey():
             value = job_fact(job)
         case MetadataKey():
-            value = None if begins_anew(job) else job.metadata.get(key.key)
+            value = None if is_beginning_anew(job) else job.metadata.get(key.key)
         case FiredKey():
             value = job.fired.get(key.action)
         case ApprovalKey():
@@ -214,5 +218,5 @@ def job_fact(job: JobRecord) -> JobFact:
         attempts=len(job.attempts),
         step=job.noted.step if job.noted else None,
         ended_lived=job.since_lived if job.ended else None,
-        aside=files_aside(job),
+        aside=list_files_aside(job),
     )

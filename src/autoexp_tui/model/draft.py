@@ -64,7 +64,7 @@ class Draft:
         self._command_id = ""
         self._cause_id = ""
 
-    def because(self, *, command_id: str = "", cause_id: str = "") -> None:
+    def note_cause(self, *, command_id: str = "", cause_id: str = "") -> None:
         """What the next events come from."""
         self._command_id = command_id
         self._cause_id = cause_id
@@ -75,7 +75,7 @@ class Draft:
         Raises:
             IllegalTransition: a bug of the caller.
         """
-        session = event.opened_session() or self.state.session
+        session = event.find_opened_session() or self.state.session
         seq = self.state.seq + 1
         record = Recorded(
             seq=seq,
@@ -106,7 +106,7 @@ class Draft:
         moves, self._moves = self._moves, []
         return moves
 
-    def untold_move(self) -> None:
+    def forget_move(self) -> None:
         """Forget the last move: it has been reacted to as something else."""
         self._moves.pop()
 

@@ -51,14 +51,14 @@ class Effect(Kind):
         """What it does, on one line, not cleaned."""
         raise NotImplementedError(type(self).__name__)
 
-    def opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
+    def list_opened_attempts(self) -> tuple[str, tuple[TaskId, ...]]:
         """The token and the tasks of the attempts that begin with the order."""
         return "", ()
 
-    def ended_attempts(self) -> tuple[TaskId, ...]:
+    def list_ended_attempts(self) -> tuple[TaskId, ...]:
         """The tasks that it ends."""
         return ()
 
-    def looked_before(self) -> tuple[TaskId, ...]:
+    def list_looks_before(self) -> tuple[TaskId, ...]:
         """The attempts, to come, before which files are looked at by it."""
         return ()

@@ -148,6 +148,6 @@ class StoppedByGuard(AutoexpError):
     exit_code: ClassVar[int] = 6
 
 
-def os_reason(error: OSError) -> str:
+def format_os_reason(error: OSError) -> str:
     """What the system said, without its number: `Permission denied`."""
     return error.strerror or str(error)

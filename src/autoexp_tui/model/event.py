@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from autoexp_tui.model.fast_replace import amended, changed
 from autoexp_tui.model.kinds import KindTable
-from autoexp_tui.model.states import JobState, Topic, may_become
+from autoexp_tui.model.states import JobState, Topic, is_legal_step
 from autoexp_tui.model.wording import sentence
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Event:
             KeyError: it names a job, plan or token that the session does not have.
         """
 
-    def headline(self, now: float) -> Headline:
+    def format_headline(self, now: float) -> Headline:
         """The event on one line, not cleaned; `now` in UTC seconds."""
         raise NotImplementedError(type(self).__name__)
 
@@ -82,19 +82,19 @@ class Event:
         """Whether it reports a failure."""
         return False
 
-    def changed_facts(self) -> tuple[FactKey, ...]:
+    def list_changed_facts(self) -> tuple[FactKey, ...]:
         """The facts inside the session that it changes."""
         return ()
 
-    def jobs_to_judge(self) -> tuple[str, ...]:
+    def list_jobs_to_check(self) -> tuple[str, ...]:
         """Jobs whose conditions must be judged anew because of it."""
         return ()
 
-    def opened_session(self) -> str:
+    def find_opened_session(self) -> str:
         """The session that begins with it; empty: it is in one."""
         return ""
 
-    def absence(self) -> float:
+    def measure_absence(self) -> float:
         """Seconds before it for which no engine lived."""
         return 0.0
 
@@ -159,19 +159,19 @@ def apply(state: SessionState, record: Recorded) -> None:
     """
     state.seq = record.seq
     state.epoch = record.epoch
-    _pass_time(state, record)
+    _update_time(state, record)
     if record.command_id:
         state.commands.setdefault(record.command_id, record.seq)
     record.event.apply(state, record)
 
 
-def _pass_time(state: SessionState, record: Recorded) -> None:
+def _update_time(state: SessionState, record: Recorded) -> None:
     """Move the three time scales on; a journal of an older version has only `t`."""
     state.utc = record.t if record.utc is None else record.utc
     if record.lived is not None:
         state.lived = max(state.lived, record.lived)
     elif state.t:
-        state.lived += max(0.0, record.t - state.t - record.event.absence())
+        state.lived += max(0.0, record.t - state.t - record.event.measure_absence())
     state.t = max(state.t, record.t)
 
 
@@ -198,7 +198,7 @@ def move(
         IllegalTransition: the table has no such step.
     """
     old = state.jobs[job]
-    if not (again or may_become(old.state, new)):
+    if not (again or is_legal_step(old.state, new)):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
     if old.state is not new:
         changes |= {"since": record.t, "since_lived": state.lived}
@@ -228,7 +228,7 @@ def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -
     update(state, job, attempts=attempts)
 
 
-def attempts_with_metrics(job: JobRecord) -> tuple[Attempt, ...]:
+def keep_metrics(job: JobRecord) -> tuple[Attempt, ...]:
     """The attempts of a job, the newest with the metrics that were recorded of it."""
     if job.noted is None or job.attempt is None:
         return job.attempts

@@ -30,12 +30,12 @@ class Moment:
     utc: float
     lived: float
 
-    def t_of(self, lived: float) -> float:
+    def convert_to_t(self, lived: float) -> float:
         """The `t` of a moment of `lived`, for people: whole seconds, since clocks that
         are not read at once differ by a little each time."""
         return round(self.t + lived - self.lived)
 
-    def lived_of(self, utc: float) -> float:
+    def convert_to_lived(self, utc: float) -> float:
         """The moment of `lived` at which the wall clock shows `utc`."""
         return self.lived + utc - self.utc
 

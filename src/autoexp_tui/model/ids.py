@@ -16,7 +16,7 @@ def digest(*parts: object, length: int = 12) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:length]
 
 
-def effect_id(session: str, cause_event: str, ordinal: int) -> str:
+def build_effect_id(session: str, cause_event: str, ordinal: int) -> str:
     """The identity of the `ordinal`-th effect that `cause_event` ordered."""
     return "e" + digest(session, cause_event, ordinal)
 
@@ -37,12 +37,12 @@ def match_id(
     return "m" + (digest(*parts, log) if log else digest(*parts))
 
 
-def submission_token(session: str, tasks: tuple[tuple[str, int], ...]) -> str:
+def build_submission_token(session: str, tasks: tuple[tuple[str, int], ...]) -> str:
     """The token that finds a submission again by name."""
     return digest(session, *(f"{job}\x1e{attempt}" for job, attempt in tasks))
 
 
-def safe_filename(name: str) -> str:
+def format_filename(name: str) -> str:
     """`name` as one path component: readable where it can be, unique always."""
     clean = _UNSAFE.sub("_", name)
     if clean == name and len(clean) <= _MAX_NAME and clean not in {"", ".", ".."}:

@@ -16,24 +16,24 @@ _COUNT: Final = re.compile(r"(?:[A-Za-z_][\w.]*[:=/])*(?:\d+-)?(\d+)([kKmM]?)")
 _SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}
 
 
-def gpus_of(options: Mapping[str, Scalar]) -> int:
+def count_gpus(options: Mapping[str, Scalar]) -> int:
     """GPUs that a job with these options holds in all, as far as they say."""
     if "gpus" in options:
         return _summed(options["gpus"])
-    nodes = nodes_of(options)
+    nodes = count_nodes(options)
     if "gpus-per-node" in options:
         return _summed(options["gpus-per-node"]) * nodes
     if "gpus-per-task" in options:
-        return _summed(options["gpus-per-task"]) * tasks_of(options)
+        return _summed(options["gpus-per-task"]) * count_tasks(options)
     if "gpus-per-socket" in options:
         sockets = count_of(options.get("sockets-per-node", 1)) or 1
         return _summed(options["gpus-per-socket"]) * sockets * nodes
     if per_task := _gpus_among(options.get("tres-per-task")):
-        return per_task * tasks_of(options)
+        return per_task * count_tasks(options)
     return _gpus_among(options.get("gres")) * nodes
 
 
-def nodes_of(options: Mapping[str, Scalar]) -> int:
+def count_nodes(options: Mapping[str, Scalar]) -> int:
     """Nodes that a job holds at most; at least one."""
     asked = count_of(options.get("nodes"))
     if asked:
@@ -43,18 +43,18 @@ def nodes_of(options: Mapping[str, Scalar]) -> int:
     return -(-tasks // per_node) if tasks and per_node else 1
 
 
-def tasks_of(options: Mapping[str, Scalar]) -> int:
+def count_tasks(options: Mapping[str, Scalar]) -> int:
     """Tasks (in Slurm's sense) of a job."""
     if "ntasks" in options:
         return count_of(options["ntasks"]) or 1
-    return (count_of(options.get("ntasks-per-node")) or 1) * nodes_of(options)
+    return (count_of(options.get("ntasks-per-node")) or 1) * count_nodes(options)
 
 
-def cpus_of(options: Mapping[str, Scalar]) -> int:
+def count_cpus(options: Mapping[str, Scalar]) -> int:
     """CPUs that a job holds at least: one a node where nothing is said."""
     per_task = count_of(options.get("cpus-per-task")) or 1
     per_gpu = count_of(options.get("cpus-per-gpu"))
-    return max(tasks_of(options) * per_task, per_gpu * gpus_of(options))
+    return max(count_tasks(options) * per_task, per_gpu * count_gpus(options))
 
 
 def count_of(value: Scalar) -> int:

@@ -31,18 +31,18 @@ _NOT_SENT = frozenset(
 
 
 # ------------------------------------------------------------------ the next attempt
-def begins_anew(job: JobRecord) -> bool:
+def is_beginning_anew(job: JobRecord) -> bool:
     """Whether the next attempt of a job does not continue what lies there."""
     if job.state not in _NOT_SENT or job.use_files:
         return False
-    before = _newest_that_ran(job)
+    before = _find_newest_run(job)
     if before is None:
         return job.foreign_files
     goes_on = job.retry.from_checkpoint if job.retry else job.resume
     return not goes_on or before.fingerprint not in ("", job.spec.fingerprint)
 
 
-def _newest_that_ran(job: JobRecord) -> Attempt | None:
+def _find_newest_run(job: JobRecord) -> Attempt | None:
     """What was never seen to begin wrote nothing, unless nobody could see it."""
     for attempt in reversed(job.attempts):
         if attempt.run >= 0 or attempt.outcome is Outcome.LOST:
@@ -50,38 +50,40 @@ def _newest_that_ran(job: JobRecord) -> Attempt | None:
     return None
 
 
-def awaits_look(job: JobRecord) -> bool:
+def is_awaiting_look(job: JobRecord) -> bool:
     """Whether the files of its followers have to be looked at before it starts."""
-    return begins_anew(job) and job.looked_before != len(job.attempts) + 1
+    return is_beginning_anew(job) and job.looked_before != len(job.attempts) + 1
 
 
-def files_aside(job: JobRecord) -> Mapping[str, SetAside] | None:
+def list_files_aside(job: JobRecord) -> Mapping[str, SetAside] | None:
     """Path -> what does not count of a job's files; None: nothing counts yet."""
-    if not begins_anew(job):
+    if not is_beginning_anew(job):
         return job.aside
-    return None if awaits_look(job) else job.found
+    return None if is_awaiting_look(job) else job.found
 
 
-def logs_are_old(job: JobRecord) -> bool:
+def has_old_logs(job: JobRecord) -> bool:
     """Whether its log is still that of an attempt which the next does not continue."""
     newest = job.attempt
-    return begins_anew(job) or (newest is not None and newest.anew and newest.run < 0)
+    return is_beginning_anew(job) or (
+        newest is not None and newest.anew and newest.run < 0
+    )
 
 
 # ------------------------------------------------------------------- who comes back
-def ended_by_others(job: JobRecord) -> bool:
+def is_ended_by_others(job: JobRecord) -> bool:
     """Whether the job was skipped or cancelled on another one's account."""
     return job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
 
 
-def may_come_back(job: JobRecord) -> bool:
+def can_come_back(job: JobRecord) -> bool:
     """Whether R runs it again: it ended badly, or an earlier session did its work."""
     return job.state in REVIVABLE or job.done_before
 
 
-def goes_along(job: JobRecord) -> bool:
+def is_going_along(job: JobRecord) -> bool:
     """Whether it comes back with what it depends on."""
-    return ended_by_others(job) or job.done_before
+    return is_ended_by_others(job) or job.done_before
 
 
 def dependants(jobs: Iterable[JobRecord]) -> Mapping[str, Sequence[str]]:
@@ -93,7 +95,7 @@ def dependants(jobs: Iterable[JobRecord]) -> Mapping[str, Sequence[str]]:
     return below
 
 
-def ended_because_of(
+def list_ended_because_of(
     names: Iterable[str],
     jobs: Mapping[str, JobRecord],
     below: Mapping[str, Sequence[str]],
@@ -109,7 +111,7 @@ def ended_because_of(
     found = set(queue)
     while queue:
         for other in below.get(queue.popleft(), ()):
-            if other not in found and goes_along(jobs[other]):
+            if other not in found and is_going_along(jobs[other]):
                 found.add(other)
                 queue.append(other)
                 yield other

@@ -51,7 +51,7 @@ class StateEvent:
     stages: tuple[str, ...] = ()
 
 
-def applies_to_stage(rule: LogEvent | StateEvent, stage: str) -> bool:
+def is_for_stage(rule: LogEvent | StateEvent, stage: str) -> bool:
     """Whether a rule is about jobs of `stage`."""
     return not rule.stages or stage in rule.stages
 

@@ -199,7 +199,7 @@ class Snapshot:
     absent: float = 0.0
     """Seconds that `t` counts and `lived` does not: see `model.facts`."""
 
-    def t_of(self, lived: float) -> float:
+    def convert_to_t(self, lived: float) -> float:
         """The `t` of a moment to come, should an engine live until then."""
         return lived + self.absent
 

@@ -153,7 +153,7 @@ class Attempt:
     """Whether a person said to know that its time limit will cut it."""
 
     @property
-    def told_to_end(self) -> bool:
+    def is_told_to_end(self) -> bool:
         """Whether we ordered its end."""
         return self.finished or self.cancel_cause is not None
 
@@ -315,25 +315,25 @@ class JobRecord:
         return self.done is not None and self.state is JobState.COMPLETED
 
     @property
-    def does_other_work(self) -> bool:
+    def is_doing_other_work(self) -> bool:
         """Whether its next attempt will do other work than its newest did."""
         newest = self.attempt.fingerprint if self.attempt else ""
         return newest not in ("", self.spec.fingerprint)
 
     @property
-    def planned_values(self) -> Mapping[str, object]:
+    def list_planned_values(self) -> Mapping[str, object]:
         """The plan's values, of its parameters and of what was changed since."""
         planned = self.spec.planned
         return self.spec.parameters if planned is None else planned
 
     def values_of(self, attempt: Attempt) -> Mapping[str, object]:
         """The values that an attempt runs with."""
-        return self.planned_values if attempt.values is None else attempt.values
+        return self.list_planned_values if attempt.values is None else attempt.values
 
     @property
-    def changed_keys(self) -> tuple[str, ...]:
+    def list_changed_keys(self) -> tuple[str, ...]:
         """The keys of which an attempt has, or had, another value than the plan's."""
-        planned = self.planned_values
+        planned = self.list_planned_values
         runs = (self.spec.own_values, *(one.values or {} for one in self.attempts))
         return tuple(
             dict.fromkeys(
@@ -344,7 +344,7 @@ class JobRecord:
             )
         )
 
-    def noted_of(self, attempt: Attempt) -> NotedMetrics | None:
+    def find_noted(self, attempt: Attempt) -> NotedMetrics | None:
         """The last recorded metrics of an attempt."""
         own = self.noted is not None and self.noted.attempt == attempt.number
         return self.noted if own else attempt.noted
@@ -438,7 +438,7 @@ class SessionState:
         """What `utc`, by the wall clock, is in the session's time."""
         return Present(max(utc - self.wall_ahead, self.t), self.wall_ahead)
 
-    def seconds_until(self, utc: float) -> float:
+    def measure_seconds_until(self, utc: float) -> float:
         """How long nothing was recorded, by the wall clock; 0 if that was set back."""
         return max(0.0, utc - self.utc)
 

@@ -138,7 +138,7 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 }
 
 
-def may_become(old: JobState, new: JobState) -> bool:
+def is_legal_step(old: JobState, new: JobState) -> bool:
     """Whether a job may go from `old` to `new`; staying is always legal."""
     return old is new or new in TRANSITIONS[old]
 
@@ -179,7 +179,7 @@ class Why:
         """One argument by name."""
         return dict(self.args).get(name, default)
 
-    def having(self, **args: str | float) -> Why:
+    def add_args(self, **args: str | float) -> Why:
         """The same reason with further arguments."""
         return Why(self.code, (*self.args, *args.items()))
 

@@ -42,12 +42,12 @@ __all__ = [
     "SHORT_COLUMNS",
     "STATES",
     "Phrases",
-    "cause_of_end",
     "clock_time",
     "count",
     "count_columns",
     "duration",
     "fit",
+    "format_cause_of_end",
     "format_float",
     "format_number",
     "ordinal",
@@ -115,7 +115,7 @@ _ENDS: Final = MappingProxyType({(Cause.USER, JobState.SKIPPED): "skipped by a p
 _DONE_TO_IT: Final = frozenset({JobState.CANCELLED, JobState.SKIPPED, JobState.LOST})
 
 
-def cause_of_end(cause: Cause, state: JobState) -> str:
+def format_cause_of_end(cause: Cause, state: JobState) -> str:
     """What ended a job, in a few words; `state`: the one that it ended in."""
     return _ENDS.get((cause, state), CAUSES[cause])
 
@@ -123,7 +123,7 @@ def cause_of_end(cause: Cause, state: JobState) -> str:
 _SAYS_IT_ITSELF: Final = frozenset({"cancel_condition", "cancelled_by_rule"})
 
 
-def reason_of(why: Why, cause: Cause | None, now: float) -> str:
+def format_reason(why: Why, cause: Cause | None, now: float) -> str:
     """Why a job is where it is; a cancel condition is named, for its fact alone (`the
     log says ...`) does not tell that it ended the job.
     """

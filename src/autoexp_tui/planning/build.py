@@ -178,7 +178,7 @@ def _list_in_doubt(resolution: Resolution) -> Iterator[Problem]:
         jobs.setdefault(replace(problem, job=""), set()).add(problem.job)
     every = len(resolution.families.points)
     sure = {replace(problem, job="") for problem in resolution.problems}
-    sure |= {problem for problem, having in jobs.items() if len(having) == every}
+    sure |= {problem for problem, add_args in jobs.items() if len(add_args) == every}
     for problem in resolution.in_doubt:
         hint = "; ".join(filter(None, [problem.hint, _IF_TAKEN]))
         certain = replace(problem, job="") in sure
@@ -322,7 +322,7 @@ class _PlanBuilder:
             draft.start = tuple(map(whose.with_writers, draft.start))
             draft.cancel = tuple(map(whose.with_writers, draft.cancel))
             name = draft.identity.name
-            waits = {n for c in draft.start for n in whose.waited_for(c)}
+            waits = {n for c in draft.start for n in whose.list_awaited(c)}
             waits |= {made[at].identity.name for at in draft.waits}
             reads = {made[at].identity.name for at in draft.reads}
             modes: Mapping[Literal["waits", "reads"], set[str]]

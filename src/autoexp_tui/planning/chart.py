@@ -17,7 +17,7 @@ from sys import maxsize
 from typing import Final, TypeAlias
 
 from autoexp_tui.conditions.kinds import Approval, Composite
-from autoexp_tui.model.condition import Condition, describe, subject_of
+from autoexp_tui.model.condition import Condition, describe, describe_subject
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.dag import (
     UNSTAGED,
@@ -213,7 +213,7 @@ class _ChartBuilder:
 
     def _describe(self, spec: Condition, me: JobSpec, start: bool) -> str:  # noqa: FBT001
         """A condition in the words of its kind; a sibling goes by its stage."""
-        text = subject_of(spec, lambda names: self._name_jobs(names, me))
+        text = describe_subject(spec, lambda names: self._name_jobs(names, me))
         for name in (me.name, *me.depends_on):
             if name != self._name_job(name, me):  # also where its directory is named
                 text = text.replace(f"{name}/", f"{self._jobs[name].stage}/")
@@ -233,8 +233,8 @@ class _ChartBuilder:
         for axis in self._sweep.axes:
             values = {settings(job).get(axis.key) for job in jobs}
             value = values.pop()
-            having = sum(settings(job).get(axis.key) == value for job in stage.jobs)
-            if not values and value is not None and having == len(jobs):
+            add_args = sum(settings(job).get(axis.key) == value for job in stage.jobs)
+            if not values and value is not None and add_args == len(jobs):
                 return f" [{axis.label}={fit(value, _VALUE_COLUMNS)}]"
         return f" [{len(jobs)} of {total} jobs]"
 

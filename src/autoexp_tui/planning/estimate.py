@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.resource_totals import cpus_of, nodes_of
+from autoexp_tui.model.resource_totals import count_cpus, count_nodes
 from autoexp_tui.model.specs import JobSpec, Plan, Scalar
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import HOUR, join_some, plural
@@ -62,8 +62,8 @@ def _estimate_jobs(jobs: Sequence[JobSpec]) -> Estimate:
     return Estimate(
         jobs=len(jobs),
         gpu_hours=sum(one.gpus * spent for one, spent in hours),
-        node_hours=sum(nodes_of(one.options) * spent for one, spent in hours),
-        cpu_hours=sum(cpus_of(one.options) * spent for one, spent in hours),
+        node_hours=sum(count_nodes(one.options) * spent for one, spent in hours),
+        cpu_hours=sum(count_cpus(one.options) * spent for one, spent in hours),
         without_limit=tuple(
             job.name for job in jobs if job.resources.time_limit_seconds is None
         ),

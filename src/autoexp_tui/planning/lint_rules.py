@@ -26,7 +26,7 @@ from autoexp_tui.conditions.kinds import (
     MetricIs,
     Not,
     TimeReached,
-    limits_attempts,
+    has_attempt_limit,
 )
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
@@ -440,7 +440,7 @@ def _check_endless_restarts(rule: Rule, _: PlanContext) -> Iterator[Problem]:
         if any(str(end).lower() in _NOT_THE_JOBS_FAULT for end in ends):
             return
     if any(
-        isinstance(one, Restart) and not limits_attempts(one.conditions)
+        isinstance(one, Restart) and not has_attempt_limit(one.conditions)
         for one in event.actions
     ):
         message = f"{event.name} restarts a job without a limit"

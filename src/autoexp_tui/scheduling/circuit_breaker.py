@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from autoexp_tui.actions.reactions import react_to_end
+from autoexp_tui.actions.reactions import handle_end
 from autoexp_tui.events import events
-from autoexp_tui.events.runs import SESSION, node_key, stage_key
+from autoexp_tui.events.runs import SESSION, format_stage_key, node_key
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.state import JobRecord
@@ -39,7 +39,7 @@ _CRASHES: Final = frozenset(
 def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt, with what follows for it and for all."""
     ended = count_failure(context, ended)
-    react_to_end(context, ended)
+    handle_end(context, ended)
     watch_storm(context, ended)
 
 
@@ -105,7 +105,7 @@ def _list_places(
     if node and context.policy.has_nodes:
         yield "node", node_key(node), f"on node {node}"
     if job.spec.stage:
-        yield "stage", stage_key(job.spec.stage), f"in stage {job.spec.stage}"
+        yield "stage", format_stage_key(job.spec.stage), f"in stage {job.spec.stage}"
     yield "session", SESSION, ""
 
 
@@ -120,7 +120,7 @@ def _stop_submission(
         _drop_node(context, count, ended)
         return
     last = {"job": ended.job, "line": ended.evidence}
-    reason = why("storm", count=count, what=what, **last).having(at=context.now.t)
+    reason = why("storm", count=count, what=what, **last).add_args(at=context.now.t)
     context.draft.emit(events.SubmissionPaused(why=reason))
     _warn(context, WARNING_ID, reason, ended)
 

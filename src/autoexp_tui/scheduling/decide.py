@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 
-from autoexp_tui.actions.action_runner import judge_deferred
-from autoexp_tui.actions.orders import end_job, order_cancel
-from autoexp_tui.actions.reactions import react_to_moves
+from autoexp_tui.actions.action_runner import check_deferred
+from autoexp_tui.actions.orders import cancel_attempt, end_job
+from autoexp_tui.actions.reactions import handle_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look
@@ -79,18 +79,18 @@ class _Queue:
 
 def _note_events(context: DecisionContext, queue: _Queue, seen: int) -> int:
     """Take the events after `seen` into the indexes and queue whom they touch."""
-    react_to_moves(context)
+    handle_moves(context)
     records = context.draft.records
     for record in records[seen:]:
         event = record.event
-        jobs = event.jobs_to_judge()
+        jobs = event.list_jobs_to_check()
         match event:
             case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
                 jobs = tuple(job for job, _ in tasks)
         for name in jobs:
             context.roster.note(context.job(name))
-        queue.push(event.jobs_to_judge())
-        for key in event.changed_facts():
+        queue.push(event.list_jobs_to_check())
+        for key in event.list_changed_facts():
             queue.push(context.watch.jobs(key))
     return len(records)
 
@@ -105,7 +105,7 @@ def check_job(context: DecisionContext, name: str) -> None:
             _check_start(context, look)
         elif job.state is JobState.RETRYING:
             _check_retry(context, look)
-    put_off = judge_deferred(context, name)
+    put_off = check_deferred(context, name)
     look.keys |= put_off.keys
     look.wake_by(put_off.look_at)
     context.watch.set(name, frozenset(look.keys))
@@ -127,7 +127,7 @@ def _check_cancel(context: DecisionContext, look: Look) -> bool:
 
 def _cancel(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
     if job.state in ACTIVE:
-        return order_cancel(context, job, reason, Cause.CANCEL_CONDITION)
+        return cancel_attempt(context, job, reason, Cause.CANCEL_CONDITION)
     end_job(context, job, JobState.CANCELLED, Cause.CANCEL_CONDITION, reason)
     return True
 
@@ -147,7 +147,7 @@ def _check_start(context: DecisionContext, look: Look) -> None:
     failed = [verdict for verdict in holding if verdict.result is Result.FAIL]
     if failed:
         _skip_job(context, job, failed[0].why)
-    elif not holding and is_composed(context, job, look.metadata):
+    elif not holding and is_composed(context, job, look.read_metadata):
         _make_ready(context, job)
     else:
         context.roster.ready.discard(job.name)
@@ -228,7 +228,7 @@ def _maybe_ask(context: DecisionContext, look: Look) -> None:
         return
     passes = job.ask is None and _all_else_passes(look, job)
     # What is asked about is the work with its values.
-    if passes and is_composed(context, job, look.metadata):
+    if passes and is_composed(context, job, look.read_metadata):
         _ask(context, job, prompts)
     _answer_by_policy(context, job.name)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from autoexp_tui.actions.checkpoints import held_by_looks
-from autoexp_tui.actions.orders import order_effect
+from autoexp_tui.actions.checkpoints import list_held_by_looks
+from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import CancelTasks, LookAtFiles, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.outputs import FileIdentity, SetAside
-from autoexp_tui.model.resubmission import awaits_look
+from autoexp_tui.model.resubmission import is_awaiting_look
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, Outcome, Why, why
 from autoexp_tui.text.sanitize import clean
@@ -27,7 +27,7 @@ def release(context: DecisionContext) -> None:
     ready = context.roster.ready
     if not ready:
         return
-    held = held_by_looks(context)
+    held = list_held_by_looks(context)
     names = ready.first(_count_room(context), held)
     for together in _group_alike(
         [context.job(name) for name in names], context.policy.array_size
@@ -90,9 +90,9 @@ def _limit(context: DecisionContext, slots: int) -> str:
 
 def _submit(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
-    token = ids.submission_token(context.state.session, tasks)
+    token = ids.build_submission_token(context.state.session, tasks)
     _cancel_lost(context, jobs)
-    order_effect(context, SubmitTasks(token=token, tasks=tasks))
+    emit_order(context, SubmitTasks(token=token, tasks=tasks))
     for job in jobs:
         context.roster.ready.discard(job.name)
         context.roster.note(context.job(job.name))
@@ -106,7 +106,7 @@ def _cancel_lost(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
         if (attempt := job.attempt) and attempt.outcome is Outcome.LOST
     ]
     if lost:
-        order_effect(context, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
+        emit_order(context, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
 
 
 def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
@@ -117,11 +117,11 @@ def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
 # --------------------------------------------------------------- files of followers
 def is_held_for_files(context: DecisionContext, job: JobRecord) -> bool:
     """Whether a job that may start waits for a look at its files; orders that."""
-    if not awaits_look(job):
+    if not is_awaiting_look(job):
         return False
     number = len(job.attempts) + 1
     if job.look_ordered != number:
-        order_effect(context, LookAtFiles(job=job.name, attempt=number))
+        emit_order(context, LookAtFiles(job=job.name, attempt=number))
         reason = why("held_by_files")
         context.draft.emit(events.WaitExplained(job=job.name, why=reason))
     return True
@@ -150,7 +150,9 @@ def _find_newest(job: JobRecord) -> tuple[int, str]:
     if attempt is None:
         return 0, ""
     ran, now = job.values_of(attempt), job.spec.parameters
-    other = [key for key in job.changed_keys if key in ran and ran[key] != now.get(key)]
+    other = [
+        key for key in job.list_changed_keys if key in ran and ran[key] != now.get(key)
+    ]
     short = ((key.rpartition(".")[2], ran[key]) for key in other)
     return attempt.number, ", ".join(f"{key}={_format_value(v)}" for key, v in short)
 

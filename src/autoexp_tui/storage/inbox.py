@@ -18,7 +18,7 @@ from pathlib import Path
 
 from autoexp_tui.model.commands import Order, Sender, is_personal
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode_order, encode
 from autoexp_tui.storage.session_dir import SessionDir
@@ -55,7 +55,7 @@ def leave(session: SessionDir, order: Order, utc: float) -> Path:
     session.require_own()
     make_directory(session.inbox)
     stamp = f"{max(0, int(utc * 1e6)):017d}"
-    path = session.inbox / f"{stamp}-{safe_filename(order.command_id)}.json"
+    path = session.inbox / f"{stamp}-{format_filename(order.command_id)}.json"
     write_atomic(path, encode(order))
     return path
 
@@ -138,7 +138,7 @@ class FileInbox:
         with suppress(OSError, EnvironmentFailed):
             make_directory(rejected)
             os.replace(self._session.inbox / name, rejected / name)
-            told = rejected / f"{safe_filename(name)}.reason.txt"
+            told = rejected / f"{format_filename(name)}.reason.txt"
             data = f"{reason}\n".encode("utf-8", "replace")
             write_atomic(told, data, durable=False)
         self._given.setdefault(name, "")

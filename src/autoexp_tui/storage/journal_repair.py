@@ -130,7 +130,7 @@ def _seal_at(
                 engine_version=__version__,
                 sealed_part=journal.seal.part,
                 sealed_bytes=journal.seal.bytes,
-                gap_seconds=state.seconds_until(clock.utc()),
+                gap_seconds=state.measure_seconds_until(clock.utc()),
             )
         )
         text = f"the journal was damaged: a person let it {salvage.describe()}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from autoexp_tui.model.errors import JournalDamaged, UsageError
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Plan, Share
 from autoexp_tui.storage.atomic import (
     MODES,
@@ -63,13 +63,13 @@ def make_state_dir(state_dir: Path, share: Share) -> None:
 
 def get_manifest(state_dir: Path, plan_id: str) -> Path:
     """Where a plan lies that was made but not yet submitted."""
-    return _find_shelf(state_dir, MANIFESTS) / f"plan_{safe_filename(plan_id)}.json"
+    return _find_shelf(state_dir, MANIFESTS) / f"plan_{format_filename(plan_id)}.json"
 
 
 def get_entry_dir(state_dir: Path, plan_id: str, job: str) -> Path:
     """Holds the attempts at a job that was started without a session."""
     shelf = _find_shelf(state_dir, ENTRIES)
-    return shelf / safe_filename(plan_id) / safe_filename(job)
+    return shelf / format_filename(plan_id) / format_filename(job)
 
 
 def _find_shelf(state_dir: Path, name: str) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
 from autoexp_tui.storage.atomic import explain, find_remedy, read_session_modes
@@ -209,7 +209,7 @@ class _JobsCheck:
     on_disk: RecordsOnDisk
 
     def run(self) -> None:
-        jobs = {safe_filename(name): job for name, job in self.state.jobs.items()}
+        jobs = {format_filename(name): job for name, job in self.state.jobs.items()}
         for (directory, number), records in self.on_disk.items():
             place = self.session.attempts / directory / str(number)
             self._check_records(place, records)
@@ -263,7 +263,7 @@ class _JobsCheck:
         attempt = job.attempt
         if attempt is None:
             return
-        records = self.on_disk.get((safe_filename(job.name), attempt.number))
+        records = self.on_disk.get((format_filename(job.name), attempt.number))
         lack = ""
         if job.state in BEGUN and (records is None or records.run is None):
             lack = "runs, and there is no record that it began"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from autoexp_tui.model.errors import JournalDamaged
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import (
     PRIVATE,
@@ -95,7 +95,7 @@ class SessionDir:
 
     def get_attempt(self, job: str, number: int) -> Path:
         """Holds the records of one attempt: claim, begin, exit, duplicates."""
-        return self.attempts / safe_filename(job) / str(number)
+        return self.attempts / format_filename(job) / str(number)
 
     # ------------------------------------------------------------------- journal
     def get_part(self, epoch: int, segment: int = 0) -> Path:

@@ -24,7 +24,7 @@ from autoexp_tui.engine.executor_port import (
     TaskReport,
 )
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.ids import submission_token
+from autoexp_tui.model.ids import build_submission_token
 
 LONG = 300.0
 """Seconds that no test waits for."""
@@ -454,7 +454,7 @@ class ExecutorContract:
 # ---------------------------------------------------------------------------- helpers
 def submission(*tasks: Task) -> Submission:
     """The tasks as one submission, its token as the engine makes it."""
-    token = submission_token("k7f2", tuple(task.id for task in tasks))
+    token = build_submission_token("k7f2", tuple(task.id for task in tasks))
     return Submission(token=token, session="k7f2", tasks=tasks)
 
 

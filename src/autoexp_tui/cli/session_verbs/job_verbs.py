@@ -32,7 +32,7 @@ from autoexp_tui.cockpit.state.session import SessionView, build_session
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model import commands
 from autoexp_tui.model.errors import NotConfirmed, UsageError
-from autoexp_tui.model.resubmission import may_come_back
+from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import REVIVABLE, JobState, Result
@@ -93,7 +93,7 @@ def _say_lost(session: SessionDir, jobs: Sequence[str]) -> None:
 def retry(request: Request) -> int:
     """Bring back jobs that ended, and with them what ended only because of them."""
     args = request.args
-    jobs = _choose_jobs(request, _has_failed if args.all else may_come_back)
+    jobs = _choose_jobs(request, _has_failed if args.all else can_come_back)
     state = load(request.session)
     # What is done would go on from its end, and do nothing.
     anew = not any(_has_failed(state.jobs[name]) for name in jobs)

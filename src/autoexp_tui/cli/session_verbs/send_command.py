@@ -119,7 +119,7 @@ def _is_ordered(snapshot: Snapshot, sent: str, kind: type[Effect]) -> bool:
 def _is_quiet(snapshot: Snapshot) -> bool:
     """Nothing is on its way: neither an order, nor the end of what was ended."""
     ending = (
-        job.attempt is not None and job.attempt.told_to_end and not job.ended
+        job.attempt is not None and job.attempt.is_told_to_end and not job.ended
         for job in snapshot.jobs
     )
     return not snapshot.pending and not any(ending)

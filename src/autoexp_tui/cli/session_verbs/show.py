@@ -29,9 +29,9 @@ from autoexp_tui.model.snapshot import EngineView
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, TERMINAL, JobState
 from autoexp_tui.model.wording import (
-    cause_of_end,
     clock_time,
     duration,
+    format_cause_of_end,
     sentence,
     wakes,
 )
@@ -241,7 +241,7 @@ def _describe_engine(sight: Sight) -> str:
 def _count_causes(jobs: Sequence[JobRecord]) -> str:
     """What the jobs that did not complete ended by, the most frequent first."""
     counts = Counter(
-        cause_of_end(job.cause, job.state)
+        format_cause_of_end(job.cause, job.state)
         for job in jobs
         if job.cause is not None and job.ended and job.state is not JobState.COMPLETED
     )

@@ -20,9 +20,9 @@ from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
 from autoexp_tui.model.states import Why
 from autoexp_tui.model.wording import (
     CAUSES,
-    cause_of_end,
     clock_time,
     duration,
+    format_cause_of_end,
     format_number,
     sentence,
 )
@@ -74,7 +74,7 @@ def values_json(job: JobRecord, sight: Sight) -> Record:
     """With which values a job runs, what came of it, and both of each attempt."""
     return {
         "values": mask_values(job.spec.parameters, sight.mask),
-        "planned_values": mask_values(job.planned_values, sight.mask),
+        "planned_values": mask_values(job.list_planned_values, sight.mask),
         "metrics": _metrics_json(_find_metrics(job, sight.live.get(job.name))),
         "runs": [_attempt_json(one, job, sight) for one in job.attempts],
     }
@@ -120,7 +120,7 @@ def _metrics_json(found: Metrics | None) -> Record | None:
 
 
 def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
-    now, noted = sight.now, job.noted_of(attempt)
+    now, noted = sight.now, job.find_noted(attempt)
     metrics = _read_noted(noted)
     if attempt is job.attempt and noted is job.noted:
         metrics = _find_metrics(job, sight.live.get(job.name))
@@ -176,7 +176,7 @@ def _list_facts(
     since = f" since {clock_time(record['since'], now)}" if job.since else ""
     yield "state", f"{record['state'].lower()}{since}"
     if job.cause is not None:
-        yield "cause", cause_of_end(job.cause, job.state)
+        yield "cause", format_cause_of_end(job.cause, job.state)
     if record["why"]:
         yield "why", record["why"]
     if record["asks"] is not None:
@@ -222,8 +222,8 @@ def _describe_status(condition: Record, now: float) -> str:
 
 def _list_own_values(attempt: Attempt, job: JobRecord, sight: Sight) -> Iterator[str]:
     """The values of an attempt that are not the plan's in each of them."""
-    values, planned, mask = job.values_of(attempt), job.planned_values, sight.mask
-    for key in job.changed_keys:
+    values, planned, mask = job.values_of(attempt), job.list_planned_values, sight.mask
+    for key in job.list_changed_keys:
         if key not in values:
             continue
         text = mask_text(f"{key}={values[key]}", mask)

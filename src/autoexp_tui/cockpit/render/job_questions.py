@@ -29,7 +29,7 @@ from autoexp_tui.cockpit.state.reasons import (
     explain_why,
     find_reason,
 )
-from autoexp_tui.conditions.files import awaited_by
+from autoexp_tui.conditions.files import list_awaited_by
 from autoexp_tui.model import resubmission
 from autoexp_tui.model.states import BEGUN
 from autoexp_tui.planning.overrides import read_override_key
@@ -214,7 +214,9 @@ def describe_resubmit(
     records = {job.name: job.record for job in session.jobs}
     below = resubmission.dependants(records.values())
     names = [job.name for job in jobs]
-    revived = session.list_jobs(resubmission.ended_because_of(names, records, below))
+    revived = session.list_jobs(
+        resubmission.list_ended_because_of(names, records, below)
+    )
     brought = list(_render_revived(revived, session))
     return brought, list(_render_followers(jobs, revived, session))
 
@@ -243,13 +245,13 @@ def _render_followers(
     found = [
         (follower, part)
         for follower in dict.fromkeys((*waiting, *revived))
-        for part in awaited_by(follower.record.spec)
+        for part in list_awaited_by(follower.record.spec)
         if part.writer in names
     ]
     if found:
         yield (Span("Wait for what it writes, and will read:", "accent"),)
     for follower, part in found:
-        reads = f"  {describe_condition(part, session)}  {outside(part.watched_path)}"
+        reads = f"  {describe_condition(part, session)}  {outside(part.path_to_watch)}"
         yield line(Span(f"  {outside(follower.name)}"), Span(reads, "muted"))
 
 

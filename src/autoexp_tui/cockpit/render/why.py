@@ -54,7 +54,7 @@ from autoexp_tui.cockpit.state.status import (
     render_tallies,
 )
 from autoexp_tui.model.masking import mask_of, mask_text, mask_words
-from autoexp_tui.model.resubmission import may_come_back
+from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import Result
 from autoexp_tui.model.wording import CAUSES
 from autoexp_tui.text.spelling import (
@@ -430,7 +430,7 @@ def _render_next(jobs: Sequence[JobView], *, acts: bool) -> Line:
 
 def _list_steps(jobs: Sequence[JobView]) -> Iterator[tuple[str, str]]:
     looks = {job.look for job in jobs}
-    if any(may_come_back(job.record) for job in jobs):
+    if any(can_come_back(job.record) for job in jobs):
         saved = max((find_checkpoint(job) or 0 for job in jobs), default=0)
         start = f" (from {count(saved)}, options)" if saved else " (options)"
         if any(has_nan(job) for job in jobs):
@@ -507,7 +507,7 @@ def _format_values(
 def format_run_values(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
     """The values of an attempt, of those that are not the plan's in each of them."""
     values = job.values_of(attempt)
-    changed = [key for key in job.changed_keys if key in values]
+    changed = [key for key in job.list_changed_keys if key in values]
     return _format_values(changed, lambda key: format_value(values[key]), mask)
 
 

@@ -38,7 +38,7 @@ from autoexp_tui.cockpit.widgets.bars import (
     TimeBar,
     Typed,
 )
-from autoexp_tui.model.resubmission import may_come_back
+from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import NOT_STARTED
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class JobListScreen(BoxScreen):
         looks = {str(look) for look in session.counts}
         useful = {
             "run.pause": bool(session.snapshot.paused),
-            "run.resubmit": any(may_come_back(job.record) for job in jobs),
+            "run.resubmit": any(can_come_back(job.record) for job in jobs),
             "run.kill": bool(states - NOTHING_TO_END),
             "run.skip": bool(states & NOT_STARTED),
             "run.submit": not looks.isdisjoint({"planned", "held"}),

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.commands import Command, Resubmit, Skip, Submit, Waive
-from autoexp_tui.model.resubmission import may_come_back
+from autoexp_tui.model.resubmission import can_come_back
 from autoexp_tui.model.states import NOT_STARTED
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
 
 def can_resubmit(job: JobView) -> bool:
     """Whether R can bring it back."""
-    return may_come_back(job.record)
+    return can_come_back(job.record)
 
 
 def can_skip(job: JobView) -> bool:

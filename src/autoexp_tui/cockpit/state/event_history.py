@@ -121,7 +121,7 @@ def find_headline(entry: Entry, now: float) -> Headline:
 
 def mask_headline(event: Event, now: float) -> Headline:
     """An event on one line without secrets, not cleaned; any but `EffectOrdered`."""
-    headline = event.headline(now)
+    headline = event.format_headline(now)
     return headline._replace(about=mask_text(headline.about))
 
 

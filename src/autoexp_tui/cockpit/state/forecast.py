@@ -167,7 +167,7 @@ class _Simulation:
             return None
         start = max([self._now, *(self.ends[name] for name in before)])
         if (retry := job.record.retry) is not None:
-            start = max(start, self._session.snapshot.t_of(retry.lived))
+            start = max(start, self._session.snapshot.convert_to_t(retry.lived))
         if self._slots:
             start = max(start, heapq.heappop(self._slots))
         end = start + self._wait + self._scale(job)

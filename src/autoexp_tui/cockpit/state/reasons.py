@@ -15,7 +15,11 @@ from autoexp_tui.cockpit.state.forecast import estimate_end, measure_stall
 from autoexp_tui.cockpit.state.status import Look, find_missing_file
 from autoexp_tui.conditions.unmet import unmet
 from autoexp_tui.model.states import Cause, Why
-from autoexp_tui.model.wording import cause_of_end, reason_of, short
+from autoexp_tui.model.wording import (
+    format_cause_of_end,
+    format_reason,
+    short,
+)
 from autoexp_tui.text.log_lines import has_error
 from autoexp_tui.text.spelling import clock_time, duration, format_estimate
 
@@ -89,7 +93,7 @@ def explain_why(
     `cause`: of the job's end, where the reason is of that.
     """
     told = _name_jobs(why, lambda name: _call(name, job, session))
-    words = reason_of(told, cause, session.now)
+    words = format_reason(told, cause, session.now)
     return outside(_DOUBLE_STOP.sub(r"\1", words), 2000)
 
 
@@ -127,12 +131,12 @@ def describe_condition(spec: Condition, session: SessionView) -> str:
         jobs = session.list_jobs(names)
         return ", ".join(dict.fromkeys(job.stage or job.name for job in jobs) or names)
 
-    return outside(spec.description) or outside(spec.subject(name_jobs))
+    return outside(spec.description) or outside(spec.name_subject(name_jobs))
 
 
 def list_sources(spec: Condition) -> Iterator[str]:
     """Where a condition looks, in full: paths, jobs, commands; clean."""
-    return (outside(source, 4000) for source in spec.sources())
+    return (outside(source, 4000) for source in spec.list_sources())
 
 
 # ------------------------------------------------------------------------------ ends
@@ -146,7 +150,7 @@ def describe_cause(job: JobView) -> str:
         return f"exit {attempt.exit_code}"
     if cause is Cause.SIGNAL and attempt and attempt.signal is not None:
         return f"signal {attempt.signal}"
-    return cause_of_end(cause, job.record.state)
+    return format_cause_of_end(cause, job.record.state)
 
 
 def find_last_words(job: JobView) -> str:
@@ -254,7 +258,7 @@ def _find_queue_words(job: JobView) -> str:
 
 def _find_retry(job: JobView, session: SessionView) -> str:
     retry = job.record.retry
-    again_at = session.snapshot.t_of(retry.lived) if retry is not None else 0.0
+    again_at = session.snapshot.convert_to_t(retry.lived) if retry is not None else 0.0
     if again_at > session.now:
         return f"again at {clock_time(again_at, session.now)}"
     return format_why(retry.why, job, session) if retry is not None else ""

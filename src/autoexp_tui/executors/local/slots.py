@@ -21,7 +21,7 @@ from pathlib import Path
 
 from autoexp_tui.executors.wrapper import plain
 from autoexp_tui.model.errors import EnvironmentFailed
-from autoexp_tui.model.ids import safe_filename
+from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import link_new, write_atomic
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.trust import read_own
@@ -45,7 +45,7 @@ def find_slots_dir() -> Path:
     What cannot be made is the usual one: the job that needs it says why.
     """
     me, usual = Identity.get_own(), get_usual_dir()
-    memory = find_user_file(safe_filename(f"slots-dir.{me.host}.{me.boot}"))
+    memory = find_user_file(format_filename(f"slots-dir.{me.host}.{me.boot}"))
     noted = _read_memory(memory)
     for known in (noted, usual):
         if known is not None and _make_own(known):
