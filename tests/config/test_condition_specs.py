@@ -392,183 +392,22 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
     )
 
 
+PARSERS: dict[str, Parse] = {
+    "log_event": parse_log_event,
+    "state_event": parse_state_event,
+    "metric_pattern": parse_metric_pattern,
+    "metric_file": parse_metric_file,
+}
+
+
 @pytest.mark.parametrize(
-    ("parse", "value", "where", "message"),
-    [
-        (parse_log_event, {"name": "n"}, "w.pattern", "is missing"),
-        (
-            parse_log_event,
-            {"name": "n", "pattern": "(?P<iter>x)", "extract_groups": {"k": "itr"}},
-            "w.extract_groups.k",
-            "the pattern has no group `itr`",
-        ),
-        (
-            parse_log_event,
-            {
-                "name": "n",
-                "pattern": "x",
-                "pattern_type": "substring",
-                "extract_groups": {"k": "1"},
-            },
-            "w.extract_groups",
-            "a substring has no groups",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern": "x", "after_seconds": 5},
-            "w.after_seconds",
-            "only inactivity and progress wait",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern_type": "inactivity", "after_seconds": 0},
-            "w.after_seconds",
-            "is 0; it must be more than 0",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern_type": "inactivity", "pattern": "("},
-            "w.pattern",
-            "'(' does not compile: missing ): (",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern_type": "progress", "pattern": "step"},
-            "w.pattern",
-            "has 0 groups, not one",
-        ),
-        (
-            parse_log_event,
-            {
-                "name": "n",
-                "pattern_type": "progress",
-                "pattern": "(x)",
-                "extract_groups": {"k": "1"},
-            },
-            "w.extract_groups",
-            "there is no line to extract from",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern_type": "inactivity", "inactivity_polls": 5},
-            "w.inactivity_polls",
-            "there is no fixed number of looks",
-        ),
-        (
-            parse_log_event,
-            {
-                "name": "n",
-                "pattern_type": "inactivity",
-                "inactivity_timeout_s": 5,
-                "after_seconds": 6,
-            },
-            "w",
-            "`after_seconds` and `inactivity_timeout_s` are both given",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern_type": ["inactivity"], "pattern": "x"},
-            "w.pattern_type",
-            "is ['inactivity']; it may be 'substring', 'regex', 'inactivity' or "
-            "'progress'",
-        ),
-        (
-            parse_log_event,
-            {
-                "name": "n",
-                "pattern": "x",
-                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 1}],
-            },
-            "w.conditions",
-            "are there without actions: they gate nothing",
-        ),
-        (
-            parse_state_event,
-            {"name": "n"},
-            "w",
-            "needs exactly one of state and transition",
-        ),
-        (
-            parse_state_event,
-            {"name": "n", "state": "crsh"},
-            "w.state",
-            "is 'crsh'; it may be 'crash', 'stall', 'timeout', 'oom', 'node_fail',"
-            " 'preempted' or 'success'",
-        ),
-        (
-            parse_state_event,
-            {"name": "n", "transition": ["RUNNING", "DEAD"]},
-            "w.transition.1",
-            "there is no state `DEAD`",
-        ),
-        (
-            parse_state_event,
-            {"name": "n", "transition": ["COMPLETED", "RUNNING"]},
-            "w.transition",
-            "jobs never go from COMPLETED to RUNNING",
-        ),
-        (
-            parse_state_event,
-            {"name": "n", "transition": [None, "PLANNED"]},
-            "w.transition",
-            "jobs never go from any state to PLANNED",
-        ),
-        (
-            parse_state_event,
-            {
-                "name": "n",
-                "transition": [None, "SKIPPED"],
-                "actions": [
-                    {"class_name": "Log", "message": "x"},
-                    {"class_name": "Restart"},
-                ],
-            },
-            "w.actions.1",
-            "a job that becomes SKIPPED has no run to act upon",
-        ),
-        (
-            parse_state_event,
-            {"name": "n", "transition": "FAILED"},
-            "w.transition",
-            "is 'FAILED', not two states",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern": "", "pattern_type": "substring"},
-            "w.pattern",
-            "is empty and would match everything",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern": "FATAL\n", "pattern_type": "substring"},
-            "w.pattern",
-            "holds a line break, which no line has",
-        ),
-        (
-            parse_log_event,
-            {"name": "n", "pattern": "FATAL|\n  ERROR"},
-            "w.pattern",
-            "holds a line break, which no line has",
-        ),
-        (parse_log_event, {"name": "", "pattern": "x"}, "w.name", "is empty"),
-        (
-            parse_log_event,
-            {"name": "n", "pattern_type": "inactivity", "after_seconds": ENDLESS},
-            "w.after_seconds",
-            "is inf, which is no number to reach",
-        ),
-        (
-            parse_metric_pattern,
-            {"name": "acc", "pattern": "acc"},
-            "w.pattern",
-            "has 0 groups, not one",
-        ),
-    ],
+    ("kind", "value", "where", "message"),
+    read_refusals(__file__, "a_bad_rule_says_where_and_what"),
 )
 def test_a_bad_rule_says_where_and_what(
-    parse: Parse, value: object, where: str, message: str
+    kind: str, value: object, where: str, message: str
 ) -> None:
-    found = refused(parse, value)[0]
+    found = refused(PARSERS[kind], value)[0]
 
     assert (found.where, found.message) == (where, message)
 

@@ -9,11 +9,12 @@ resolved, and never looks at the disk.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -143,20 +144,6 @@ class SlurmSettings(Closed):
         return value if isinstance(value, str) else shlex.join(value)
 
 
-class ProgressSettings(Closed):
-    """`monitoring.progress`."""
-
-    metric: str = "iteration"
-    total: str = ""
-
-
-class ResultSettings(Closed):
-    """`monitoring.result`: the number that a job is for."""
-
-    metric: str = ""
-    mode: Literal["min", "max", "last"] = "last"
-
-
 class AnomalySettings(Closed):
     """`monitoring.anomalies`."""
 
@@ -197,13 +184,6 @@ class StormSettings(Closed):
     action: Literal["pause", "exclude_node"] = "pause"
 
 
-class CheckpointSettings(Closed):
-    """`monitoring.checkpoints`."""
-
-    glob: str = ""
-    pointer: str = ""
-
-
 class NotifySettings(Closed):
     """`monitoring.notify`."""
 
@@ -224,8 +204,8 @@ class MonitoringSettings(Closed):
     metrics: list[Any] = Field(default_factory=list)
     metrics_files: list[Any] = Field(default_factory=list)
     loss: str = "loss"
-    result: ResultSettings = ResultSettings()
-    progress: ProgressSettings = ProgressSettings()
+    result: rule_kinds.ResultSpec = rule_kinds.ResultSpec()
+    progress: rule_kinds.Progress = rule_kinds.Progress()
     anomalies: AnomalySettings = AnomalySettings()
     warnings: WarningSettings = WarningSettings()
     stall_after_seconds: float = Field(default=1800.0, gt=0)
@@ -237,11 +217,19 @@ class MonitoringSettings(Closed):
     doomed: Literal["skip", "hold"] = "skip"
     doomed_grace_seconds: float = Field(default=60.0, ge=0)
     notify: NotifySettings = NotifySettings()
-    checkpoints: CheckpointSettings = CheckpointSettings()
+    checkpoints: rule_kinds.Checkpoints = rule_kinds.Checkpoints()
     storm: StormSettings = StormSettings()
     lock_stale_seconds: float = Field(
         default=rule_kinds.LOCK_STALE_SECONDS, ge=rule_kinds.SHORTEST_LOCK_STALE_SECONDS
     )
+
+
+_SAME: Final = (
+    "poll_seconds", "loss", "result", "progress", "stall_after_seconds",
+    "evidence_seconds", "doomed", "doomed_grace_seconds", "checkpoints",
+    "lock_stale_seconds",
+)  # fmt: skip
+"""What `monitoring` and the rules of a plan call alike."""
 
 
 class UiSettings(Closed):
@@ -291,25 +279,13 @@ class HouseParser:
             SpecRefused: with everything that is wrong in `monitoring`.
         """
         found = section(config, "monitoring", MonitoringSettings)
-        rules = _parse_rules(found)
+        same: dict[str, Any] = {name: getattr(found, name) for name in _SAME}
+        same.update(_parse_rules(found))
         return rule_kinds.Monitoring(
-            poll_seconds=found.poll_seconds,
-            log_events=rules["log_events"],
-            state_events=rules["state_events"],
-            metrics=rules["metrics"],
-            metrics_files=rules["metrics_files"],
-            loss=found.loss,
-            result=rule_kinds.ResultSpec(**found.result.model_dump()),
-            progress=rule_kinds.Progress(**found.progress.model_dump()),
+            **same,
             anomalies=_build_anomalies(found),
-            stall_after_seconds=found.stall_after_seconds,
-            evidence_seconds=found.evidence_seconds,
-            doomed=found.doomed,
-            doomed_grace_seconds=found.doomed_grace_seconds,
             notify_command=tuple(found.notify.command),
-            checkpoints=rule_kinds.Checkpoints(**found.checkpoints.model_dump()),
             storm=rule_kinds.Storm(**found.storm.model_dump()),
-            lock_stale_seconds=found.lock_stale_seconds,
         )
 
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
@@ -392,13 +368,19 @@ def section(config: Mapping[str, object], name: str, model: type[Section]) -> Se
 
 
 @cache
-def _list_known_keys(model: type[BaseModel]) -> dict[tuple[str, ...], tuple[str, ...]]:
+def _list_known_keys(model: Any) -> dict[tuple[str, ...], tuple[str, ...]]:
     """The keys of a model and of the models inside it, by their place."""
-    known: dict[tuple[str, ...], tuple[str, ...]] = {(): tuple(model.model_fields)}
-    for name, field in model.model_fields.items():
-        inner = field.annotation
-        if isinstance(inner, type) and issubclass(inner, BaseModel):
-            known |= {(name, *at): keys for at, keys in _list_known_keys(inner).items()}
+    kinds = get_type_hints(model)
+    is_model = issubclass(model, BaseModel)
+    fields = model.model_fields if is_model else model.__dataclass_fields__
+    known: dict[tuple[str, ...], tuple[str, ...]] = {(): tuple(fields)}
+    for name in fields:
+        inner = kinds[name]
+        if isinstance(inner, type) and (
+            issubclass(inner, BaseModel) or dataclasses.is_dataclass(inner)
+        ):
+            nested = _list_known_keys(inner)
+            known |= {(name, *at): keys for at, keys in nested.items()}
     return known
 
 

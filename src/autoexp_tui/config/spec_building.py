@@ -35,7 +35,9 @@ _MISSING: Final = frozenset(
     {"missing", "missing_argument", "missing_keyword_only_argument"}
 )
 _UNKNOWN: Final = frozenset({"extra_forbidden", "unexpected_keyword_argument"})
-_NO_MAPPING: Final = frozenset({"model_type", "model_attributes_type", "dict_type"})
+_NO_MAPPING: Final = frozenset(
+    {"model_type", "model_attributes_type", "dict_type", "dataclass_type"}
+)
 _UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tuple"})
 """Parts of a place that name a member of a union, not a key."""
 
