@@ -392,17 +392,17 @@ def test_without_links_and_locks_a_second_start_of_one_count_does_nothing(
     monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(fcntl, "flock", refuse)
     task = wrapper.load_task(str(attempt.task("exit 0")))
-    assert wrapper.claim(task) == 0
-    assert wrapper.claim(task) is None
+    assert wrapper.take_claim(task) == 0
+    assert wrapper.take_claim(task) is None
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    assert wrapper.claim(task) == 0  # nothing has begun yet
+    assert wrapper.take_claim(task) == 0  # nothing has begun yet
 
 
 def test_a_run_that_another_start_has_begun_does_not_begin(attempt: Attempt) -> None:
     attempt.dir.mkdir()
-    wrapper.place_new(str(attempt.dir), "begin.0.json", {"run": 0})
+    wrapper.write_new(str(attempt.dir), "begin.0.json", {"run": 0})
     with pytest.raises(FileExistsError):
-        wrapper.place_new(str(attempt.dir), "begin.0.json", {"run": 0})
+        wrapper.write_new(str(attempt.dir), "begin.0.json", {"run": 0})
     assert sorted(os.listdir(attempt.dir)) == ["begin.0.json"]
 
 
@@ -463,8 +463,8 @@ def test_a_file_system_without_hard_links_still_has_one_claim(
         wrapper.load_task(str(attempt.task("exit 0", nonce=nonce)))
         for nonce in ("n1", "n2")
     )
-    assert wrapper.claim(first) == 0
-    assert wrapper.claim(second) is None
+    assert wrapper.take_claim(first) == 0
+    assert wrapper.take_claim(second) is None
     assert attempt.record("claim")["nonce"] == "n1"
 
 
@@ -478,7 +478,7 @@ def test_a_link_whose_answer_was_lost_is_still_our_claim(
         raise FileExistsError(errno.EEXIST, "the server repeats itself")
 
     monkeypatch.setattr(os, "link", linked_already)
-    assert wrapper.claim(wrapper.load_task(str(attempt.task("exit 0")))) == 0
+    assert wrapper.take_claim(wrapper.load_task(str(attempt.task("exit 0")))) == 0
 
 
 def test_the_claim_is_locked_while_the_run_lives(attempt: Attempt) -> None:
@@ -593,11 +593,11 @@ def test_gpus_are_handed_out_by_their_ids(attempt: Attempt) -> None:
 def test_a_run_takes_all_its_gpus_or_none(attempt: Attempt) -> None:
     slots = slots_in(attempt, gpus=2, gpu_ids=["0", "1"])
     taken = hold(attempt, "gpu.1")
-    assert wrapper.try_slots(slots) is None
+    assert wrapper.take_slots(slots) is None
     for name in ("slot.0", "gpu.0"):
         assert can_lock(attempt.root / "slots" / name)
     os.close(taken)
-    assert wrapper.try_slots(slots) is not None
+    assert wrapper.take_slots(slots) is not None
 
 
 # ------------------------------------------------------------------------- the way out
@@ -746,7 +746,7 @@ def test_a_cancel_file_ends_a_run(attempt: Attempt) -> None:
 _SIGNALLED_TOGETHER = """
 import os, signal, sys
 from autoexp_tui.executors import wrapper
-listen = wrapper.Child.listen
+listen = wrapper.Child.read_report
 
 def listen_and_be_signalled(child):
     told = "signal" in child.told
@@ -755,7 +755,7 @@ def listen_and_be_signalled(child):
         os.kill(os.getpid(), signal.SIGTERM)
     return heard
 
-wrapper.Child.listen = listen_and_be_signalled
+wrapper.Child.read_report = listen_and_be_signalled
 sys.exit(wrapper.main(sys.argv[1:]))
 """
 
@@ -771,7 +771,7 @@ def test_a_signal_that_comes_with_the_end_may_have_caused_it(attempt: Attempt) -
 _SIGNALLED_AFTER_ITS_COMMAND = """
 import os, signal, sys, threading
 from autoexp_tui.executors import wrapper
-listen = wrapper.Child.listen
+listen = wrapper.Child.read_report
 
 def listen_and_be_signalled(child):
     heard = listen(child)
@@ -780,7 +780,7 @@ def listen_and_be_signalled(child):
         signalled.start()
     return heard
 
-wrapper.Child.listen = listen_and_be_signalled
+wrapper.Child.read_report = listen_and_be_signalled
 sys.exit(wrapper.main(sys.argv[1:]))
 """
 

@@ -121,7 +121,7 @@ def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
     """The task file: what the wrapper is to do."""
     job = entry.job
     token = digest(entry.plan.plan_id, job.name, attempt)
-    in_slurm = bool(wrapper.slurm_id())
+    in_slurm = bool(wrapper.get_slurm_id())
     made = task_of(job, attempt, str(place), resume=attempt > 1)
     task = replace(made, command=with_grace(entry.command))
     return {
@@ -134,7 +134,7 @@ def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
         "submitter": os.uname().nodename,
         "grace_seconds": entry.grace_seconds,
         "log_mode": MODES[entry.plan.share].file,
-        "executor_id": wrapper.slurm_id() or f"entry-{token}",
+        "executor_id": wrapper.get_slurm_id() or f"entry-{token}",
         # Slurm keeps its own time, and its signals tell how a job ended.
         "time_limit_seconds": None if in_slurm else job.resources.time_limit_seconds,
     }

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from autoexp_tui.executors.wrapper import session_of, write_record
+from autoexp_tui.executors.wrapper import get_session, write_record
 from autoexp_tui.storage.processes import (
     COOKIE,
     Alive,
@@ -131,7 +131,7 @@ def find_refusal(attempt_dir: str) -> str:
     Of one that was removed its session is asked.
     """
     there = os.path.isdir(attempt_dir)
-    directory = attempt_dir if there else session_of(attempt_dir)
+    directory = attempt_dir if there else get_session(attempt_dir)
     name = f".probe.{os.getpid()}"
     try:
         write_record(directory, name, {"v": 1})

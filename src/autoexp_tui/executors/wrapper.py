@@ -96,15 +96,15 @@ except (ImportError, OSError):  # without it all but its two calls is done
 
 
 # ---------------------------------------------------------------- who a process is
-def pid_start(pid: int) -> int:
+def read_pid_start(pid: int) -> int:
     """When a live process started, in ticks since boot; 0 when there is none."""
-    fields = _stat_fields(pid)
+    fields = _read_stat(pid)
     if fields is None or fields[0] in ("Z", "X"):
         return 0
     return int(fields[19])
 
 
-def _stat_fields(pid: int) -> "list[str] | None":
+def _read_stat(pid: int) -> "list[str] | None":
     """`/proc/PID/stat` from the state (field 3) on; None when there is no process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
@@ -121,19 +121,19 @@ def _first_line(path: str) -> str:
         return ""
 
 
-def identity() -> "Record":
+def get_identity() -> "Record":
     """Who we are, so that another process can tell whether we live."""
     return {
         "host": os.uname().nodename,
         "machine": _first_line("/etc/machine-id"),
         "boot": _first_line("/proc/sys/kernel/random/boot_id"),
-        "namespace": _pid_namespace(),
+        "namespace": _read_namespace(),
         "pid": os.getpid(),
-        "started": str(pid_start(os.getpid()) or ""),
+        "started": str(read_pid_start(os.getpid()) or ""),
     }
 
 
-def _pid_namespace() -> str:
+def _read_namespace() -> str:
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -159,7 +159,7 @@ def temporary_name(directory: str, name: str) -> str:
     return os.path.join(directory, f".{name}.{os.uname().nodename}.{os.getpid()}.tmp")
 
 
-def place_new(directory: str, name: str, record: "Record") -> None:
+def write_new(directory: str, name: str, record: "Record") -> None:
     """Write a record that nobody else has written, and hold its lock for life.
 
     Raises OSError, FileExistsError.
@@ -169,7 +169,7 @@ def place_new(directory: str, name: str, record: "Record") -> None:
     try:
         _write_synced(temporary, record, os.O_TRUNC)
         lock_for_life(temporary)
-        if not link_new(temporary, path):
+        if not make_link(temporary, path):
             raise FileExistsError(errno.EEXIST, "another start has this run", path)
     except OSError as error:
         if error.errno not in NO_LINKS:
@@ -195,7 +195,7 @@ def write_exclusive(path: str, record: "Record") -> None:
 
 
 def _write_synced(path: str, record: "Record", flags: int) -> None:
-    handle = private(path, os.O_WRONLY | os.O_CREAT | flags)
+    handle = open_private(path, os.O_WRONLY | os.O_CREAT | flags)
     with open(handle, "w", encoding="utf-8") as file:
         json.dump(record, file)
         file.write("\n")
@@ -203,7 +203,7 @@ def _write_synced(path: str, record: "Record", flags: int) -> None:
         os.fsync(file.fileno())
 
 
-def private(path: str, flags: int) -> int:
+def open_private(path: str, flags: int) -> int:
     """Open a file that, if it is new, only its owner may read."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
@@ -226,7 +226,7 @@ def read_record(path: str) -> "Record | None":
     return record if isinstance(record, dict) else None
 
 
-def insist(
+def repeat(
     what: "Callable[[], Any]",
     seconds: float,
     in_vain: "Callable[[], bool]" = lambda: False,
@@ -243,7 +243,7 @@ def insist(
         except OSError as error:
             if str(error) != said:
                 said = str(error)
-                complain(f"cannot write: {error}")
+                log_line(f"cannot write: {error}")
             vain = isinstance(error, FileExistsError) or in_vain()
             left = deadline - time.monotonic()
             if vain or left <= 0:
@@ -254,7 +254,7 @@ def insist(
             return None
 
 
-def complain(message: str) -> None:
+def log_line(message: str) -> None:
     """A line for people, in the supervisor's own log."""
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {message}\n")
@@ -269,7 +269,7 @@ class Task:
         self.attempt_dir = str(fields["attempt_dir"])
         self.command = [str(word) for word in fields["command"]]
         self.log_dir = str(fields["log_dir"])
-        self.executor_id = str(fields.get("executor_id") or slurm_id() or "unnamed")
+        self.executor_id = str(fields.get("executor_id") or get_slurm_id() or "unnamed")
         self.nonce = str(fields.get("nonce", ""))
         self.grace_seconds = float(fields.get("grace_seconds", 10.0))
         self.patience_seconds = float(fields.get("patience_seconds", 60.0))
@@ -308,24 +308,24 @@ class Task:
     @property
     def log_name(self) -> str:
         """What the log of every run under this executor id is called."""
-        return f"slurm-{plain(self.executor_id)}.out"
+        return f"slurm-{clean_name(self.executor_id)}.out"
 
     @property
     def log_path(self) -> str:
         """The log of every run under this executor id."""
         return os.path.join(self.log_dir, self.log_name)
 
-    def cancelled(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether somebody asked for this attempt's end."""
         return os.path.exists(self.path("cancel"))
 
 
-def plain(text: str) -> str:
+def clean_name(text: str) -> str:
     """`text` as a part of a file name."""
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)
 
 
-def slurm_id() -> str:
+def get_slurm_id() -> str:
     """Slurm's name for the task that we are; empty outside of Slurm."""
     array = os.environ.get("SLURM_ARRAY_JOB_ID")
     if array:
@@ -333,14 +333,14 @@ def slurm_id() -> str:
     return os.environ.get("SLURM_JOB_ID", "")
 
 
-def restarts() -> int:
+def count_restarts() -> int:
     """How often the queue has started this task anew; 0 outside of Slurm."""
     count = os.environ.get("SLURM_RESTART_COUNT", "")
     return int(count) if count.isdigit() else 0
 
 
 # -------------------------------------------------------------------------- claim
-def claim(task: Task) -> "int | None":
+def take_claim(task: Task) -> "int | None":
     """The number of the run that we may begin; None: the attempt is another's.
 
     The claim stays locked while a supervisor or guard of ours lives: whoever cannot
@@ -353,36 +353,36 @@ def claim(task: Task) -> "int | None":
         "slurm_job": os.environ.get("SLURM_JOB_ID", ""),
         "nonce": task.nonce,
         "claimed_at": time.time(),
-        "restarts": restarts(),
+        "restarts": count_restarts(),
     }
     for name in ("token", "index", "session", "job", "attempt"):
         wanted[name] = task.fields.get(name)
-    wanted["process"] = identity()
-    ours = link_claim(task, wanted)
+    wanted["process"] = get_identity()
+    ours = make_claim(task, wanted)
     holder = read_claim(task)
-    if not ours and not may_follow(task, holder, wanted):
-        write_record(task.attempt_dir, duplicate_name(task, holder), wanted)
+    if not ours and not is_follower(task, holder, wanted):
+        write_record(task.attempt_dir, get_duplicate_name(task, holder), wanted)
         return None
     return next_run(task)
 
 
-def link_claim(task: Task, wanted: "Record") -> bool:
-    """Try to make `claim` ours; whether it is now."""
+def make_claim(task: Task, wanted: "Record") -> bool:
+    """Try to make `take_claim` ours; whether it is now."""
     owner = task.path(f".owner.{task.nonce}.{os.uname().nodename}.{os.getpid()}")
     _write_synced(owner, wanted, os.O_TRUNC)
     lock_for_life(owner)
     try:
-        return link_new(owner, task.path("claim"))
+        return make_link(owner, task.path("claim"))
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        return exclusive_claim(task, wanted)
+        return write_exclusive_claim(task, wanted)
     finally:
         os.unlink(owner)
         sync_directory(task.attempt_dir)
 
 
-def link_new(source: str, name: str) -> bool:
+def make_link(source: str, name: str) -> bool:
     """Give `source` the further name `name`; False when that is another's already."""
     try:
         os.link(source, name)
@@ -391,51 +391,51 @@ def link_new(source: str, name: str) -> bool:
     return True
 
 
-def may_follow(task: Task, holder: "Record | None", wanted: "Record") -> bool:
+def is_follower(task: Task, holder: "Record | None", wanted: "Record") -> bool:
     """Whether this start, not the first, is a further run of the claimed attempt."""
-    if holder is None or not same_owner(holder, wanted):
+    if holder is None or not is_same_owner(holder, wanted):
         return False
-    newest = newest_begun(task)
-    restarted = int(wanted["restarts"]) > restarts_of(newest or task.path("claim"))
+    newest = find_newest_begin(task)
+    restarted = int(wanted["restarts"]) > read_restarts(newest or task.path("claim"))
     ended = read_record(newest.replace("begin.", "exit.")) if newest else None
     if ended is not None:
-        return (restarted or ended_from_outside(ended)) and not ended_well(ended)
+        return (restarted or is_ended_outside(ended)) and not is_success(ended)
     over = not newest or lock_for_life(newest)
     return (lock_for_life(task.path("claim")) and over) or restarted
 
 
-def ended_well(ended: "Record") -> bool:
+def is_success(ended: "Record") -> bool:
     """Whether a command succeeded before anybody had asked it to end."""
     return ended.get("exit_code") == 0 and ended.get("asked") is False
 
 
-def ended_from_outside(ended: "Record") -> bool:
+def is_ended_outside(ended: "Record") -> bool:
     """Whether the queue may have ended a run: one that forgot that it had launched it
     starts it anew without counting that."""
     ending = str(ended.get("ending") or "")
-    killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
-    return ending.startswith("signal") or (killed and not ending)
+    build_killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
+    return ending.startswith("signal") or (build_killed and not ending)
 
 
-def newest_begun(task: Task) -> str:
+def find_newest_begin(task: Task) -> str:
     """The record of the newest begun run; empty before the first."""
     run = next_run(task) - 1
     return task.path(f"begin.{run}.json") if run >= 0 else ""
 
 
-def restarts_of(path: str) -> int:
+def read_restarts(path: str) -> int:
     """The queue's count of restarts when a record was written."""
     return int((read_record(path) or {}).get("restarts") or 0)
 
 
-def duplicate_name(task: Task, holder: "Record | None") -> str:
+def get_duplicate_name(task: Task, holder: "Record | None") -> str:
     """By the nonce; where the claim has the same one, by the executor id."""
     same = holder is not None and holder.get("nonce") == task.nonce
-    return f"duplicate.{plain(task.executor_id) if same else task.nonce}.json"
+    return f"duplicate.{clean_name(task.executor_id) if same else task.nonce}.json"
 
 
-def exclusive_claim(task: Task, wanted: "Record") -> bool:
-    """`link_claim` on a file system that has no hard links."""
+def write_exclusive_claim(task: Task, wanted: "Record") -> bool:
+    """`make_claim` on a file system that has no hard links."""
     try:
         write_exclusive(task.path("claim"), wanted)
     except FileExistsError:
@@ -454,7 +454,7 @@ def lock_for_life(path: str) -> bool:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        complain(f"no lock on {os.path.basename(path)}: {error}")
+        log_line(f"no lock on {os.path.basename(path)}: {error}")
         os.close(handle)
         return False
     LOCKED.append(handle)
@@ -471,7 +471,7 @@ def read_claim(task: Task) -> "Record | None":
         time.sleep(0.05)
 
 
-def same_owner(one: "Record", other: "Record") -> bool:
+def is_same_owner(one: "Record", other: "Record") -> bool:
     """Whether two owner records are of one submission (a requeue keeps both ids)."""
     return all(one.get(key) == other.get(key) for key in ("executor_id", "nonce"))
 
@@ -503,20 +503,20 @@ def wait_for_slots(task: Task, stop: "Callable[[float], bool]") -> "Slots | None
     """
     if not task.slots:
         return Slots([], [])
-    secure_directory(str(task.slots["dir"]))
+    check_directory(str(task.slots["dir"]))
     pause = 0.02
     while True:
-        held = try_slots(task.slots)
+        held = take_slots(task.slots)
         if held is not None:
             for handle in held.handles:
-                sign(handle, task)
+                write_owner(handle, task)
             return held
         if stop(pause):
             return None
         pause = min(pause * 1.5, 0.5)
 
 
-def sign(handle: int, task: Task) -> None:
+def write_owner(handle: int, task: Task) -> None:
     """Write into a lock who holds it, for those who wait."""
     fields = {name: task.fields.get(name) for name in ("session", "job")}
     with suppress(OSError):  # the lock holds without it
@@ -524,7 +524,7 @@ def sign(handle: int, task: Task) -> None:
         os.write(handle, json.dumps(fields).encode())
 
 
-def secure_directory(path: str) -> None:
+def check_directory(path: str) -> None:
     """Make `path`, or refuse it unless it is a directory of ours alone."""
     with suppress(FileExistsError):
         os.makedirs(path, 0o700)
@@ -535,7 +535,7 @@ def secure_directory(path: str) -> None:
         )
 
 
-def try_slots(slots: "Record") -> "Slots | None":
+def take_slots(slots: "Record") -> "Slots | None":
     """One look: a free slot and as many GPUs as wanted, or nothing at all."""
     names = [f"slot.{number}" for number in range(int(slots.get("count", 1)))]
     handles = take_locks(slots["dir"], names, 1)
@@ -543,7 +543,7 @@ def try_slots(slots: "Record") -> "Slots | None":
         return None
     wanted = int(slots.get("gpus", 0))
     ids = [str(gpu) for gpu in slots.get("gpu_ids", ())]
-    gpus = take_locks(slots["dir"], [f"gpu.{plain(gpu)}" for gpu in ids], wanted)
+    gpus = take_locks(slots["dir"], [f"gpu.{clean_name(gpu)}" for gpu in ids], wanted)
     if gpus is None:
         release(handles.values())
         return None
@@ -600,9 +600,9 @@ class Signals:
         quiet = {"warn_on_full_buffer": False} if sys.version_info >= (3, 7) else {}
         signal.set_wakeup_fd(write, **quiet)
         for number in numbers:
-            signal.signal(number, self._catch)
+            signal.signal(number, self._note_caught)
 
-    def _catch(self, number: int, _frame: "Any") -> None:
+    def _note_caught(self, number: int, _frame: "Any") -> None:
         self.caught.append(number)
 
     def wait(self, seconds: float, *handles: int) -> "list[int]":
@@ -630,12 +630,12 @@ def default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def inherit_orphans() -> bool:
+def set_subreaper() -> bool:
     """Become the parent of what our descendants leave behind."""
     return PRCTL is not None and PRCTL(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
 
 
-def die_with(parent: int) -> None:
+def set_death_signal(parent: int) -> None:
     """Ask to be killed when `parent`, who forked us, dies; at once if it has."""
     if PRCTL is not None:
         PRCTL(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
@@ -644,7 +644,7 @@ def die_with(parent: int) -> None:
 
 
 # ------------------------------------------------------------------------ command
-def become_command(
+def run_command(
     task: Task, env: "dict[str, str]", log: int, go: int, fault: int
 ) -> None:
     """In the command's process: wait for the word, then exec. Never returns."""
@@ -653,12 +653,12 @@ def become_command(
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
-    code, message = exec_command(task, env)
+    code, message = start_command(task, env)
     explain(message, fault)
     os._exit(code)
 
 
-def exec_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
+def start_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
     """Exec; when that fails, the exit code that a shell has, and the reason."""
     place = str(task.fields.get("cwd") or task.fields.get("output_dir") or "/")
     try:
@@ -671,14 +671,14 @@ def exec_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
     try:
         os.execvpe(task.command[0], task.command, env)
     except FileNotFoundError:
-        return 127, not_found(task.command[0])
+        return 127, explain_missing(task.command[0])
     except PermissionError:
         return 126, f"permission denied: {task.command[0]}"
     except (OSError, ValueError, IndexError) as error:
         return 126, f"cannot start the command: {error}"
 
 
-def not_found(program: str) -> str:
+def explain_missing(program: str) -> str:
     """What was not found: the program, or what its first line names."""
     if "/" in program and os.path.exists(program):
         return f"the interpreter of {program} is missing"
@@ -694,7 +694,7 @@ def explain(message: str, fault: int) -> None:
         os.write(fault, text[:NOTE_BYTES])
 
 
-def command_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str]":
+def build_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str]":
     """Our own environment, the task's, and where the command finds itself."""
     env = dict(os.environ)
     if gpus:
@@ -721,9 +721,9 @@ def oom_kills() -> "int | None":
             lines = [line.rstrip("\n").split(":", 2) for line in file]
         places = {controllers: path for _, controllers, path in lines}
         if "memory" in places:
-            return _oom_kills_v1("/sys/fs/cgroup/memory" + places["memory"])
+            return _count_oom_v1("/sys/fs/cgroup/memory" + places["memory"])
         home = job_cgroup("/sys/fs/cgroup" + places[""])
-        return _oom_count(os.path.join(home, "memory.events"))
+        return _read_oom_count(os.path.join(home, "memory.events"))
     except (OSError, ValueError, KeyError):
         return None
 
@@ -735,14 +735,16 @@ def job_cgroup(path: str) -> str:
     return "/".join(parts[: jobs[0] + 1]) if jobs else path
 
 
-def _oom_kills_v1(path: str) -> int:
+def _count_oom_v1(path: str) -> int:
     """Version 1 counts in the killed process's own cgroup alone."""
     home = job_cgroup(path)
     places = [path] if home == path else [place for place, _, _ in os.walk(home)]
-    return sum(_oom_count(os.path.join(one, "memory.oom_control")) for one in places)
+    return sum(
+        _read_oom_count(os.path.join(one, "memory.oom_control")) for one in places
+    )
 
 
-def _oom_count(path: str) -> int:
+def _read_oom_count(path: str) -> int:
     """Raises OSError, KeyError, ValueError."""
     with open(path, encoding="utf-8") as file:
         return int(dict(line.split() for line in file)["oom_kill"])
@@ -770,32 +772,32 @@ class Guard:
     def watch(self, env: "dict[str, str]", log: int, go: "tuple[int, int]") -> None:
         """Start the command (it waits for the word) and see it through."""
         os.setsid()
-        self.inherits = inherit_orphans()
+        self.inherits = set_subreaper()
         for number in (signal.SIGTERM, *FORWARDED):
             signal.signal(number, signal.SIG_IGN)
         signals = Signals((signal.SIGCHLD,))
         os.close(go[1])
-        self.command = self._fork(env, log, go[0])
+        self.command = self._start_command(env, log, go[0])
         os.close(go[0])
-        self._tell(pid=self.command)
+        self._send(pid=self.command)
         while not self.ended and not self.orphaned:
             ready = signals.wait(1.0, self.control)
-            self._obey(ready)
-            self._reap()
+            self._handle_orders(ready)
+            self._collect()
             self.supervisor.look()
         self._clean_up()
-        self._tell(**self.ended)
-        self._hand_over(signals)
+        self._send(**self.ended)
+        self._wait_for_ack(signals)
 
-    def _fork(self, env: "dict[str, str]", log: int, go: int) -> int:
+    def _start_command(self, env: "dict[str, str]", log: int, go: int) -> int:
         guard, ready, fault = os.getpid(), os.pipe(), os.pipe()
         command = os.fork()
         if command == 0:
             os.setsid()
-            die_with(guard)
+            set_death_signal(guard)
             default_signals()
             os.close(ready[1])
-            become_command(self.task, env, log, go, fault[1])
+            run_command(self.task, env, log, go, fault[1])
         os.close(ready[1])
         os.close(fault[1])
         self.fault = fault[0]
@@ -803,11 +805,11 @@ class Guard:
         os.close(ready[0])
         return command
 
-    def _tell(self, **fields: "Any") -> None:
+    def _send(self, **fields: "Any") -> None:
         with suppress(OSError):  # nobody listens: the next read of `control` says so
             os.write(self.report, (json.dumps(fields) + "\n").encode())
 
-    def _obey(self, ready: "list[int]") -> None:
+    def _handle_orders(self, ready: "list[int]") -> None:
         orders = os.read(self.control, 64) if ready else None
         if orders == b"":
             self.orphaned = True
@@ -815,35 +817,35 @@ class Guard:
             if number == BEGUN:
                 self.begun = True
             else:
-                self._deliver(number)
+                self._send_signal(number)
 
-    def _deliver(self, number: int) -> None:
+    def _send_signal(self, number: int) -> None:
         if number == signal.SIGKILL:
-            kill_all(descendants(os.getpid()), signal.SIGKILL)
+            kill_all(list_descendants(os.getpid()), signal.SIGKILL)
         kill_group(self.command, number)
         if number == signal.SIGTERM:  # a stopped process hears nothing
             kill_group(self.command, signal.SIGCONT)
 
-    def _reap(self) -> None:
-        for pid, status, max_rss in reap()[0]:
+    def _collect(self) -> None:
+        for pid, status, max_rss in collect_children()[0]:
             if pid == self.command:
-                self.ended = dict(outcome(status), **self._noted())
-                self._tell(**self.ended, max_rss_kib=max_rss)
+                self.ended = dict(parse_status(status), **self._read_fault())
+                self._send(**self.ended, max_rss_kib=max_rss)
 
-    def _noted(self) -> "dict[str, str]":
+    def _read_fault(self) -> "dict[str, str]":
         """Why the command could not start, where it could not."""
         said = os.read(self.fault, NOTE_BYTES).decode("utf-8", "replace")
         return {"note": said} if said else {}
 
     def _clean_up(self) -> None:
         polite = 0.0 if self.orphaned else POLITE_SECONDS
-        left, last = sweep(polite, 0 if self.inherits else self.command)
+        left, last = end_descendants(polite, 0 if self.inherits else self.command)
         if not self.ended:
             status = last.get(self.command)
-            self.ended = killed() if status is None else outcome(status)
+            self.ended = build_killed() if status is None else parse_status(status)
         self.ended["leftovers"] = left
 
-    def _hand_over(self, signals: Signals) -> None:
+    def _wait_for_ack(self, signals: Signals) -> None:
         """Wait until the supervisor has the record; without one, write it."""
         self.task.release_slots()
         while not self.orphaned:
@@ -874,12 +876,12 @@ class Peer:
         elif self.stopped_at is None:
             self.stopped_at = time.monotonic()
         elif time.monotonic() >= self.stopped_at + self.grace_seconds:
-            complain(f"process {self.pid} was stopped: continued")
+            log_line(f"process {self.pid} was stopped: continued")
             self.resume()
 
     def is_stopped(self) -> bool:
         """Whether SIGSTOP, or a debugger, holds it."""
-        fields = _stat_fields(self.pid)
+        fields = _read_stat(self.pid)
         return fields is not None and fields[0] in ("T", "t")
 
     def resume(self) -> None:
@@ -888,14 +890,14 @@ class Peer:
         kill_all([self.pid], signal.SIGCONT)
 
 
-def outcome(status: int) -> "Record":
+def parse_status(status: int) -> "Record":
     """A wait status as an exit record's fields."""
     if os.WIFSIGNALED(status):
         return {"exit_code": None, "signal": os.WTERMSIG(status)}
     return {"exit_code": os.WEXITSTATUS(status), "signal": None}
 
 
-def killed() -> "Record":
+def build_killed() -> "Record":
     """The end of a command whose own status nobody saw."""
     return {"exit_code": None, "signal": int(signal.SIGKILL)}
 
@@ -913,7 +915,7 @@ def kill_all(pids: "list[int]", number: int) -> None:
             os.kill(pid, number)
 
 
-def descendants(root: int) -> "list[int]":
+def list_descendants(root: int) -> "list[int]":
     """Every process below `root`, by one look at `/proc`."""
     children: dict[int, list[int]] = {}
     try:
@@ -921,7 +923,7 @@ def descendants(root: int) -> "list[int]":
     except OSError:
         return []
     for name in names:
-        fields = _stat_fields(int(name)) if name.isdigit() else None
+        fields = _read_stat(int(name)) if name.isdigit() else None
         if fields is not None and fields[0] not in ("Z", "X"):
             children.setdefault(int(fields[1]), []).append(int(name))
     found: list[int] = []
@@ -933,7 +935,7 @@ def descendants(root: int) -> "list[int]":
     return found
 
 
-def reap() -> "tuple[list[tuple[int, int, int]], bool]":
+def collect_children() -> "tuple[list[tuple[int, int, int]], bool]":
     """Each child that has ended, and whether any is left.
 
     A child is (pid, wait status, max RSS in KiB).
@@ -949,7 +951,7 @@ def reap() -> "tuple[list[tuple[int, int, int]], bool]":
         ended.append((pid, status, int(usage.ru_maxrss)))
 
 
-def sweep(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
+def end_descendants(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
     """End all that descends from us: how many at first, and pid -> wait status.
 
     `group` is signalled too where the kernel does not hand orphans to us; 0: it does.
@@ -960,13 +962,13 @@ def sweep(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
     first: int | None = None
     started = time.monotonic()
     while True:
-        ended, some_left = reap()
+        ended, some_left = collect_children()
         statuses.update({pid: status for pid, status, _ in ended})
         elapsed = time.monotonic() - started
         if not some_left or elapsed > SWEEP_SECONDS:
             return first or 0, statuses
         if first is None or elapsed >= polite_seconds:
-            left = descendants(os.getpid())
+            left = list_descendants(os.getpid())
             polite = elapsed < polite_seconds
             kill_all(left, signal.SIGTERM if polite else signal.SIGKILL)
             first = len(left) if first is None else first
@@ -997,14 +999,14 @@ class Child:
         with suppress(OSError):  # a dead guard: the end of its report says so
             os.write(self.control, bytes([number]))
 
-    def let_go(self) -> None:
+    def send_go(self) -> None:
         """Give the word, now that the run has begun: the command execs."""
         self.send(BEGUN)
         with suppress(OSError):
             os.write(self.go, b"g")
         os.close(self.go)
 
-    def listen(self) -> bool:
+    def read_report(self) -> bool:
         """Take in what the guard says next; False when it is gone."""
         data = os.read(self.report, 4096)
         lines = (self._text + data).split(b"\n")
@@ -1014,25 +1016,25 @@ class Child:
         return data != b""
 
 
-def spawn(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
+def start_guard(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
     """Fork the guard; the command waits for a byte on `go`.
 
     Forked, not started afresh: we have a single thread here, and the guard shares our
     locks, so that a slot stays taken until the last process of it is gone.
     """
     control, report, go = os.pipe(), os.pipe(), os.pipe()
-    env = command_environment(task, run, gpus)
+    env = build_environment(task, run, gpus)
     guard = os.fork()
     if guard == 0:
         os.close(control[1])
         os.close(report[0])
-        guard_main(Guard(task, run, control[0], report[1]), env, log, go)
+        run_guard(Guard(task, run, control[0], report[1]), env, log, go)
     for handle in (control[0], report[1], go[0]):
         os.close(handle)
     return Child(guard, control[1], report[0], go[1])
 
 
-def guard_main(
+def run_guard(
     guard: Guard, env: "dict[str, str]", log: int, go: "tuple[int, int]"
 ) -> None:
     """The guard's life. Never returns."""
@@ -1075,27 +1077,27 @@ class Supervisor:
         self.limit_at: float | None = None
 
     # ................................................................ before it begins
-    def begin(self) -> "Child | None":
+    def start(self) -> "Child | None":
         """Wait for a slot and begin the run; None when it is not to begin."""
         log = self._open_log() if self._take_slots() else None
         if log is None:
             return None
         self.log_start = os.fstat(log).st_size
-        child = spawn(self.task, self.run, self.gpus, log)
+        child = start_guard(self.task, self.run, self.gpus, log)
         self.guard = Peer(child.guard, self.task.grace_seconds)
         os.close(log)
-        while not child.command and child.listen():
+        while not child.command and child.read_report():
             pass
-        return child if self._announce(child) else None
+        return child if self._write_begin(child) else None
 
     def _take_slots(self) -> bool:
         try:
             held = wait_for_slots(self.task, self._stop_waiting)
         except OSError as error:
-            self._void("failed", f"cannot take a slot: {error}")
+            self._write_void("failed", f"cannot take a slot: {error}")
             return False
         if held is None or self._stop_waiting(0.0):
-            self._void("cancelled", self.ending)
+            self._write_void("cancelled", self.ending)
             return False
         self.gpus = held.gpus
         self.task.held = held.handles
@@ -1105,55 +1107,55 @@ class Supervisor:
         self.signals.wait(seconds)
         if signal.SIGTERM in self.signals.take():
             self.ending = "signal 15"
-        elif self.task.cancelled():
+        elif self.task.is_cancelled():
             self.ending = "cancel file"
         return bool(self.ending)
 
-    def _void(self, why: str, message: str) -> None:
+    def _write_void(self, why: str, message: str) -> None:
         record = {"v": 1, "why": why, "message": message, "at": time.time()}
         record["executor_id"] = self.task.executor_id
-        complain(f"the run does not begin: {why}: {message}")
-        self._insist(lambda: write_record(self.task.attempt_dir, "void.json", record))
+        log_line(f"the run does not begin: {why}: {message}")
+        self._repeat(lambda: write_record(self.task.attempt_dir, "void.json", record))
 
     def _open_log(self) -> "int | None":
         opened: list[int] = []
-        error = self._insist(lambda: opened.append(open_log(self.task)))
+        error = self._repeat(lambda: opened.append(open_log(self.task)))
         if error is None:
             return opened[0]
         where = "slurm.log_dir says where logs go"
-        self._void("failed", f"cannot open the log: {error}; {where}")
+        self._write_void("failed", f"cannot open the log: {error}; {where}")
         return None
 
-    def _insist(self, what: "Callable[[], Any]") -> "OSError | None":
+    def _repeat(self, what: "Callable[[], Any]") -> "OSError | None":
         # whoever asks us to end kills us half a minute later
-        return insist(
+        return repeat(
             what,
             self.task.patience_seconds,
             lambda: signal.SIGTERM in self.signals.caught,
         )
 
-    def _announce(self, child: Child) -> bool:
+    def _write_begin(self, child: Child) -> bool:
         """Write the begin record; without one, nothing runs."""
         record = {
             "v": 1,
             "run": self.run,
-            "restarts": restarts(),
+            "restarts": count_restarts(),
             "began_at": time.time(),
             "executor_id": self.task.executor_id,
             "node": os.environ.get("SLURMD_NODENAME", ""),
             "partition": os.environ.get("SLURM_JOB_PARTITION", ""),
-            "process": identity(),
+            "process": get_identity(),
             "log_path": self.task.log_path,
             "log_start": self.log_start,
             "guard_pid": child.guard,
             "command_pid": child.command,
-            "command_started": str(pid_start(child.command) or ""),
+            "command_started": str(read_pid_start(child.command) or ""),
             "gpus": self.gpus,
             "nonce": self.task.run_nonce,
             "exit_copy": self.task.exit_copy,
         }
         name = f"begin.{self.run}.json"
-        error = self._insist(lambda: place_new(self.task.attempt_dir, name, record))
+        error = self._repeat(lambda: write_new(self.task.attempt_dir, name, record))
         if error is None:
             set_room_aside(self.task)
             self._keep(name, record)
@@ -1162,11 +1164,11 @@ class Supervisor:
         os.close(child.go)
         if isinstance(error, FileExistsError):
             self.ending = f"another start has begun run {self.run}"
-            complain(self.ending)
-            name = f"duplicate.{plain(self.task.executor_id)}.json"
-            self._insist(lambda: write_record(self.task.attempt_dir, name, record))
+            log_line(self.ending)
+            name = f"duplicate.{clean_name(self.task.executor_id)}.json"
+            self._repeat(lambda: write_record(self.task.attempt_dir, name, record))
         else:
-            self._void("failed", f"cannot write the begin record: {error}")
+            self._write_void("failed", f"cannot write the begin record: {error}")
         return False
 
     def _keep(self, name: str, record: "Record") -> None:
@@ -1176,17 +1178,17 @@ class Supervisor:
             self.kept.append(Kept(self.task.path("claim"), claimed))
 
     # .................................................................... while it runs
-    def supervise(self, child: Child) -> "Record":
+    def watch(self, child: Child) -> "Record":
         """Let the command run; its end as an exit record's fields."""
-        point_current_log(self.task)
+        update_current_log(self.task)
         if self.task.time_limit_seconds:
             self.limit_at = time.monotonic() + float(self.task.time_limit_seconds)
-        child.let_go()
+        child.send_go()
         while "leftovers" not in child.told:
-            self._attend(child)
+            self._check(child)
             ready = self.signals.wait(self._next_look(), child.report)
-            if ready and not child.listen():
-                self._stand_in_for_guard(child)
+            if ready and not child.read_report():
+                self._replace_guard(child)
             if self.ended_at is None and "signal" in child.told:
                 self.ended_at = time.monotonic()
         self._note_late_signals()
@@ -1206,13 +1208,13 @@ class Supervisor:
         times = [self.look_at, self.kill_at, self.limit_at]
         return min(t for t in times if t is not None) - time.monotonic()
 
-    def _attend(self, child: Child) -> None:
+    def _check(self, child: Child) -> None:
         for number in self.signals.take():
-            self._signalled(child, number)
+            self._handle_signal(child, number)
         now = time.monotonic()
         if now >= self.look_at:
             self.look_at = now + self.task.cancel_poll_seconds
-            if self.task.cancelled():
+            if self.task.is_cancelled():
                 self._end(child, "cancel file")
             if os.path.exists(self.task.path(f"begin.{self.run + 1}.json")):
                 self._end(child, "a further run has begun")
@@ -1247,14 +1249,14 @@ class Supervisor:
         if len(self.restored) >= MOST_RESTORED:
             return
         self.restored.append(name)
-        complain(f"{name} was removed, changed or forged: put right")
+        log_line(f"{name} was removed, changed or forged: put right")
         try:
             set_aside(path)
             restore()
         except OSError as error:
-            complain(f"cannot put {name} right: {error}")
+            log_line(f"cannot put {name} right: {error}")
 
-    def _signalled(self, child: Child, number: int) -> None:
+    def _handle_signal(self, child: Child, number: int) -> None:
         self._note_signal(number)
         if number == signal.SIGTERM:
             self._end(child, "signal 15")
@@ -1263,7 +1265,11 @@ class Supervisor:
 
     def _note_late_signals(self) -> None:
         """Those of a job's end that come to us after the command has ended by them."""
-        if slurm_id() and self.ended_at and not (self.ending or self.signals.caught):
+        if (
+            get_slurm_id()
+            and self.ended_at
+            and not (self.ending or self.signals.caught)
+        ):
             self.signals.wait(self.ended_at + STROKE_SECONDS - time.monotonic())
         for number in self.signals.take():
             self._note_signal(number)
@@ -1282,13 +1288,15 @@ class Supervisor:
             self.guard.resume()
             child.send(signal.SIGTERM)
 
-    def _stand_in_for_guard(self, child: Child) -> None:
+    def _replace_guard(self, child: Child) -> None:
         """The guard was killed: the command died with it, its orphans are ours."""
-        complain("the guard died; ending what is left")
-        left, statuses = sweep(0.0, 0 if PRCTL is not None else child.command)
+        log_line("the guard died; ending what is left")
+        left, statuses = end_descendants(0.0, 0 if PRCTL is not None else child.command)
         if "signal" not in child.told:
             status = statuses.get(child.command)
-            child.told.update(killed() if status is None else outcome(status))
+            child.told.update(
+                build_killed() if status is None else parse_status(status)
+            )
         child.told.update(leftovers=left, note="the guard died")
 
     # .................................................................. after its end
@@ -1309,22 +1317,22 @@ def write_exit(task: Task, run: int, ended: "Record") -> None:
     record = dict(ended, v=1, run=run, ended_at=time.time(), nonce=task.run_nonce)
     record["timed_out"] = ended.get("ending") == "time limit"
     gone_on = min(task.copy_seconds, task.record_patience)
-    if insist(lambda: place_exit(task, run, record), gone_on) is None:
+    if repeat(lambda: write_exit_file(task, run, record), gone_on) is None:
         return
-    copied = leave_copies(task, record)
+    copied = write_copies(task, record)
     task.release_slots()
     rest = task.record_patience - gone_on
-    vain = insist(
-        lambda: place_exit(task, run, record),
+    vain = repeat(
+        lambda: write_exit_file(task, run, record),
         rest,
-        lambda: is_removed(task) or (copied and task.cancelled()),
+        lambda: is_removed(task) or (copied and task.is_cancelled()),
     )
     if vain is None and copied:
         with suppress(OSError):
             os.unlink(task.exit_copy)
 
 
-def leave_copies(task: Task, record: "Record") -> bool:
+def write_copies(task: Task, record: "Record") -> bool:
     """Leave an exit record where a reader looks next; whether by the output."""
     with suppress(OSError):
         # what a command put there may be a pipe, which nobody reads
@@ -1338,7 +1346,7 @@ def leave_copies(task: Task, record: "Record") -> bool:
         make_shared(directory, task.log_mode)
         write_record(directory, name, record)
     except OSError as error:
-        complain(f"no copy of the exit record: {error}")
+        log_line(f"no copy of the exit record: {error}")
         return False
     return True
 
@@ -1365,7 +1373,7 @@ def set_aside(path: str) -> None:
         os.rename(path, aside)
 
 
-def session_of(attempt_dir: str) -> str:
+def get_session(attempt_dir: str) -> str:
     """The directory of the session: above `attempts/JOB/N`."""
     return os.path.dirname(os.path.dirname(os.path.dirname(attempt_dir)))
 
@@ -1397,7 +1405,7 @@ class Kept:
     def restore(self) -> None:
         """Write it over what is there, locked as it was. Raises OSError."""
         directory, name = os.path.split(self.path)
-        if os.path.isdir(session_of(directory)):  # else its file system is away
+        if os.path.isdir(get_session(directory)):  # else its file system is away
             os.makedirs(directory, 0o700, exist_ok=True)
         temporary = temporary_name(directory, name)
         _write_synced(temporary, self.record, os.O_TRUNC)
@@ -1405,7 +1413,7 @@ class Kept:
         os.rename(temporary, self.path)
 
 
-def place_exit(task: Task, run: int, record: "Record") -> None:
+def write_exit_file(task: Task, run: int, record: "Record") -> None:
     """Write the exit record; on a full disk, into the room that was set aside."""
     name = f"exit.{run}.json"
     try:
@@ -1413,7 +1421,7 @@ def place_exit(task: Task, run: int, record: "Record") -> None:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        fill_room(task.path(ROOM), task.path(name), record)
+        write_room(task.path(ROOM), task.path(name), record)
         sync_directory(task.attempt_dir)
     else:
         with suppress(OSError):
@@ -1423,12 +1431,12 @@ def place_exit(task: Task, run: int, record: "Record") -> None:
 def set_room_aside(task: Task) -> None:
     """Take the exit record's blocks now, while there are some."""
     # without it the record may have to wait for room
-    with suppress(OSError), open(task.path(ROOM), "wb", opener=private) as file:
+    with suppress(OSError), open(task.path(ROOM), "wb", opener=open_private) as file:
         file.write(b" " * ROOM_BYTES)
         os.fsync(file.fileno())
 
 
-def fill_room(room: str, path: str, record: "Record") -> None:
+def write_room(room: str, path: str, record: "Record") -> None:
     """Turn the room into the record, without asking for a block or a name more."""
     text = json.dumps(record).encode()
     with open(room, "r+b") as file:
@@ -1441,7 +1449,7 @@ def open_log(task: Task) -> int:
     """The run's log, to append to."""
     make_shared(task.log_dir, task.log_mode)
     if task.log_home:
-        link_log_home(task)
+        make_log_link(task)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     log = os.open(task.log_path, flags, task.log_mode)
     # A queue makes its logs as the umask says, which is the user's own.
@@ -1462,21 +1470,21 @@ def make_shared(path: str, file_mode: int) -> None:
         os.chmod(path, mode)  # a umask has no say in it
 
 
-def link_log_home(task: Task) -> None:
+def make_log_link(task: Task) -> None:
     """Let the log be the file that the queue writes: its last words belong to it."""
     make_shared(task.log_home, task.log_mode)
     with suppress(FileExistsError):  # by an earlier run
         os.symlink(os.path.join(task.log_home, task.log_name), task.log_path)
 
 
-def point_current_log(task: Task) -> None:
+def update_current_log(task: Task) -> None:
     """Have `current.log` name this run's log, in one step."""
     temporary = os.path.join(task.log_dir, f".current.{os.getpid()}.tmp")
     try:
         os.symlink(os.path.basename(task.log_path), temporary)
         os.replace(temporary, os.path.join(task.log_dir, "current.log"))
     except OSError as error:  # the begin record still names the log
-        complain(f"no current.log: {error}")
+        log_line(f"no current.log: {error}")
 
 
 # --------------------------------------------------------------------------- GPUs
@@ -1494,7 +1502,7 @@ class Sampler:
         program = find_program("nvidia-smi")
         self.arguments = [program or ""]
         self.arguments += [f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
-        chosen = gpus or allowed_gpus()
+        chosen = gpus or list_gpus()
         self.arguments += ["--id=" + ",".join(chosen)] if chosen else []
         if program and task.gpu_seconds > 0 and chosen != []:
             self._start()
@@ -1502,7 +1510,7 @@ class Sampler:
     def _start(self) -> None:
         import threading  # only where it is needed: most starts are spared the import
 
-        threading.Thread(target=self._sample_on, daemon=True).start()
+        threading.Thread(target=self._run_samples, daemon=True).start()
 
     def stop(self) -> None:
         """End a tool that hangs; the thread ends with the process."""
@@ -1510,14 +1518,14 @@ class Sampler:
             with suppress(OSError):
                 self.tool.kill()
 
-    def _sample_on(self) -> None:
+    def _run_samples(self) -> None:
         """A line a sample until the process ends; gives up when the tool fails."""
         failures = 0
         while failures < MOST_SAMPLE_FAILURES:
-            failures = 0 if self._sample() else failures + 1
+            failures = 0 if self._take_sample() else failures + 1
             time.sleep(self.task.gpu_seconds)
 
-    def _sample(self) -> bool:
+    def _take_sample(self) -> bool:
         """One sample; False when the tool or the disk failed."""
         import subprocess
 
@@ -1536,11 +1544,11 @@ class Sampler:
 
     def _note(self, gpus: "list[Record]") -> None:
         path = self.task.path("gpu.jsonl")
-        with open(path, "a", encoding="utf-8", opener=private) as file:
+        with open(path, "a", encoding="utf-8", opener=open_private) as file:
             file.write(json.dumps({"t": time.time(), "gpus": gpus}) + "\n")
 
 
-def allowed_gpus() -> "list[str] | None":
+def list_gpus() -> "list[str] | None":
     """The GPUs that a queue gave us, as nvidia-smi takes them; None: any."""
     text = os.environ.get("CUDA_VISIBLE_DEVICES")
     if text is None:
@@ -1583,7 +1591,7 @@ class Starter:
 
     listening = False
 
-    def tell(self, **fields: "Any") -> None:
+    def send(self, **fields: "Any") -> None:
         """Say it once and let go of the pipe."""
         if not self.listening:
             return
@@ -1609,14 +1617,14 @@ def main(arguments: "list[str]") -> int:
     if arguments[0] == "--detach":
         detach()
         starter.listening = True
-    inherit_orphans()
+    set_subreaper()
     try:
         task = find_task(arguments[-1], 0.0 if starter.listening else FIND_SECONDS)
         return run_task(task, signals, starter)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        complain(f"cannot run {arguments[-1]}: {error!r}")
+        log_line(f"cannot run {arguments[-1]}: {error!r}")
         number = getattr(error, "errno", None)
-        starter.tell(state="failed", message=str(error) or repr(error), errno=number)
+        starter.send(state="failed", message=str(error) or repr(error), errno=number)
         return EX_IOERR
 
 
@@ -1630,7 +1638,7 @@ def find_task(path: str, seconds: float) -> Task:
             passing = error.errno in (errno.ENOENT, errno.ESTALE, errno.EIO)
             if not passing or time.monotonic() >= deadline:
                 raise
-            complain(f"cannot read the task yet: {error}")
+            log_line(f"cannot read the task yet: {error}")
             time.sleep(0.5)
 
 
@@ -1644,26 +1652,26 @@ def run_task(task: Task, signals: Signals, starter: Starter) -> int:
     """Claim, begin, watch, record."""
     claimed: list[int | None] = []
     patience = 0.0 if starter.listening else task.patience_seconds
-    error = insist(lambda: claimed.append(claim(task)), patience)
+    error = repeat(lambda: claimed.append(take_claim(task)), patience)
     if error is not None:
         raise error
     run = claimed[0]
     if run is None:
-        starter.tell(state="duplicate")
+        starter.send(state="duplicate")
         return 0
-    starter.tell(state="claimed")
+    starter.send(state="claimed")
     supervisor = Supervisor(task, run, signals)
-    child = supervisor.begin()
+    child = supervisor.start()
     if child is None:
         return 0 if supervisor.ending else EX_IOERR
     sampler = Sampler(task, supervisor.gpus)
     try:
-        return supervisor.record_end(child, supervisor.supervise(child))
+        return supervisor.record_end(child, supervisor.watch(child))
     finally:
         sampler.stop()
 
 
-def leave(status: int) -> None:
+def exit_now(status: int) -> None:
     """End at once: nothing here is worth taking apart. Never returns."""
     with suppress(OSError, ValueError):
         sys.stderr.flush()
@@ -1671,4 +1679,4 @@ def leave(status: int) -> None:
 
 
 if __name__ == "__main__":
-    leave(main(sys.argv[1:]))
+    exit_now(main(sys.argv[1:]))

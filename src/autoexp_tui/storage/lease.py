@@ -216,6 +216,17 @@ class LeaseWatch:
         return FileLease(self._session, epoch)
 
 
+def find_engine(session: SessionDir) -> tuple[Holder | None, Alive]:
+    """Who holds a session, and whether that engine lives, by one look.
+
+    Raises:
+        EnvironmentFailed: the lease cannot be read.
+    """
+    watch = LeaseWatch(session)
+    holder = watch.find_holder()
+    return holder, watch.check_alive(holder, 0.0)
+
+
 def take_lease(
     session: SessionDir,
     clock: Clock,

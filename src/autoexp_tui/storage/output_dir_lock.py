@@ -22,7 +22,7 @@ from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
 from autoexp_tui.storage.attempt_records import read_attempt
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import read_result
@@ -144,7 +144,7 @@ class Living:
         if not session.has_journal():
             return ""
         try:
-            if _is_engine_possible(session):
+            if find_engine(session)[1] is not Alive.NO:
                 return "its engine is running, or may be"
             job = self._state(session).jobs.get(owner.job)
         except EnvironmentFailed as error:
@@ -158,11 +158,6 @@ class Living:
         if session.path not in self._states:
             self._states[session.path] = load_state(session, tail=1).state
         return self._states[session.path]
-
-
-def _is_engine_possible(session: SessionDir) -> bool:
-    watch = LeaseWatch(session)
-    return watch.check_alive(watch.find_holder(), 0.0) is not Alive.NO
 
 
 def _has_ended(session: SessionDir, job: JobRecord) -> bool:

@@ -25,7 +25,7 @@ from autoexp_tui.storage.journal import TAIL, fold_chain
 from autoexp_tui.storage.journal_parts import find_chain
 from autoexp_tui.storage.journal_repair import Salvage, find_salvage
 from autoexp_tui.storage.json_codec import decode_plan, hash_plan
-from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir, parse_part, read_if_there
@@ -123,13 +123,12 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
 
 
 def _find_engine(session: SessionDir, report: SessionReport) -> str:
-    watch = LeaseWatch(session)
     try:
-        holder = watch.find_holder()
+        holder, alive = find_engine(session)
     except EnvironmentFailed as refusal:
         report.add("error", refusal.where, refusal.problem, refusal.hint)
         return ""
-    return "" if watch.check_alive(holder, 0.0) is Alive.NO else str(holder)
+    return "" if alive is Alive.NO else str(holder)
 
 
 def _check_journal(session: SessionDir, report: SessionReport) -> None:

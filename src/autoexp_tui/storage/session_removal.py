@@ -19,7 +19,7 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import ACTIVE
 from autoexp_tui.storage.atomic import explaining
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.lease import LeaseWatch
+from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 
@@ -76,9 +76,7 @@ def require_removable(session: SessionDir) -> None:
 
 
 def _require_unowned(session: SessionDir) -> None:
-    watch = LeaseWatch(session)
-    holder = watch.find_holder()
-    alive = watch.check_alive(holder, 0.0)
+    holder, alive = find_engine(session)
     if alive is not Alive.NO:
         is_run = "is run" if alive is Alive.YES else "may be run"
         raise SessionOwned(

@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from autoexp_tui.executors.wrapper import plain
+from autoexp_tui.executors.wrapper import clean_name
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import link_new, write_atomic
@@ -128,7 +128,8 @@ def look_at_slots(directory: Path, count: int, gpus: Sequence[str]) -> SlotUse:
     """Which slots and GPUs are held now."""
     slots = (directory / f"slot.{number}" for number in range(count))
     return SlotUse(
-        _count_taken(slots), _count_taken(directory / f"gpu.{plain(g)}" for g in gpus)
+        _count_taken(slots),
+        _count_taken(directory / f"gpu.{clean_name(g)}" for g in gpus),
     )
 
 
