@@ -209,6 +209,22 @@ def test_the_map_of_the_code_base_has_every_package() -> None:
     assert {place.parent.name for place in places} - {"adapters"} <= told
 
 
+def test_the_map_of_the_code_base_names_what_is_there() -> None:
+    source = ROOT / "src" / "autoexp_tui"
+    packages = "|".join(place.parent.name for place in source.glob("*/__init__.py"))
+    page = text_of(Path("docs/architecture.md"))
+    named = re.findall(rf"(?<![\w/-])((?:{packages})(?:[./][a-z_]+)+)(?![\w(])", page)
+    pages = {f"{path.stem}.md" for path in PAGES}
+    gone = {
+        name
+        for name in named
+        if name not in pages
+        and not (source / name.removesuffix(".py").replace(".", "/")).is_dir()
+        and not (source / f"{name.removesuffix('.py').replace('.', '/')}.py").exists()
+    }
+    assert gone == set()
+
+
 # --------------------------------------------------------------------- tables, fields
 def test_the_table_of_keys_is_that_of_the_cockpit() -> None:
     table = format_keys(Keymap())
