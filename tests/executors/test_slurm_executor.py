@@ -26,11 +26,11 @@ from autoexp_tui.executors.slurm.executor import SlurmExecutor
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.executor_contract import (
-    ended,
     look,
-    running,
     submission,
     submit,
+    wait_for_end,
+    wait_until_running,
 )
 from autoexp_tui.testing.fake_script import RunScript
 from tests.contract.fake_slurm_world import FakeSlurmWorld
@@ -141,7 +141,7 @@ def test_what_arrives_late_and_was_sent_again_is_begun_once(world: World) -> Non
     task = world.runs_as("a", RunScript(seconds=1))
     world.executor.submit(submission(task))
     submit(world, task)
-    ended(world, task)
+    wait_for_end(world, task)
     assert world.begun(task) == 1
     assert world.cluster.problems() == ()
 
@@ -151,7 +151,7 @@ def test_what_another_submission_has_claimed_is_not_taken_for_this_one(
 ) -> None:
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     other = replace(submission(task), token="another")
     assert world.adopted(other).absent == ("another",)
 
@@ -190,8 +190,8 @@ def test_a_job_under_a_reused_id_is_not_taken_for_ours(world: World) -> None:
     world.cluster.crash()
     other = world.runs_as("other", RUNS_LONG)
     assert submit(world, other) == ("1",)
-    running(world, other)
-    assert ended(world, lost).unclaimed
+    wait_until_running(world, other)
+    assert wait_for_end(world, lost).unclaimed
 
 
 # --------------------------------------------------------------------------- refusals
@@ -222,7 +222,7 @@ def test_a_running_task_never_ends_because_an_answer_failed(
 ) -> None:
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.faults.add("squeue", *[fault] * 10_000)
     for _ in range(50):
         answer = world.executor.poll([task])
@@ -238,7 +238,7 @@ def test_a_single_wrong_answer_makes_nothing_lost(
 ) -> None:
     task = world.runs_as("a", RunScript(seconds=20))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.faults.add("squeue", fault)
     gone: list[float] = []
 
@@ -253,19 +253,19 @@ def test_a_single_wrong_answer_makes_nothing_lost(
 def test_a_controller_that_comes_back_is_believed_again(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=30))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.slurm.away = True
     world.clock.advance(10)
     assert "Unable to contact" in world.executor.poll([task]).error
     world.slurm.away = False
     assert world.until(lambda: not world.executor.poll([task]).error)
-    assert ended(world, task).exited is not None
+    assert wait_for_end(world, task).exited is not None
 
 
 def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=5, exit_code=3))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.slurm.away = True
     seen: list[TaskReport] = []
 
@@ -281,7 +281,7 @@ def test_an_exit_record_is_heard_while_the_controller_is_away(world: World) -> N
 def test_accounting_that_is_down_ends_nothing(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.slurm.database_away = True
     assert world.calls_in(60, task) > 0
     assert look(world, task).phase is TaskPhase.RUNNING
@@ -304,7 +304,7 @@ def test_the_queue_s_last_word_is_the_cause(
     script = replace(script, ends="exit" if ends == "exit" else "vanish")
     task = world.runs_as("a", script)
     submit(world, task)
-    assert ended(world, task).cause is cause
+    assert wait_for_end(world, task).cause is cause
 
 
 def calm(tmp_path: Path, **settings: Any) -> World:
@@ -398,7 +398,7 @@ def test_a_time_limit_is_the_cause_though_the_job_ended_well(world: World) -> No
     world.options = {**ONE_NODE, "time": 1}
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    report = ended(world, task)
+    report = wait_for_end(world, task)
     assert report.cause is Cause.TIMEOUT
     assert report.exited is not None
 
@@ -406,7 +406,7 @@ def test_a_time_limit_is_the_cause_though_the_job_ended_well(world: World) -> No
 def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=1, exit_code=4, record_lag=8))
     submit(world, task)
-    report = ended(world, task)
+    report = wait_for_end(world, task)
     assert report.exited is not None
     assert (report.exited.exit_code, report.exited.note) == (4, "")
 
@@ -414,7 +414,7 @@ def test_an_exit_record_that_comes_late_is_waited_for(world: World) -> None:
 def test_a_job_that_leaves_no_record_is_as_accounting_says(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=1, ends="vanish"))
     submit(world, task)
-    report = ended(world, task)
+    report = wait_for_end(world, task)
     assert report.exited is not None
     assert (report.exited.signal, bool(report.exited.note)) == (9, True)
 
@@ -428,7 +428,7 @@ def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
     world.clock.advance(2)
     assert world.cluster.queue()
     world.clock.advance(100)
-    report = ended(world, task)
+    report = wait_for_end(world, task)
     assert world.cluster.queue() == []
     assert report.exited is not None
     assert report.exited.exit_code == 6
@@ -437,7 +437,7 @@ def test_after_the_purge_without_accounting_the_exit_record_is_the_only_truth(
 def test_a_job_that_completes_for_long_is_not_over(world: World) -> None:
     task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
     (name,) = submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.slurm.run(("scancel", name), 10)
     world.clock.advance(0.5)
     report = look(world, task)
@@ -448,11 +448,11 @@ def test_a_job_that_completes_for_long_is_not_over(world: World) -> None:
 def test_a_lost_node_is_a_further_run_where_slurm_requeues(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG, RunScript(seconds=2))
     submit(world, task)
-    node = running(world, task).node
+    node = wait_until_running(world, task).node
     world.cluster.lose_node(node)
     phases = world.phases(task, lambda report: report.exited is not None)
     assert TaskPhase.QUEUED in phases
-    report = ended(world, task)
+    report = wait_for_end(world, task)
     assert report.began is not None
     assert (report.began.run, report.cause) == (1, None)
     assert world.cluster.problems() == ()
@@ -462,8 +462,8 @@ def test_a_lost_node_is_the_cause_where_slurm_does_not_requeue(world: World) -> 
     world.options = {**ONE_NODE, "no-requeue": True}
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    world.cluster.lose_node(running(world, task).node)
-    assert ended(world, task).cause is Cause.NODE_FAIL
+    world.cluster.lose_node(wait_until_running(world, task).node)
+    assert wait_for_end(world, task).cause is Cause.NODE_FAIL
 
 
 def fill(world: World, partition: str) -> list[Task]:
@@ -472,7 +472,7 @@ def fill(world: World, partition: str) -> list[Task]:
     tasks = [world.runs_as(f"a{n}", RUNS_LONG, RunScript(seconds=2)) for n in range(4)]
     for task in tasks:
         submit(world, task)
-        running(world, task)
+        wait_until_running(world, task)
     return tasks
 
 
@@ -482,7 +482,7 @@ def test_a_preempted_job_of_one_partition_is_requeued_and_runs_again(
     tasks = fill(world, "main")
     world.options = {**ONE_NODE, "partition": "urgent"}
     submit(world, world.runs_as("urgent", RunScript(seconds=3)))
-    report = ended(world, tasks[-1])
+    report = wait_for_end(world, tasks[-1])
     assert report.began is not None
     assert (report.began.run, report.cause) == (1, None)
 
@@ -491,7 +491,7 @@ def test_a_preempted_job_of_another_partition_ends_as_preempted(world: World) ->
     tasks = fill(world, "kill")
     world.options = {**ONE_NODE, "partition": "urgent"}
     submit(world, world.runs_as("urgent", RunScript(seconds=3)))
-    assert ended(world, tasks[-1]).cause is Cause.PREEMPTED
+    assert wait_for_end(world, tasks[-1]).cause is Cause.PREEMPTED
     assert look(world, tasks[0]).phase is TaskPhase.RUNNING
 
 
@@ -502,7 +502,7 @@ def test_a_last_word_counts_although_the_controller_forgets_it_meanwhile(
     tasks = fill(world, "kill")
     world.options = {**ONE_NODE, "partition": "urgent"}
     submit(world, world.runs_as("urgent", RunScript(seconds=3)))
-    report = ended(world, tasks[-1])
+    report = wait_for_end(world, tasks[-1])
     assert [job for job in world.cluster.queue() if job.word == "PREEMPTED"] == []
     assert report.cause is Cause.PREEMPTED
 
@@ -512,7 +512,7 @@ def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
     task = world.runs_as("a", RUNS_LONG, RunScript(seconds=30, signal=11))
     world.clock.advance(30.0)  # the controller's own start is no restart
     (name,) = submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     job = world.cluster.find(name)[0]
     world.cluster.say(job, "PREEMPTED")
     world.clock.advance(1.0)  # till the queue is asked again
@@ -528,7 +528,7 @@ def test_a_last_word_on_one_run_is_none_on_the_next(tmp_path: Path) -> None:
 def test_an_unknown_state_is_alive_for_as_long_as_it_is_said(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG)
     (name,) = submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.cluster.say(world.cluster.find(name)[0], "MELTING")
     for _ in range(20):
         report = look(world, task)
@@ -544,7 +544,7 @@ def test_an_output_that_slurm_cannot_open_is_a_job_that_could_not_start(
     world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
     submit(world, task)
     Path(task.log_dir).rmdir()
-    report = ended(world, task)
+    report = wait_for_end(world, task)
     assert report.cause is Cause.SUBMIT_ERROR
     assert task.log_dir in report.reason
 
@@ -572,7 +572,7 @@ def test_an_array_of_200_is_a_handful_of_calls(tmp_path: Path) -> None:
 def test_each_task_of_an_array_finds_its_own_entry_and_log(world: World) -> None:
     tasks = array(world, 12)
     for index, task in enumerate(tasks):
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.executor_id == f"1_{index}"
         assert Path(task.log_dir, "current.log").exists()
         assert Path(task.log_dir, f"slurm-1_{index}.out").is_symlink()
@@ -582,16 +582,16 @@ def test_a_cancelled_task_of_a_waiting_array_ends_without_a_trace(world: World) 
     tasks = array(world, 12)
     for task in (tasks[8], tasks[10]):
         assert world.executor.cancel([task]).ok
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert (report.cause, report.began) == (Cause.USER, None)
-    assert [ended(world, task).exited for task in tasks].count(None) == 2
+    assert [wait_for_end(world, task).exited for task in tasks].count(None) == 2
 
 
 def test_a_requeued_task_of_an_array_is_a_further_run(world: World) -> None:
     tasks = array(world, 3)
-    running(world, tasks[1])
+    wait_until_running(world, tasks[1])
     world.slurm.run(("scontrol", "requeue", "1_1"), 10)
-    report = ended(world, tasks[1])
+    report = wait_for_end(world, tasks[1])
     assert report.began is not None
     assert report.began.run == 1
 
@@ -600,19 +600,19 @@ def test_a_requeued_task_of_an_array_is_a_further_run(world: World) -> None:
 def test_what_outlives_its_grace_is_cancelled_outright(world: World) -> None:
     task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     for run in (job.run for job in world.cluster.jobs):
         assert run is not None
         run.ending = "hangs"  # the wrapper itself hears nothing any more
     world.executor.cancel([task])
-    assert ended(world, task).cause is Cause.USER
+    assert wait_for_end(world, task).cause is Cause.USER
     assert ("scancel", "1") in world.slurm.lines
 
 
 def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.slurm.away = True
     answer = world.executor.cancel([task])
     assert not answer.ok
@@ -639,7 +639,7 @@ def test_a_job_under_an_id_that_was_given_out_again_outlives_our_cancel(
     world.cluster.crash()
     other = world.runs_as("other", RUNS_LONG)
     assert submit(world, other) == ("1",)
-    running(world, other)
+    wait_until_running(world, other)
     assert world.executor.cancel([lost]).ok
     world.clock.advance(60)
     assert look(world, other).phase is TaskPhase.RUNNING
@@ -650,11 +650,11 @@ def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it
 ) -> None:
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
-    world.cluster.lose_node(running(world, task).node)
+    world.cluster.lose_node(wait_until_running(world, task).node)
     began = world.clock.monotonic()
     assert world.executor.cancel([task]).ok
     assert world.clock.monotonic() == began
-    ended(world, task)
+    wait_for_end(world, task)
     assert world.begun(task) == 1
 
 
@@ -662,19 +662,19 @@ def test_a_cancel_of_many_tasks_is_a_question_and_two_orders_at_most(
     world: World,
 ) -> None:
     tasks = array(world, 50)
-    running(world, tasks[0])
+    wait_until_running(world, tasks[0])
     asked = world.slurm.calls["squeue"]
     world.executor.cancel(tasks)
     assert world.slurm.calls["squeue"] == asked + 1
     assert world.slurm.calls["scancel"] == 2
-    assert all(ended(world, task).exited is None for task in tasks[10:])
+    assert all(wait_for_end(world, task).exited is None for task in tasks[10:])
 
 
 def test_a_cancelled_task_of_a_waiting_array_leaves_the_others(world: World) -> None:
     tasks = array(world, 12)
     world.executor.cancel([tasks[8]])
-    assert ended(world, tasks[8]).began is None
-    assert ended(world, tasks[11]).exited is not None
+    assert wait_for_end(world, tasks[8]).began is None
+    assert wait_for_end(world, tasks[11]).exited is not None
 
 
 # ----------------------------------------------------------------------------- calls

@@ -23,7 +23,12 @@ from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.processes import Identity
-from autoexp_tui.testing.executor_contract import look, running, submission, submit
+from autoexp_tui.testing.executor_contract import (
+    look,
+    submission,
+    submit,
+    wait_until_running,
+)
 from autoexp_tui.testing.fake_script import RunScript
 from tests.executors.test_slurm_executor import ONE_NODE, World
 from tests.support.fake_slurm_faults import SlurmFault
@@ -62,13 +67,13 @@ def told(world: World, task: Task) -> TaskReport:
     """The report that ends the task's attempt."""
     found: list[TaskReport] = []
 
-    def ended() -> bool:
+    def wait_for_end() -> bool:
         found.append(look(world, task))
         lost_after = world.executor.lost_after_seconds
         report = found[-1]
         return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after
 
-    assert world.until(ended)
+    assert world.until(wait_for_end)
     return found[-1]
 
 
@@ -160,7 +165,7 @@ def forgotten(world: World, *, restarted: bool = True, option: str = "") -> Task
         task = replace(task, resources=resources)
     world.clock.advance(30.0)  # the controller's own start is no restart
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     [job] = jobs(world, task)
     if restarted:
         world.cluster.crash()
@@ -253,7 +258,7 @@ def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) ->
 def test_who_cancelled_is_told_by_accounting(world: World) -> None:
     task = world.runs_as("a", RUNS)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     [job] = jobs(world, task)
     world.cluster.cancel_by_others(job)
     report = told(world, task)
@@ -285,7 +290,7 @@ def test_our_jobs_are_asked_for_by_number_whatever_logname_says(
     world.new_engine()
     task = world.runs_as("a", RUNS)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     asked = [line for line in world.slurm.lines if line[0] == "squeue"]
     assert asked[-1][asked[-1].index("-u") + 1] == str(os.getuid())
 
@@ -294,7 +299,7 @@ def test_our_jobs_are_asked_for_by_number_whatever_logname_says(
 def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=20.0))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     [job] = jobs(world, task)
     world.cluster.suspend(job)
     world.clock.advance(60.0)
@@ -313,7 +318,7 @@ def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
 def test_a_suspended_run_that_is_to_end_is_cancelled_outright(world: World) -> None:
     task = world.runs_as("a", RUNS)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     [job] = jobs(world, task)
     world.cluster.suspend(job)
     assert world.until(lambda: look(world, task).phase is TaskPhase.SUSPENDED)
@@ -333,7 +338,7 @@ def test_a_job_that_could_not_be_launched_is_released_and_runs(world: World) -> 
     task = world.runs_as("a", RUNS)
     submit(world, task)
     fails_to_launch(world, task)
-    assert running(world, task)
+    assert wait_until_running(world, task)
     assert ("scontrol", "release", "1") in world.slurm.lines
 
 
@@ -361,7 +366,7 @@ def test_a_job_that_is_never_launched_is_released_three_times_and_told(
 def test_a_run_that_ended_well_is_not_released_to_run_again(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=5.0))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     [job] = jobs(world, task)
     world.cluster._end_run(job, job.run, exit_code=0)  # type: ignore[arg-type]
     job.run, job.word = None, "RUNNING"
@@ -393,7 +398,7 @@ def refused_again(world: World) -> tuple[Task, Job]:
     """A run that a controller forgot and stopped, and whose next start was refused."""
     task = world.runs_as("a", RunScript(seconds=20.0))
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     world.clock.advance(10.0)
     world.cluster.settle()
     [job] = jobs(world, task)
@@ -446,7 +451,7 @@ def test_an_end_by_slurm_s_word_is_as_late_as_slurm_says(tmp_path: Path) -> None
     world = World(tmp_path, ClusterSettings(min_job_age=600, accounting=False))
     task = world.runs_as("a", RunScript(seconds=50.0, ends="vanish"))
     submit(world, task)
-    began = running(world, task).began
+    began = wait_until_running(world, task).began
     [job] = jobs(world, task)
     world.clock.advance(60.0)
     world.cluster.settle()
@@ -460,7 +465,7 @@ def test_an_end_by_slurm_s_word_is_as_late_as_slurm_says(tmp_path: Path) -> None
 def test_why_a_vanished_run_is_not_judged_is_said(world: World) -> None:
     task = world.runs_as("a", RUNS)
     submit(world, task)
-    running(world, task)
+    wait_until_running(world, task)
     [job] = jobs(world, task)
     world.cluster.forget(job)
     world.slurm.database_away = True
@@ -477,7 +482,7 @@ def test_a_banner_before_the_rows_hides_nothing(world: World) -> None:
     world.slurm.banner = "*** Maintenance on Friday ***\nplease log out\n"
     task = world.runs_as("a", RunScript(seconds=5.0))
     submit(world, task)
-    assert running(world, task).phase is TaskPhase.RUNNING
+    assert wait_until_running(world, task).phase is TaskPhase.RUNNING
     assert world.executor.poll([task]).error == ""
     assert told(world, task).exited is not None
 

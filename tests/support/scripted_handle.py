@@ -7,10 +7,10 @@ seconds, as far as a screen can tell.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoexp_tui.engine.handle import Player
+from autoexp_tui.engine.handle import PublishingHandle
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Curve, Live, Role, Snapshot
@@ -28,33 +28,26 @@ class Sent:
     expected: Mapping[str, int]
 
 
-class ScriptedHandle:
-    """Implements `engine.handle.EngineHandle` over snapshots made by hand."""
+class ScriptedHandle(PublishingHandle):
+    """An `EngineHandle` over snapshots made by hand; `push` makes it publish one."""
+
+    role: Role = "plan"
+    unanswered = False
 
     def __init__(self, snapshot: Snapshot, *, read_only: bool = False) -> None:
-        self.role: Role = snapshot.engine.role
+        super().__init__(lambda _, seq, count: self._find_records(seq, count))
+        self.role = snapshot.engine.role
         self.read_only = read_only
-        self.unanswered = False
-        self.player: Player | None = None
         self.journal: Sequence[Recorded] = ()
         """All records there are, for `earlier`."""
         self.sent: list[Sent] = []
         self.looked_at: list[tuple[str, ...]] = []
         self.closed = False
-        self._snapshot = snapshot
-        self._listeners: list[Callable[[Snapshot], None]] = []
+        self._snapshot: Snapshot = snapshot
+        self.push = self.publish
 
-    def snapshot(self) -> Snapshot:
-        """What it was given last."""
-        return self._snapshot
-
-    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """Of `journal`, the newest `count` records before record `seq`."""
+    def _find_records(self, seq: int, count: int) -> Sequence[Recorded]:
         return [one for one in self.journal if one.seq < seq][-count:]
-
-    def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
-        """Call `listener` at every `push`, from the thread that pushes."""
-        self._listeners.append(listener)
 
     def send(
         self,
@@ -81,12 +74,6 @@ class ScriptedHandle:
     def commands(self) -> list[Command]:
         """The commands that were sent, in order."""
         return [sent.command for sent in self.sent]
-
-    def push(self, snapshot: Snapshot) -> None:
-        """Publish a snapshot."""
-        self._snapshot = snapshot
-        for listener in self._listeners:
-            listener(snapshot)
 
 
 def moved(snapshot: Snapshot, seconds: float, seed: int = 0) -> Snapshot:

@@ -57,7 +57,7 @@ class Truth(Protocol):
         """Tasks whose command runs now."""
         ...
 
-    def succeeded(self, task: TaskId) -> bool:
+    def has_succeeded(self, task: TaskId) -> bool:
         """Whether the task's command ended by itself with status 0."""
         ...
 
@@ -305,7 +305,7 @@ class Checks:
         if job.state is JobState.COMPLETED and job.attempts:
             tasks = [(job.name, attempt.number) for attempt in job.attempts]
             done = any(attempt.finished for attempt in job.attempts)
-            if not done and not any(map(self._truth.succeeded, tasks)):
+            if not done and not any(map(self._truth.has_succeeded, tasks)):
                 raise Violation(f"{job.name} is completed, but never succeeded")
 
     # ------------------------------------------------------------------------- states

@@ -139,7 +139,7 @@ class SimCluster(Protocol):
         """Tasks whose command runs now."""
         ...
 
-    def succeeded(self, task: TaskId) -> bool:
+    def has_succeeded(self, task: TaskId) -> bool:
         """Whether the task's command ended by itself with status 0."""
         ...
 
@@ -228,8 +228,8 @@ class MemoryCluster:
     def living(self) -> Sequence[TaskId]:
         return self._executor.living()
 
-    def succeeded(self, task: TaskId) -> bool:
-        return self._executor.succeeded(task)
+    def has_succeeded(self, task: TaskId) -> bool:
+        return self._executor.has_succeeded(task)
 
     def befallen(self, task: TaskId) -> Sequence[Befallen]:
         return self._ledger.of(task)

@@ -189,7 +189,7 @@ class SlurmCluster(Generic[R]):
     def living(self) -> Sequence[TaskId]:
         return self.slurm.cluster.living()
 
-    def succeeded(self, task: TaskId) -> bool:
+    def has_succeeded(self, task: TaskId) -> bool:
         return task in self.slurm.cluster.succeeded
 
     def befallen(self, task: TaskId) -> Sequence[Befallen]:

@@ -148,7 +148,7 @@ class ExecutorContract:
     ) -> None:
         task = world.task("plain", Does())
         submit(world, task)
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert (report.exited.exit_code, report.exited.signal) == (0, None)
         assert report.began is not None
@@ -172,7 +172,7 @@ class ExecutorContract:
     ) -> None:
         task = world.task("named", Does(seconds=LONG))
         ids = submit(world, task)
-        report = running(world, task)
+        report = wait_until_running(world, task)
         assert report.executor_id == ids[0]
         assert report.began is not None
         assert report.began.log_path.startswith(task.log_dir)
@@ -182,7 +182,7 @@ class ExecutorContract:
     def test_an_exit_code_is_kept(self, world: ExecutorWorld) -> None:
         task = world.task("failing", Does(exit_code=37))
         submit(world, task)
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert (report.exited.exit_code, report.exited.signal) == (37, None)
 
@@ -191,7 +191,7 @@ class ExecutorContract:
     ) -> None:
         task = world.task("crashing", Does(dies_of=11))
         submit(world, task)
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert (report.exited.exit_code, report.exited.signal) == (None, 11)
 
@@ -200,16 +200,16 @@ class ExecutorContract:
     ) -> None:
         task = world.task("printing", Does(prints="hello from the job"))
         submit(world, task)
-        ended(world, task)
+        wait_for_end(world, task)
         assert world.current_log(task) == "hello from the job\n"
 
     def test_a_second_attempt_has_a_log_of_its_own(self, world: ExecutorWorld) -> None:
         first = world.task("again", Does(prints="one", exit_code=1))
         submit(world, first)
-        ended(world, first)
+        wait_for_end(world, first)
         second = world.task("again", Does(prints="two"), attempt=2)
         submit(world, second)
-        ended(world, second)
+        wait_for_end(world, second)
         assert world.current_log(second) == "two\n"
 
     def test_what_the_command_leaves_behind_is_ended_with_it(
@@ -217,7 +217,7 @@ class ExecutorContract:
     ) -> None:
         task = world.task("messy", Does(leaves_behind=3))
         submit(world, task)
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert report.exited.exit_code == 0
         assert world.living(task) == 0
@@ -243,9 +243,9 @@ class ExecutorContract:
     def test_a_cancelled_task_ends_by_the_signal(self, world: ExecutorWorld) -> None:
         task = world.task("cancelled", Does(seconds=LONG))
         submit(world, task)
-        running(world, task)
+        wait_until_running(world, task)
         assert world.executor.cancel([task]).ok
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert report.exited.signal == 15
         assert world.living(task) == 0
@@ -257,7 +257,7 @@ class ExecutorContract:
         submit(world, task)
         assert world.until(lambda: world.begun(task) == 1)
         world.executor.cancel([task])
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert report.exited.signal == 9
         assert world.living(task) == 0
@@ -267,7 +267,7 @@ class ExecutorContract:
         submit(world, task)
         assert world.until(lambda: world.living(task) >= 4)
         world.executor.cancel([task])
-        ended(world, task)
+        wait_for_end(world, task)
         assert world.living(task) == 0
 
     def test_a_queued_task_that_is_cancelled_never_begins(
@@ -276,15 +276,15 @@ class ExecutorContract:
         busy = [world.task(f"busy{n}", Does(seconds=LONG)) for n in range(2)]
         submit(world, *busy)
         for task in busy:
-            running(world, task)
+            wait_until_running(world, task)
         waiting = world.task("waiting", Does())
         submit(world, waiting)
         assert look(world, waiting).phase is TaskPhase.QUEUED
         world.executor.cancel([waiting])
-        assert ended(world, waiting).began is None
+        assert wait_for_end(world, waiting).began is None
         world.executor.cancel(busy)
         for task in busy:
-            ended(world, task)
+            wait_for_end(world, task)
         assert world.begun(waiting) == 0
 
     def test_a_task_cancelled_before_it_was_submitted_never_begins(
@@ -293,7 +293,7 @@ class ExecutorContract:
         task = world.task("fenced", Does())
         assert world.executor.cancel([task]).ok
         submit(world, task)
-        assert ended(world, task).began is None
+        assert wait_for_end(world, task).began is None
         assert world.begun(task) == 0
 
     def test_cancelling_what_has_ended_changes_nothing(
@@ -301,9 +301,9 @@ class ExecutorContract:
     ) -> None:
         task = world.task("done", Does(exit_code=5))
         submit(world, task)
-        before = ended(world, task)
+        before = wait_for_end(world, task)
         assert world.executor.cancel([task]).ok
-        after = ended(world, task)
+        after = wait_for_end(world, task)
         assert (after.exited, after.cause) == (before.exited, before.cause)
 
     def test_cancelling_what_was_never_submitted_is_no_error(
@@ -318,7 +318,7 @@ class ExecutorContract:
         tasks = [world.task(f"many{n}", Does(exit_code=n)) for n in range(12)]
         ids = submit(world, *tasks)
         assert len(set(ids)) == 12
-        reports = [ended(world, task) for task in tasks]
+        reports = [wait_for_end(world, task) for task in tasks]
         assert [r.exited.exit_code for r in reports if r.exited] == list(range(12))
         assert [r.executor_id for r in reports] == list(ids)
 
@@ -328,7 +328,7 @@ class ExecutorContract:
         task = world.task("twice", Does(seconds=0.2))
         for _ in range(2):
             world.executor.submit(submission(task))
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.exited is not None
         assert report.exited.exit_code == 0
         assert world.begun(task) == 1
@@ -338,16 +338,16 @@ class ExecutorContract:
     ) -> None:
         task = world.task("late", Does())
         submit(world, task)
-        ended(world, task)
+        wait_for_end(world, task)
         world.executor.submit(submission(task))
-        ended(world, task)
+        wait_for_end(world, task)
         assert world.begun(task) == 1
 
     def test_hostile_names_are_only_names(self, world: ExecutorWorld) -> None:
         tasks = [world.task(name, Does(prints="ran")) for name in HOSTILE_NAMES]
         submit(world, *tasks)
         for task in tasks:
-            report = ended(world, task)
+            report = wait_for_end(world, task)
             assert report.job == task.job
             assert report.exited is not None, task.job
             assert report.exited.exit_code == 0, task.job
@@ -375,19 +375,19 @@ class ExecutorContract:
     def test_the_next_engine_sees_a_running_task(self, world: ExecutorWorld) -> None:
         task = world.task("orphan", Does(seconds=LONG))
         submit(world, task)
-        before = running(world, task)
+        before = wait_until_running(world, task)
         world.new_engine()
-        after = running(world, task)
+        after = wait_until_running(world, task)
         assert (after.began, after.executor_id) == (before.began, before.executor_id)
         world.executor.cancel([task])
-        ended(world, task)
+        wait_for_end(world, task)
 
     def test_the_next_engine_sees_how_a_task_ended(self, world: ExecutorWorld) -> None:
         task = world.task("orphan", Does(exit_code=9))
         submit(world, task)
-        before = ended(world, task)
+        before = wait_for_end(world, task)
         world.new_engine()
-        assert ended(world, task).exited == before.exited
+        assert wait_for_end(world, task).exited == before.exited
 
     # ------------------------------------------------------------------------- adopt
     def test_a_living_submission_is_found_by_its_token(
@@ -406,7 +406,7 @@ class ExecutorContract:
     ) -> None:
         task = world.task("over", Does())
         ids = submit(world, task)
-        ended(world, task)
+        wait_for_end(world, task)
         world.new_engine()
         answer = world.executor.adopt([submission(task)])
         assert [found.executor_ids for found in answer.found] == [ids]
@@ -424,7 +424,7 @@ class ExecutorContract:
         made = submission(task)
         world.until(lambda: world.executor.adopt([made]).absent == (made.token,))
         submit(world, task)
-        assert ended(world, task).exited is not None
+        assert wait_for_end(world, task).exited is not None
         assert world.begun(task) == 1
 
     # ------------------------------------------------------------------------- kills
@@ -435,7 +435,7 @@ class ExecutorContract:
         submit(world, task)
         assert world.until(lambda: world.living(task) >= 3)
         world.kill_supervisor(task)
-        report = ended(world, task)
+        report = wait_for_end(world, task)
         assert report.began is not None
         assert report.exited is None or report.exited.signal == 9
         assert world.until(lambda: world.living(task) == 0)
@@ -445,9 +445,9 @@ class ExecutorContract:
         submit(world, task)
         assert world.until(lambda: world.begun(task) == 1)
         world.kill_supervisor(task)
-        ended(world, task)
+        wait_for_end(world, task)
         world.executor.submit(submission(task))
-        ended(world, task)
+        wait_for_end(world, task)
         assert world.begun(task) == 1
 
 
@@ -479,12 +479,12 @@ def look(world: ExecutorWorld, task: Task) -> TaskReport:
     return poll(world, [task])[0]
 
 
-def running(world: ExecutorWorld, task: Task) -> TaskReport:
+def wait_until_running(world: ExecutorWorld, task: Task) -> TaskReport:
     """Wait until the task runs."""
     return _wait_for(world, task, TaskPhase.RUNNING)
 
 
-def ended(world: ExecutorWorld, task: Task) -> TaskReport:
+def wait_for_end(world: ExecutorWorld, task: Task) -> TaskReport:
     """Wait until the task has ended."""
     return _wait_for(world, task, TaskPhase.ENDED)
 
@@ -492,11 +492,11 @@ def ended(world: ExecutorWorld, task: Task) -> TaskReport:
 def _wait_for(world: ExecutorWorld, task: Task, phase: TaskPhase) -> TaskReport:
     seen: list[TaskReport] = []
 
-    def reached() -> bool:
+    def has_phase() -> bool:
         seen.append(look(world, task))
         return seen[-1].phase is phase
 
-    assert world.until(reached), f"not {phase}: {seen[-1]}"
+    assert world.until(has_phase), f"not {phase}: {seen[-1]}"
     return seen[-1]
 
 

@@ -101,7 +101,7 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class FakeStart:
     """A command was started: the thing that must not happen twice."""
 
     task: TaskId
@@ -119,7 +119,7 @@ def report_copy(copy: Copy, seen: float) -> TaskReport:
     begun = [run for run in copy.runs if run.began_at <= seen]
     run = begun[-1] if begun else None
     over = copy.over_at is not None and copy.over_at <= seen
-    phase = _phase(run, seen, over=over)
+    phase = _find_phase(run, seen, over=over)
     return TaskReport(
         job=copy.task.job,
         attempt=copy.task.attempt,
@@ -134,7 +134,7 @@ def report_copy(copy: Copy, seen: float) -> TaskReport:
     )
 
 
-def _phase(run: FakeRun | None, seen: float, *, over: bool) -> TaskPhase:
+def _find_phase(run: FakeRun | None, seen: float, *, over: bool) -> TaskPhase:
     if over:
         return TaskPhase.ENDED
     if run is not None and (run.ended_at is None or run.ended_at > seen):
@@ -186,7 +186,7 @@ class FakeExecutor:
         self._of_task: dict[TaskId, list[Copy]] = {}
         self._running = 0
         self.claims: dict[TaskId, Copy] = {}
-        self.begun: list[Begun] = []
+        self.begun: list[FakeStart] = []
         self.cancelled: set[TaskId] = set()
         self.files: dict[str, bytes] = {}
         """What runs wrote, unless a callback took it."""
@@ -211,7 +211,7 @@ class FakeExecutor:
     # .......................................................................... port
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Take the tasks, unless a fault says otherwise."""
-        fault = self._begin_call("submit")
+        fault = self._start_call("submit")
         self._missed.pop(
             submission.token, None
         )  # what is sent again is looked for anew
@@ -237,18 +237,18 @@ class FakeExecutor:
 
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """End the tasks, also those that arrive only later."""
-        if self._begin_call("cancel") is Fault.CANCEL_LOST:
+        if self._start_call("cancel") is Fault.CANCEL_LOST:
             return CancelAnswer(ok=False, sent="fake cancel", said="timed out")
         for task in tasks:
             self.cancelled.add(task.id)
-            for copy in self._copies_of(task.id):
+            for copy in self._list_copies(task.id):
                 self._cancel(copy)
         self.settle()
         return CancelAnswer(ok=True, sent="fake cancel")
 
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """One look, as of `lag_seconds` ago."""
-        fault = self._begin_call("poll")
+        fault = self._start_call("poll")
         if fault is Fault.POLL_FAILED:
             return PollAnswer(error="unable to contact the controller", calls=1)
         if fault is Fault.POLL_EMPTY:
@@ -264,10 +264,12 @@ class FakeExecutor:
 
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look by token; absent after `settle_seconds` of looking in vain."""
-        if self._begin_call("adopt") is Fault.ADOPT_FAILED:
+        if self._start_call("adopt") is Fault.ADOPT_FAILED:
             return AdoptAnswer(error="unable to contact the controller")
         looks = [(sub.token, self._find(sub)) for sub in submissions]
-        absent = [token for token, found in looks if not found and self._miss(token)]
+        absent = [
+            token for token, found in looks if not found and self._note_missing(token)
+        ]
         return AdoptAnswer(
             found=tuple(found for _, found in looks if found), absent=tuple(absent)
         )
@@ -297,9 +299,9 @@ class FakeExecutor:
         self.settle()
         return tuple(copy.task.id for copy in self.copies if copy.running)
 
-    def succeeded(self, task: TaskId) -> bool:
+    def has_succeeded(self, task: TaskId) -> bool:
         """Whether a run of the task ended by itself with status 0."""
-        ends = (run.exit for copy in self._copies_of(task) for run in copy.runs)
+        ends = (run.exit for copy in self._list_copies(task) for run in copy.runs)
         return any(end is not None and end.exit_code == 0 for end in ends)
 
     def problems(self) -> tuple[str, ...]:
@@ -315,7 +317,7 @@ class FakeExecutor:
         )
 
     # ........................................................................ queue
-    def _begin_call(self, call: Call) -> Fault | None:
+    def _start_call(self, call: Call) -> Fault | None:
         self.settle()
         self.calls[call] += 1
         return self.faults(call)
@@ -340,13 +342,13 @@ class FakeExecutor:
             self.copies.append(copy)
             self._of_task.setdefault(task.id, []).append(copy)
             taken.append(copy)
-            self._enqueue(copy)
+            self._schedule_begin(copy)
         return taken
 
     def _utc(self) -> float:
         return self._clock.utc() - (self._clock.monotonic() - self._now)
 
-    def _enqueue(self, copy: Copy) -> None:
+    def _schedule_begin(self, copy: Copy) -> None:
         def ready() -> None:
             self._ready.append(copy)
             self._fill_slots()
@@ -357,7 +359,7 @@ class FakeExecutor:
         while self._ready and (not self.slots or self._running < self.slots):
             self._begin(self._ready.popleft())
 
-    def _copies_of(self, task: TaskId) -> list[Copy]:
+    def _list_copies(self, task: TaskId) -> list[Copy]:
         return self._of_task.get(task, [])
 
     # ......................................................................... runs
@@ -369,11 +371,11 @@ class FakeExecutor:
             copy.over_at = self._now
             return
         if copy.task.id in self.cancelled:
-            self._void(copy)
+            self._drop_cancelled(copy)
             return
         self._run(copy)
 
-    def _void(self, copy: Copy) -> None:
+    def _drop_cancelled(self, copy: Copy) -> None:
         copy.over_at = self._now
         copy.cause = Cause.USER
 
@@ -391,7 +393,7 @@ class FakeExecutor:
         run = FakeRun(script=script, begin=begin, began_at=self._now)
         copy.runs.append(run)
         self._running += 1
-        self.begun.append(Begun(copy.task.id, number, copy.executor_id, self._now))
+        self.begun.append(FakeStart(copy.task.id, number, copy.executor_id, self._now))
         for write in script.writes:
             self._at(write.at, partial(self._do_write, run, write))
         self._schedule_end(copy, run)
@@ -440,7 +442,7 @@ class FakeExecutor:
         self._running -= 1
         self._on_end(FakeEnd(copy.task.id, run, ends, exit_code, signal, cause))
         if ends == "requeue" and copy.task.id not in self.cancelled:
-            self._enqueue(copy)
+            self._schedule_begin(copy)
         else:
             copy.over_at = self._now
             copy.cause = cause
@@ -459,7 +461,7 @@ class FakeExecutor:
         if copy.over_at is not None:
             return
         if not copy.running:
-            self._void(copy)
+            self._drop_cancelled(copy)
             return
         run = copy.runs[-1]
         run.asked = True
@@ -473,7 +475,7 @@ class FakeExecutor:
         seen = self._now - self.lag_seconds
         copies = []
         for task in submission.tasks:
-            copy = self._answering(task.id, seen)
+            copy = self._find_copy(task.id, seen)
             if copy is None or copy.token != submission.token:
                 return None
             copies.append(copy)
@@ -483,29 +485,29 @@ class FakeExecutor:
             submitted_at=copies[0].submitted_utc if copies else self._clock.utc(),
         )
 
-    def _miss(self, token: str) -> bool:
+    def _note_missing(self, token: str) -> bool:
         since = self._missed.setdefault(token, self._now)
         return self._now - since >= self._settle_seconds
 
     def _report(self, task: Task) -> TaskReport:
         seen = self._now - self.lag_seconds
-        copy = self._answering(task.id, seen)
+        copy = self._find_copy(task.id, seen)
         report = report_copy(copy, seen) if copy else report_absent(task)
         if report.phase is not TaskPhase.ENDED:
             self._gone.note(task.id, holds=False, now=self._now)
             return report
         gone_for = self._gone.note(task.id, holds=True, now=self._now)
-        return replace(report, gone_for=gone_for, duplicate=self._lost(task))
+        return replace(report, gone_for=gone_for, duplicate=self._has_lost_claim(task))
 
-    def _answering(self, task: TaskId, seen: float) -> Copy | None:
+    def _find_copy(self, task: TaskId, seen: float) -> Copy | None:
         """The copy that speaks for a task: the claim's holder, else the oldest."""
         holder = self.claims.get(task)
         if holder is not None and holder.taken_at <= seen:
             return holder
-        visible = [c for c in self._copies_of(task) if c.taken_at <= seen]
+        visible = [c for c in self._list_copies(task) if c.taken_at <= seen]
         alive = [c for c in visible if c.over_at is None or c.over_at > seen]
         return next(iter(alive or visible), None)
 
-    def _lost(self, task: Task) -> bool:
+    def _has_lost_claim(self, task: Task) -> bool:
         holder = self.claims.get(task.id)
         return holder is not None and holder.token != self._tokens.get(task.id)
