@@ -148,41 +148,35 @@ def total(jobs: Sequence[JobSpec] | Plan) -> str:
 
 
 # --------------------------------------------------------------------------- keys
-def test_values_come_in_the_order_of_the_sweep_and_in_the_short_spelling() -> None:
-    found = keys(points({"lr": 0.001}, {"lr": 2.5e-4}, {"lr": 50.0}))
-    assert found == {"lr": ("1e-3", "2.5e-4", "50")}
 
 
-def test_a_key_with_one_value_is_not_swept() -> None:
-    assert keys(points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 4})) == {"lr": ("1", "2")}
-
-
-def test_a_key_that_differs_only_between_stages_is_not_swept() -> None:
-    jobs = [*points({"steps": 8}, stage="a"), *points({"steps": 2}, stage="b")]
-    assert keys(jobs) == {}
-
-
-def test_a_key_that_only_some_jobs_of_a_stage_set_is_swept() -> None:
-    assert keys(points({"lr": 1}, {})) == {"lr": ("1", "unset")}
-
-
-def test_a_stage_that_never_sets_a_key_does_not_leave_it_unset() -> None:
-    jobs = [*points({"lr": 1}, {"lr": 2}, stage="a"), *points({}, stage="b")]
-    assert keys(jobs) == {"lr": ("1", "2")}
-
-
-@pytest.mark.parametrize("key", ["stage", "_stage", "aux", "project.name", "_meta"])
-def test_what_names_or_notes_a_job_is_not_swept(key: str) -> None:
-    assert keys(points({key: "a"}, {key: "b"})) == {}
-
-
-def test_plus_signs_are_no_part_of_a_key() -> None:
-    assert keys(points({"++lr": 1}, {"++lr": 2})) == {"lr": ("1", "2")}
-
-
-def test_yes_no_and_nothing_are_spelled_as_in_yaml() -> None:
-    found = keys(points({"x": True}, {"x": False}, {"x": None}, {"x": ""}))
-    assert found == {"x": ("true", "false", "null", '""')}
+@pytest.mark.parametrize(
+    ("jobs", "found"),
+    [
+        (
+            points({"lr": 0.001}, {"lr": 2.5e-4}, {"lr": 50.0}),
+            {"lr": ("1e-3", "2.5e-4", "50")},
+        ),
+        (points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 4}), {"lr": ("1", "2")}),
+        ([*points({"steps": 8}, stage="a"), *points({"steps": 2}, stage="b")], {}),
+        (points({"lr": 1}, {}), {"lr": ("1", "unset")}),
+        (
+            [*points({"lr": 1}, {"lr": 2}, stage="a"), *points({}, stage="b")],
+            {"lr": ("1", "2")},
+        ),
+        (points({"stage": "a", "aux": 1, "_meta": 2}, {"stage": "b", "aux": 2}), {}),
+        (points({"_stage": "a", "project.name": "a"}, {"project.name": "b"}), {}),
+        (points({"++lr": 1}, {"++lr": 2}), {"lr": ("1", "2")}),
+        (
+            points({"x": True}, {"x": False}, {"x": None}, {"x": ""}),
+            {"x": ("true", "false", "null", '""')},
+        ),
+    ],
+)
+def test_a_key_is_swept_where_jobs_of_one_stage_differ_in_it(
+    jobs: Sequence[JobSpec], found: dict[str, tuple[str, ...]]
+) -> None:
+    assert keys(jobs) == found
 
 
 def test_labels_are_short_where_that_tells_them_apart() -> None:
@@ -201,55 +195,47 @@ def test_a_job_is_described_by_the_keys_that_it_sets() -> None:
 
 
 # -------------------------------------------------------------------------- counts
-def test_the_shipped_experiment_counts_its_report_apart() -> None:
-    assert total(ten_jobs()) == "3 lr × 3 stages + 1 = 10 jobs"
 
 
-def test_a_full_grid_is_the_product_of_its_keys() -> None:
-    grid = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
-    assert total(points(*grid)) == "3 lr × 2 bsz = 6 jobs"
+GRID = [{"lr": lr, "bsz": bsz} for lr in (1, 2, 3) for bsz in (4, 8)]
+ZIPPED = points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 16})
 
 
-def test_values_that_go_together_are_combinations() -> None:
-    zipped = points({"lr": 1, "bsz": 4}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 16})
-    assert total(zipped) == "3 combinations = 3 jobs"
-
-
-def test_a_grid_with_a_hole_is_combinations() -> None:
-    grid = [{"lr": lr, "bsz": bsz} for lr in (1, 2) for bsz in (4, 8)]
-    assert total(points(*grid[:3])) == "3 combinations = 3 jobs"
-
-
-def test_one_job_is_one_job() -> None:
-    assert total([job("a")]) == "1 job"
-
-
-def test_stages_without_a_sweep_are_counted_alone() -> None:
-    jobs = [job(stage, stage=stage, family="f0") for stage in ("a", "b", "c")]
-    assert total(jobs) == "3 stages = 3 jobs"
-
-
-def test_families_with_other_stages_are_added() -> None:
-    jobs = [
-        *(
-            job(f"a{at}", stage="a", family=f"f{at}", parameters={"x": at})
-            for at in range(4)
+@pytest.mark.parametrize(
+    ("jobs", "counted"),
+    [
+        (ten_jobs(), "3 lr × 3 stages + 1 = 10 jobs"),
+        (points(*GRID), "3 lr × 2 bsz = 6 jobs"),
+        (ZIPPED, "3 combinations = 3 jobs"),
+        (points(*GRID[:3]), "3 combinations = 3 jobs"),
+        ([job("a")], "1 job"),
+        ([job(one, stage=one, family="f0") for one in "abc"], "3 stages = 3 jobs"),
+        (
+            [
+                job(f"{stage}{at}", stage=stage, family=f"f{at}", parameters={"x": at})
+                for stage, count in (("a", 4), ("b", 2))
+                for at in range(count)
+            ],
+            "2 x × 2 stages + 2 x = 6 jobs",
         ),
-        *(
-            job(f"b{at}", stage="b", family=f"f{at}", parameters={"x": at})
-            for at in range(2)
+        (
+            [job(one, stage=one[0], family="f0") for one in ("a", "b0", "b1", "b2")],
+            "4 jobs",
         ),
-    ]
-    assert total(jobs) == "2 x × 2 stages + 2 x = 6 jobs"
-
-
-def test_families_of_very_many_shapes_are_only_counted() -> None:
-    jobs = [
-        job(f"{family}-{at}", stage=f"s{at}", family=f"f{family}")
-        for family in range(6)
-        for at in range(family + 1)
-    ]
-    assert total(jobs) == "21 jobs in 6 families"
+        (
+            [
+                job(f"{family}-{at}", stage=f"s{at}", family=f"f{family}")
+                for family in range(6)
+                for at in range(family + 1)
+            ],
+            "21 jobs in 6 families",
+        ),
+    ],
+)
+def test_the_number_of_jobs_is_told_as_a_sum_of_products(
+    jobs: Sequence[JobSpec] | Plan, counted: str
+) -> None:
+    assert total(jobs) == counted
 
 
 @settings(deadline=None)
@@ -274,8 +260,3 @@ def test_the_sum_is_the_number_of_jobs(places: list[tuple[int, int, int]]) -> No
 
 def _product(term: str) -> int:
     return math.prod(int(number) for number in re.findall(r"(?:^|× )(\d+)", term))
-
-
-def test_one_family_of_several_jobs_a_stage_is_only_counted() -> None:
-    jobs = [job(f"b{at}", stage="b", family="f0") for at in range(3)]
-    assert total([job("a", stage="a", family="f0"), *jobs]) == "4 jobs"
