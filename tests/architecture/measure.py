@@ -76,13 +76,19 @@ class Package:
     @cached_property
     def kinds(self) -> frozenset[str]:
         """Modules that are named in a table of kinds."""
-        named = {
-            f"{self.root.name}.{text}"
+        tables = (name.partition(".")[2] for name in self.tables)
+        named = {name for table in tables for name in self.named_in(table)}
+        return frozenset(f"{self.root.name}.{name}" for name in named)
+
+    def named_in(self, table: str) -> set[str]:
+        """The modules, below the package, that a module names in strings."""
+        return {
+            text
             for source in self.sources
-            if source.module in self.tables
+            if source.module == f"{self.root.name}.{table}"
             for text in map(text_of, ast.walk(source.tree))
+            if f"{self.root.name}.{text}" in self.graph
         }
-        return frozenset(named & self.graph.keys())
 
     @cached_property
     def importers(self) -> dict[str, set[str]]:
@@ -190,27 +196,8 @@ def strongly_connected(graph: dict[str, set[str]]) -> list[list[str]]:
 
 
 # --------------------------------------------------------------------------- figures
-KINDS = {
-    "condition": (
-        "conditions.approval",
-        "conditions.command",
-        "conditions.files",
-        "conditions.jobs",
-        "conditions.timing",
-        "conditions.values",
-    ),
-    "action": ("actions.kinds",),
-    "effect": ("effects.effects",),
-    "event": (
-        "events.conditions",
-        "events.jobs",
-        "events.rules",
-        "events.runs",
-        "events.session",
-        "events.submissions",
-    ),
-}
-"""Modules that hold the classes of each kind."""
+KINDS = ("condition", "action", "effect", "event")
+"""Base classes; `model.<kind>` has the table of each."""
 
 
 @dataclass(frozen=True)
@@ -271,8 +258,8 @@ def measure(package: Package) -> Figures:
             100 * sum(len(s.docstring_lines) for s in sources) / max(1, lines), 1
         ),
         files_naming={
-            kind: _spread_in_words(package.spread(modules))
-            for kind, modules in KINDS.items()
+            kind: _spread_in_words(package.spread(package.named_in(f"model.{kind}")))
+            for kind in KINDS
         },
     )
 

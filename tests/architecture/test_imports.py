@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import autoexp_tui
+from tests.architecture.measure import Package
 
 PLANNING = ("hydra", "omegaconf", "git")
 SCREEN = ("textual", "rich")
@@ -142,3 +143,13 @@ def test_one_module_alone_compiles_users_patterns() -> None:
         if imports.search(path.read_text())
     ]
     assert found == ["text/patterns.py"]
+
+
+@pytest.mark.parametrize(
+    "package", ["model", "events", "effects", "conditions", "actions"]
+)
+def test_no_module_is_in_a_circle_of_imports(package: str) -> None:
+    """Imports for the type checker, and those inside functions, count too."""
+    circles = Package(SOURCE).circles()
+    prefix = f"autoexp_tui.{package}."
+    assert [one for one in circles if any(m.startswith(prefix) for m in one)] == []

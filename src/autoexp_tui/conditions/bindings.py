@@ -168,7 +168,9 @@ def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
     The job's name (also as project.name), stage, index, family, output_dir, log_dir,
     log_path_current, attempt (the present one's number) and its parameters as written.
     """
-    parameters = {key.lstrip("+"): _spelled(v) for key, v in spec.parameters.items()}
+    parameters = {
+        key.lstrip("+"): _format_value(v) for key, v in spec.parameters.items()
+    }
     return parameters | {
         "name": spec.name,
         "project.name": spec.name,
@@ -182,7 +184,7 @@ def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
     }
 
 
-def _spelled(value: object) -> str:
+def _format_value(value: object) -> str:
     return format_float(value) if isinstance(value, float) else str(value)
 
 
@@ -343,7 +345,7 @@ def _as_text(_found: _Found, value: str, _match: re.Match[str]) -> str:
     return check_no_nul(value)
 
 
-def _escaped(_found: _Found, value: str, _match: re.Match[str]) -> str:
+def _escape_glob(_found: _Found, value: str, _match: re.Match[str]) -> str:
     return glob.escape(check_no_nul(value))
 
 
@@ -368,7 +370,7 @@ def _plain_only(value: str) -> str:
 
 _LITERALS: Final[Mapping[FieldUse, _Literal]] = {
     "text": _as_text,
-    "glob": _escaped,
+    "glob": _escape_glob,
     "name": _as_name,
     "plain": _as_plain,
 }

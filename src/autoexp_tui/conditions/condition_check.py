@@ -63,49 +63,49 @@ class Look:
 
     def start(self, spec: Condition, *, assume_approved: bool = False) -> Verdict:
         """What a start condition says; `assume_approved`: with a person's yes."""
-        bound, missing = self._bound(spec)
+        bound, missing = self._bind(spec)
         if bound is None:
-            return self._without_value(spec, missing[0])
+            return self._wait_for_value(spec, missing[0])
         facts: Facts = _Latched(self.context, self.job)
         if assume_approved:
             facts = _Approved(facts, self.job.name, self.context.now.lived)
         read = needs(bound, self.job.name)
         self.keys |= {key for key in read if not is_latched(key, self.job)}
-        old = {key: reason for key, reason in self._old(bound) if key in read}
+        old = {key: reason for key, reason in self._list_old(bound) if key in read}
         if not old:
-            return self._judged(bound, facts)
-        verdict = self._judged(bound, _Unfound(facts, old, self.context.now.lived))
+            return self._evaluate(bound, facts)
+        verdict = self._evaluate(bound, _Unfound(facts, old, self.context.now.lived))
         if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
             return Verdict(Result.WAIT, old[bound.key])
         return verdict
 
     def cancel(self, spec: Condition) -> Verdict:
         """What a cancel condition says; logs that may not count yet are left out."""
-        bound, missing = self._bound(spec)
+        bound, missing = self._bind(spec)
         if bound is None:
-            return self._without_value(spec, missing[0])
+            return self._wait_for_value(spec, missing[0])
         self._cancels |= needs(bound, self.job.name)
         self.keys |= self._cancels
-        verdict = self._judged(bound, self.context)
+        verdict = self._evaluate(bound, self.context)
         if verdict.result is not Result.PASS:
             return verdict
-        doubts = dict(self._doubts(bound))
+        doubts = dict(self._list_doubts(bound))
         if not doubts:
             return verdict
         if isinstance(bound, LogPattern):
             return Verdict(Result.WAIT, doubts[bound.key])
-        return self._judged(bound, _Without(self.context, doubts, self.context.now))
+        return self._evaluate(bound, _Without(self.context, doubts, self.context.now))
 
     def latch(self) -> None:
         """Keep what was found in logs: the wait goes on, and they may go."""
         for spec in self.job.spec.start_conditions:
-            bound = self._bound(spec)[0]
-            old = {} if bound is None else dict(self._old(bound))
+            bound = self._bind(spec)[0]
+            old = {} if bound is None else dict(self._list_old(bound))
             for part in () if bound is None else list_log_patterns(bound):
                 if part.key not in old:
-                    self._latch(part.key)
+                    self._keep_found(part.key)
 
-    def _latch(self, key: LogKey) -> None:
+    def _keep_found(self, key: LogKey) -> None:
         fact, name = self.context.get(key), name_latch(key)
         found = None if fact is None else fact.value
         if not isinstance(found, LogFound) or not is_found(key, found):
@@ -120,12 +120,12 @@ class Look:
             )
 
     # ------------------------------------------------------------------------ judging
-    def _judged(self, bound: Condition, facts: Facts) -> Verdict:
-        ctx = self._context()
+    def _evaluate(self, bound: Condition, facts: Facts) -> Verdict:
+        ctx = self._build_context()
         self.wake_by(find_wake(bound, facts, self.context.now, ctx))
         return evaluate(bound, facts, self.context.now, ctx)
 
-    def _context(self) -> EvalContext:
+    def _build_context(self) -> EvalContext:
         return EvalContext(
             job=self.job.name,
             waiting_lived=self.job.waiting_lived,
@@ -133,7 +133,7 @@ class Look:
             asked_lived=self.job.ask.asked_lived if self.job.ask else None,
         )
 
-    def _bound(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
+    def _bind(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
         bound, missing = bind(spec, self.read_metadata, self.context.state.jobs)
         return None if bound is None else _skip_old_logs(bound, self.context), missing
 
@@ -142,7 +142,7 @@ class Look:
         self.keys.add(MetadataKey(job, key))
         return self.context.read_metadata(job, key)
 
-    def _without_value(self, spec: Condition, missing: Lacking) -> Verdict:
+    def _wait_for_value(self, spec: Condition, missing: Lacking) -> Verdict:
         """A value that a reference needs is waited for like any other.
 
         So is another value, where this one may not stand.
@@ -161,19 +161,19 @@ class Look:
             description=spec.description,
         )
         self.keys |= needs(stand_in, self.job.name)
-        verdict = self._judged(stand_in, self.context)
+        verdict = self._evaluate(stand_in, self.context)
         if verdict.why.code != "metadata_is_not":
             return verdict
         reason = why("no_metadata", job=missing.job, key=missing.key)
         return Verdict(Result.WAIT, reason)
 
-    def _doubts(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
+    def _list_doubts(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
         for part in list_log_patterns(bound):
             reason = _explain_doubt(self.context, part)
             if reason is not None:
                 yield part.key, reason
 
-    def _old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
+    def _list_old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
         """Finds in logs that were there before this session's first run of the job."""
         for part in list_log_patterns(bound):
             key = part.key

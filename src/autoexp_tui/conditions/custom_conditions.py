@@ -74,7 +74,7 @@ def load_class(class_path: str) -> Callable[..., OwnClass]:
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as error:  # the user's module may raise anything
-        raise OwnFailed(_words(error)) from error
+        raise OwnFailed(_describe_error(error)) from error
     for needed in ("needs", "evaluate"):
         if not callable(getattr(found, needed, None)):
             raise OwnFailed(f"{class_path} has no {needed}()")
@@ -91,7 +91,7 @@ def make(class_path: str, fields: Mapping[str, object]) -> OwnClass:
     try:
         return kind(**fields)
     except Exception as error:  # the user's constructor may raise anything
-        raise OwnFailed(_words(error)) from error
+        raise OwnFailed(_describe_error(error)) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class OwnCondition(Condition):
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
         try:
-            yield from _needs(self, job)
+            yield from _list_needs(self, job)
         except OwnFailed:
             return
 
@@ -123,7 +123,7 @@ class OwnCondition(Condition):
     def list_moments(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Iterator[float]:
-        at = own_wake(self, facts, now.utc, ctx.job)
+        at = find_own_wake(self, facts, now.utc, ctx.job)
         if at is not None:
             yield now.convert_to_lived(at)
 
@@ -131,23 +131,25 @@ class OwnCondition(Condition):
 def evaluate_own(spec: OwnCondition, facts: Facts, now: float, job: str) -> Verdict:
     """What it says; WAIT with the reason when it cannot, or needs what is unknown."""
     try:
-        keys = _needs(spec, job)
-        unknown = _unknown(keys, facts)
+        keys = _list_needs(spec, job)
+        unknown = _find_unknown(keys, facts)
         if unknown is not None:
             return unknown
-        made = _made(spec)
-        return _told(_call(lambda: made.evaluate(_Named(facts, keys), now)))
+        made = _make_own(spec)
+        return _check_verdict(_call(lambda: made.evaluate(_Named(facts, keys), now)))
     except OwnFailed as error:
         problem = why("own_failed", what=spec.class_path, problem=str(error))
         return Verdict(Result.WAIT, problem)
 
 
-def own_wake(spec: OwnCondition, facts: Facts, now: float, job: str) -> float | None:
+def find_own_wake(
+    spec: OwnCondition, facts: Facts, now: float, job: str
+) -> float | None:
     """When it may say something else although no fact changes."""
     try:
-        made, keys = _made(spec), _needs(spec, job)
+        made, keys = _make_own(spec), _list_needs(spec, job)
         wake = getattr(made, "wake_at", None)
-        if wake is None or _unknown(keys, facts) is not None:
+        if wake is None or _find_unknown(keys, facts) is not None:
             return None
         at = _call(lambda: wake(_Named(facts, keys), now))
     except OwnFailed:
@@ -156,23 +158,25 @@ def own_wake(spec: OwnCondition, facts: Facts, now: float, job: str) -> float | 
 
 
 # ------------------------------------------------------------------------ the parts
-def _made(spec: OwnCondition) -> OwnClass:
-    made = _kept(spec.class_path, json.dumps(spec.fields, sort_keys=True, default=repr))
+def _make_own(spec: OwnCondition) -> OwnClass:
+    made = _hold_made(
+        spec.class_path, json.dumps(spec.fields, sort_keys=True, default=repr)
+    )
     if isinstance(made, OwnFailed):
         raise made
     return made
 
 
 @lru_cache(maxsize=4096)
-def _kept(class_path: str, fields: str) -> OwnClass | OwnFailed:
+def _hold_made(class_path: str, fields: str) -> OwnClass | OwnFailed:
     try:
         return make(class_path, json.loads(fields))
     except OwnFailed as error:
         return error
 
 
-def _needs(spec: OwnCondition, job: str) -> frozenset[FactKey]:
-    made = _made(spec)
+def _list_needs(spec: OwnCondition, job: str) -> frozenset[FactKey]:
+    made = _make_own(spec)
     keys = _call(lambda: frozenset(made.needs(job)))
     for key in keys:
         if not isinstance(key, _KEYS):
@@ -180,22 +184,22 @@ def _needs(spec: OwnCondition, job: str) -> frozenset[FactKey]:
     return keys
 
 
-def _unknown(keys: Iterable[FactKey], facts: Facts) -> Verdict | None:
+def _find_unknown(keys: Iterable[FactKey], facts: Facts) -> Verdict | None:
     """WAIT for what nobody could look at: the class never sees it."""
     for key in sorted((key for key in keys if isinstance(key, _OUTSIDE)), key=repr):
         fact = facts.get(key)
         if fact is None:
-            return Verdict(Result.WAIT, why("not_looked", what=_name(key)))
+            return Verdict(Result.WAIT, why("not_looked", what=_name_key(key)))
         if fact.silence is not None:
             place, since = fact.silence.place, fact.silence.since
             return Verdict(Result.WAIT, why("no_answer", place=place, since=since))
         if fact.error:
-            reason = why("look_failed", error=fact.error, what=_name(key))
+            reason = why("look_failed", error=fact.error, what=_name_key(key))
             return Verdict(Result.WAIT, reason)
     return None
 
 
-def _name(key: FactKey) -> str:
+def _name_key(key: FactKey) -> str:
     named = getattr(key, "path", None) or getattr(key, "pattern", None)
     return str(named or " ".join(getattr(key, "command", ())))
 
@@ -222,10 +226,10 @@ def _call(call: Callable[[], T]) -> T:
     try:
         return call()
     except Exception as error:  # the user's code may raise anything
-        raise OwnFailed(_words(error)) from error
+        raise OwnFailed(_describe_error(error)) from error
 
 
-def _told(verdict: object) -> Verdict:
+def _check_verdict(verdict: object) -> Verdict:
     """A verdict whose reason we have words for."""
     if not isinstance(verdict, Verdict) or not isinstance(verdict.why, Why):
         raise OwnFailed(f"evaluate() gave {verdict!r:.80}, which is no Verdict")
@@ -234,5 +238,5 @@ def _told(verdict: object) -> Verdict:
     return Verdict(verdict.result, why("own_says", text=sentence(verdict.why, 0.0)))
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"

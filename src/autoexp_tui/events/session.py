@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from autoexp_tui.model.event import (
@@ -15,15 +15,15 @@ from autoexp_tui.model.event import (
     list_names,
     update,
 )
-from autoexp_tui.model.joining import joined
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics
+from autoexp_tui.model.rules import Monitoring
+from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord
 from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.model.wording import duration, size
 
 if TYPE_CHECKING:
     from autoexp_tui.model.event import Recorded
-    from autoexp_tui.model.specs import JobSpec
     from autoexp_tui.model.state import SessionState
 
 
@@ -139,7 +139,7 @@ class PlanAdded(Event):
         if state.plan is None:
             state.plan = plan
         else:
-            state.plan, new = joined(state.plan, plan, self.sha)
+            state.plan, new = join_plans(state.plan, plan, self.sha)
         state.joined = (*state.joined, self.sha)
         for spec in new:
             state.jobs[spec.name] = JobRecord(
@@ -157,6 +157,59 @@ class PlanAdded(Event):
     def format_headline(self, now: float) -> Headline:
         by = f"by the action {self.action} of {self.job}" if self.action else ""
         return Headline("plan added", join_parts(f"plan_{self.sha}", by))
+
+
+# Names tell jobs apart, so they are never changed when a plan joins; whoever lets it
+# join sees to it that they are free. Places in the order and sets of rules are the
+# session's own.
+def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec, ...]]:
+    """`plan` with the jobs of `further` that it has not, and those jobs as they join.
+
+    `sha`: of `further`; names its rules where they differ from those of `plan`.
+    """
+    known = {job.name for job in plan.jobs}
+    new = [job for job in further.jobs if job.name not in known]
+    jobs = tuple(_place_jobs(_set_rules(new, plan, further, sha), plan.jobs))
+    merged = replace(
+        plan,
+        jobs=(*plan.jobs, *jobs),
+        edges=_join_edges(plan.edges, further.edges),
+        rule_sets=_join_rule_sets(plan, further, sha),
+    )
+    return merged, jobs
+
+
+def _place_jobs(new: Sequence[JobSpec], old: Sequence[JobSpec]) -> Sequence[JobSpec]:
+    """The new jobs behind the old ones, in their own order."""
+    taken = {job.index for job in old}
+    if taken.isdisjoint(job.index for job in new):
+        return new
+    shift = max(taken) + 1 - min(job.index for job in new)
+    return [replace(job, index=job.index + shift) for job in new]
+
+
+def _set_rules(
+    new: Sequence[JobSpec], plan: Plan, further: Plan, sha: str
+) -> Sequence[JobSpec]:
+    """The new jobs under the rules of their own plan."""
+    if further.monitoring == plan.monitoring:
+        return new
+    return [job if job.rules else replace(job, rules=_name_rules(sha)) for job in new]
+
+
+def _join_rule_sets(plan: Plan, further: Plan, sha: str) -> Mapping[str, Monitoring]:
+    sets = {**plan.rule_sets, **further.rule_sets}
+    if further.monitoring != plan.monitoring:
+        sets[_name_rules(sha)] = further.monitoring
+    return sets
+
+
+def _name_rules(sha: str) -> str:
+    return f"plan-{sha}"
+
+
+def _join_edges(old: Sequence[Edge], new: Sequence[Edge]) -> tuple[Edge, ...]:
+    return tuple(dict.fromkeys((*old, *new)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

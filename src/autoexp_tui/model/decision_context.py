@@ -157,19 +157,19 @@ class DecisionContext:
             case StatKey() | GlobKey() | TextKey() | LogKey() | CommandKey():
                 return self.outside.get(key)
             case MetricKey():
-                return self._metric(key)
+                return self._find_metric(key)
             case JobKey() | MetadataKey() | ApprovalKey() | FiredKey():
                 job = self.state.jobs.get(key.job)
-                return None if job is None else _inside(key, job, self.now.lived)
+                return None if job is None else _find_inside(key, job, self.now.lived)
 
-    def _metric(self, key: MetricKey) -> Fact | None:
+    def _find_metric(self, key: MetricKey) -> Fact | None:
         job = self.state.jobs.get(key.job)
         if job is not None and has_old_logs(job):
             return None
-        value = self.metrics.get(key.job, {}).get(key.name) or self._noted(key)
+        value = self.metrics.get(key.job, {}).get(key.name) or self._find_noted(key)
         return None if value is None else Fact(value, self.now.lived)
 
-    def _noted(self, key: MetricKey) -> MetricFact | None:
+    def _find_noted(self, key: MetricKey) -> MetricFact | None:
         """The recorded value: logs of jobs that ended earlier are not read again."""
         job = self.state.jobs.get(key.job)
         noted = job.noted if job is not None and job.ended else None
@@ -183,7 +183,7 @@ class DecisionContext:
         return MetricFact(float(values[key.name]), noted.step)
 
 
-def _inside(
+def _find_inside(
     key: JobKey | MetadataKey | ApprovalKey | FiredKey, job: JobRecord, lived: float
 ) -> Fact | None:
     value: FactValue

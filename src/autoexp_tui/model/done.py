@@ -58,27 +58,27 @@ def work_of(state: SessionState, job: JobRecord) -> DoneWork:
         job=job.name,
         session=state.session,
         mark=mark_of(state),
-        fingerprint=_fingerprint(job),
+        fingerprint=_find_fingerprint(job),
         at=job.since + state.wall_ahead,
         attempts=len(job.attempts),
-        upstream={name: _made_by(state, other) for name, other in upstream.items()},
+        upstream={name: _find_maker(state, other) for name, other in upstream.items()},
         upstream_work={name: _work_used(job, it) for name, it in upstream.items()},
         metadata=job.metadata,
         step=noted.step if noted else None,
-        seconds=_seconds(job),
+        seconds=_measure_seconds(job),
         total=noted.total if noted else None,
         values=noted.values if noted else {},
         result=noted.result if noted else None,
     )
 
 
-def _fingerprint(job: JobRecord) -> str:
+def _find_fingerprint(job: JobRecord) -> str:
     """Of the attempt that completed: the job may have been planned anew since."""
     attempt = job.attempt
     return (attempt.fingerprint if attempt else "") or job.spec.fingerprint
 
 
-def _seconds(job: JobRecord) -> float | None:
+def _measure_seconds(job: JobRecord) -> float | None:
     """Of the only attempt; of several none did all the steps."""
     if len(job.attempts) != 1:
         return None
@@ -86,7 +86,7 @@ def _seconds(job: JobRecord) -> float | None:
     return None if began is None or ended is None else ended - began
 
 
-def _made_by(state: SessionState, job: JobRecord) -> str:
+def _find_maker(state: SessionState, job: JobRecord) -> str:
     """The mark of the session whose results of `job` are there."""
     return job.done.mark if job.done else mark_of(state)
 
@@ -99,14 +99,14 @@ def _work_used(job: JobRecord, other: JobRecord) -> str:
     """
     if other.done is not None:
         return other.done.fingerprint
-    began = _began(job)
+    began = _find_begin(job)
     there = [one for one in other.attempts if one.ordered_at <= began]
     # One that had none yet was not waited for: its results are from its first.
     used = there[-1] if there else next(iter(other.attempts), None)
     return (used.fingerprint if used else "") or other.spec.fingerprint
 
 
-def _began(job: JobRecord) -> float:
+def _find_begin(job: JobRecord) -> float:
     """When the first of the attempts that continue each other was ordered."""
     firsts = [one for at, one in enumerate(job.attempts) if one.anew or not at]
     return firsts[-1].ordered_at if firsts else job.since
@@ -126,26 +126,26 @@ def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
         work = found.get(job.name)
         if work is None:
             continue
-        if not _same(job, work):
+        if not _is_same(job, work):
             changed.append(job.name)
-        elif _stands(job, work, done):
+        elif _is_standing(job, work, done):
             done[job.name] = work
         else:
             upstream.append(job.name)
     return DoneReport(done=done, changed=tuple(changed), upstream=tuple(upstream))
 
 
-def _same(job: JobSpec, work: DoneWork) -> bool:
+def _is_same(job: JobSpec, work: DoneWork) -> bool:
     same = work.job == job.name and work.fingerprint == job.fingerprint
     return same and bool(job.fingerprint)
 
 
-def _stands(job: JobSpec, work: DoneWork, done: Mapping[str, DoneWork]) -> bool:
+def _is_standing(job: JobSpec, work: DoneWork, done: Mapping[str, DoneWork]) -> bool:
     """Whether all that the job builds on is there as it was then."""
-    return all(name in done and _used(work, done[name]) for name in job.depends_on)
+    return all(name in done and _is_used(work, done[name]) for name in job.depends_on)
 
 
-def _used(work: DoneWork, other: DoneWork) -> bool:
+def _is_used(work: DoneWork, other: DoneWork) -> bool:
     """Whether a job's results were built on those that are there of another."""
     same_session = work.upstream.get(other.job) == other.mark
     read = work.upstream_work.get(other.job, other.fingerprint)

@@ -19,18 +19,18 @@ _SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}
 def count_gpus(options: Mapping[str, Scalar]) -> int:
     """GPUs that a job with these options holds in all, as far as they say."""
     if "gpus" in options:
-        return _summed(options["gpus"])
+        return _sum_counts(options["gpus"])
     nodes = count_nodes(options)
     if "gpus-per-node" in options:
-        return _summed(options["gpus-per-node"]) * nodes
+        return _sum_counts(options["gpus-per-node"]) * nodes
     if "gpus-per-task" in options:
-        return _summed(options["gpus-per-task"]) * count_tasks(options)
+        return _sum_counts(options["gpus-per-task"]) * count_tasks(options)
     if "gpus-per-socket" in options:
         sockets = count_of(options.get("sockets-per-node", 1)) or 1
-        return _summed(options["gpus-per-socket"]) * sockets * nodes
-    if per_task := _gpus_among(options.get("tres-per-task")):
+        return _sum_counts(options["gpus-per-socket"]) * sockets * nodes
+    if per_task := _count_gpus_among(options.get("tres-per-task")):
         return per_task * count_tasks(options)
-    return _gpus_among(options.get("gres")) * nodes
+    return _count_gpus_among(options.get("gres")) * nodes
 
 
 def count_nodes(options: Mapping[str, Scalar]) -> int:
@@ -69,12 +69,12 @@ def count_of(value: Scalar) -> int:
     return 1 if text.isidentifier() and value is not None else 0
 
 
-def _summed(value: Scalar) -> int:
+def _sum_counts(value: Scalar) -> int:
     """Of several types, `a100:2,v100:1`, all together."""
     return sum(count_of(part) for part in str(value).split(","))
 
 
-def _gpus_among(value: Scalar) -> int:
+def _count_gpus_among(value: Scalar) -> int:
     """GPUs in a list such as `gpu:a100:2,shard:1` or `cpu:4,gres/gpu:2`."""
     kinds = (part.strip().removeprefix("gres/") for part in str(value or "").split(","))
     return sum(count_of(part) for part in kinds if re.match(r"gpu\b", part))

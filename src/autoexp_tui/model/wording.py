@@ -191,7 +191,7 @@ _TOKEN: Final = re.compile(r"\[|\]|\{(\w+)(?::([a-z]+))?\}|[^\[\]{]+|\{")
 
 
 @functools.cache
-def _compiled(template: str) -> tuple[_Span, ...]:
+def _compile_template(template: str) -> tuple[_Span, ...]:
     spans: list[_Span] = []
     pieces: list[_Piece] = []
     for match in _TOKEN.finditer(template):
@@ -207,14 +207,14 @@ def _compiled(template: str) -> tuple[_Span, ...]:
 
 def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
     said = ""
-    for optional, pieces in _compiled(template):
+    for optional, pieces in _compile_template(template):
         if not (optional and _lacks(pieces, args)):
             for piece in pieces:
-                said = _joined(said, _piece(piece, args, now))
+                said = _join_texts(said, _piece(piece, args, now))
     return said
 
 
-def _joined(said: str, more: str) -> str:
+def _join_texts(said: str, more: str) -> str:
     """Text after text; a full stop is left out after an argument that ends so."""
     closed = said.endswith(_CLOSING) and more[:1] == "."
     return said + (more[1:] if closed else more)
@@ -258,7 +258,7 @@ def _state(value: Arg, now: float | None) -> str:
     return STATES.get(str(value), _text(value).lower())
 
 
-def _ended(value: Arg, now: float | None) -> str:
+def _format_ended(value: Arg, now: float | None) -> str:
     """A state as a verb after a job's name."""
     return f"was {_state(value, now)}" if value in _DONE_TO_IT else _state(value, now)
 
@@ -309,7 +309,7 @@ _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyTy
         "path": _path,
         "tail": _tail,
         "state": _state,
-        "ended": _ended,
+        "ended": _format_ended,
         "cause": _cause,
         "who": _who,
         "name": _name,

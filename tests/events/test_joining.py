@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoexp_tui.model.joining import joined
+from autoexp_tui.events.session import join_plans
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge
 from tests.model.builders import job, plan
@@ -12,7 +12,7 @@ OTHER = Monitoring(loss="perplexity")
 
 
 def test_what_joins_stands_behind_in_its_own_order() -> None:
-    merged, new = joined(FIRST, plan(job("x"), job("y", 1)), "s")
+    merged, new = join_plans(FIRST, plan(job("x"), job("y", 1)), "s")
     assert [(one.name, one.index) for one in merged.jobs] == [
         ("a", 0),
         ("b", 1),
@@ -23,19 +23,19 @@ def test_what_joins_stands_behind_in_its_own_order() -> None:
 
 
 def test_places_that_are_free_are_kept() -> None:
-    _, new = joined(FIRST, plan(job("x", 5)), "s")
+    _, new = join_plans(FIRST, plan(job("x", 5)), "s")
     assert new[0].index == 5
 
 
 def test_jobs_that_are_there_already_stay_as_they_are() -> None:
-    merged, new = joined(FIRST, plan(job("b", 1, stage="other"), job("x", 2)), "s")
+    merged, new = join_plans(FIRST, plan(job("b", 1, stage="other"), job("x", 2)), "s")
     assert [one.name for one in new] == ["x"]
     assert merged.jobs[:2] == FIRST.jobs
 
 
 def test_waits_of_both_are_kept_once() -> None:
     further = plan(job("x", 2), edges=(*FIRST.edges, edge := wait("b", "x")))
-    merged, _ = joined(FIRST, further, "s")
+    merged, _ = join_plans(FIRST, further, "s")
     assert merged.edges == (*FIRST.edges, edge)
 
 
@@ -50,14 +50,14 @@ def test_each_job_is_under_the_rules_of_the_plan_that_it_came_with() -> None:
         monitoring=OTHER,
         rule_sets={"own": Monitoring(loss="mine")},
     )
-    merged, new = joined(FIRST, further, "s")
+    merged, new = join_plans(FIRST, further, "s")
     losses = [merged.rules_of(one).loss for one in (FIRST.jobs[0], *new)]
     assert losses == ["loss", "perplexity", "mine"]
 
 
 def test_several_plans_join_one_after_the_other() -> None:
-    merged, _ = joined(FIRST, plan(job("x"), monitoring=OTHER), "s")
-    merged, new = joined(merged, plan(job("y")), "t")
+    merged, _ = join_plans(FIRST, plan(job("x"), monitoring=OTHER), "s")
+    merged, new = join_plans(merged, plan(job("y")), "t")
     assert new[0].index == 3
     assert merged.rules_of(merged.jobs[2]) == OTHER
     assert merged.rules_of(new[0]) == FIRST.monitoring
