@@ -24,6 +24,8 @@ from autoexp_tui.storage.processes import (
 )
 
 _PROC = Path("/proc")
+_MOST_ROUNDS = 10
+"""Of looking for what a killed wrapper left: who forks faster is not ours to end."""
 
 
 def check_supervisor(process: Identity, me: Identity, claim: Path) -> Alive:
@@ -91,13 +93,18 @@ def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int
         leader: pid and start time of the command, on this host and since its boot;
             without a start time groups and sessions are not looked at.
     """
-    left = set(_list_marked(attempt_dir))
-    if leader[1]:
-        left.update(_list_led(*leader))
-    for pid in left:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    return len(left)
+    killed: set[int] = set()
+    for _ in range(_MOST_ROUNDS):  # one may be forked while the others are listed
+        left = set(_list_marked(attempt_dir))
+        if leader[1]:
+            left.update(_list_led(*leader))
+        if left <= killed:
+            break
+        for pid in left - killed:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        killed |= left
+    return len(killed)
 
 
 def _list_marked(attempt_dir: str) -> Iterator[int]:
