@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -81,12 +82,62 @@ def test_a_sentence_goes_on_at_the_edge_and_a_fact_further_in() -> None:
     ]  # fmt: skip
 
 
-def test_a_failure_says_when_how_and_where() -> None:
+def test_a_failure_says_how_and_where_what_is_lost_and_who_failed_alike() -> None:
     job = memory()
     told = text(explain_job(job, SESSION, WORDS))
-    assert "out of memory" in told
-    assert "exit 137" in told
-    assert job.record.attempts[0].node in told
+    for words in (
+        "out of memory",
+        "exit 137",
+        job.record.attempts[0].node,
+        "oom_kill event",
+        "3 others failed alike, all bsz=1024.",
+        "checkpoint at step 30000; lost: 1200 steps",
+        "1 can never start",
+    ):
+        assert words in told
+
+
+@pytest.mark.parametrize(
+    ("look", "words"),
+    [
+        (Look.FAILED, ["R resubmit"]),
+        (Look.RUNNING, ["2.6 steps a second", "ends ~", "K kill"]),
+        (Look.STALLED, ["no step for 52 min"]),
+        (
+            Look.WAITING,
+            ["iter_48000/done.txt", "newest is iter_7200, 40 s ago"],
+        ),
+        (Look.DOOMED, ["X skip or waive"]),
+        (
+            Look.ASKS,
+            ["Asks: Publish the comparison of all runs?", "A read and answer"],
+        ),
+    ],
+)
+def test_each_look_has_its_facts_and_the_key_of_the_next_step(
+    look: Look, words: list[str]
+) -> None:
+    told = about(look)
+    assert all(one in told for one in words)
+
+
+ABOUT = PlanFinding(message="has 9500 jobs", where="sweep", job="a")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "Nothing is running. This plan has 10 jobs in 4 stages. S starts it"),
+        ({}, "come back so"),
+        ({"ui": {"first_run": "It trains."}}, "is running. It trains. S starts it"),
+        ({"warnings": (PlanFinding(message="no time limit"),)}, "! no time limit"),
+        ({"warnings": (ABOUT,)}, "! a sweep: has 9500 jobs"),
+    ],
+)
+def test_what_is_read_before_anything_runs(changes: dict[str, Any], words: str) -> None:
+    base = planned(10)
+    session = build_session(replace(base, plan=replace(plan_of(base), **changes)))
+    assert words in text(explain_plan(session, "come back so"))
 
 
 def test_an_attempt_that_a_rule_ordered_says_why() -> None:
@@ -128,44 +179,6 @@ def test_what_an_earlier_session_did_says_so_and_how_to_run_it_anew() -> None:
     assert "resubmit" in told
 
 
-def test_a_failure_shows_its_last_error_line() -> None:
-    assert "oom_kill event" in text(explain_job(memory(), SESSION, WORDS))
-
-
-def test_those_that_failed_alike_are_counted_with_what_they_share() -> None:
-    told = text(explain_job(memory(), SESSION, WORDS))
-    assert "3 others failed alike, all bsz=1024." in told
-
-
-def test_what_is_lost_since_the_checkpoint_is_counted() -> None:
-    assert "checkpoint at step 30000; lost: 1200 steps" in text(
-        explain_job(memory(), SESSION, WORDS)
-    )
-
-
-def test_who_can_never_start_because_of_it_is_counted() -> None:
-    assert "1 can never start" in text(explain_job(memory(), SESSION, WORDS))
-
-
-@pytest.mark.parametrize(
-    ("look", "key"),
-    [
-        (Look.FAILED, "R resubmit"),
-        (Look.RUNNING, "K kill"),
-        (Look.DOOMED, "X skip or waive"),
-        (Look.ASKS, "A read and answer"),
-    ],
-)
-def test_the_next_step_is_a_key(look: Look, key: str) -> None:
-    assert key in about(look)
-
-
-def test_a_waiting_job_shows_its_condition_with_the_sentence() -> None:
-    told = about(Look.WAITING)
-    assert "iter_48000/done.txt" in told
-    assert "newest is iter_7200, 40 s ago" in told
-
-
 def test_a_waived_condition_shows_the_reason() -> None:
     job = first(Look.DOOMED)
     status = ConditionStatus(
@@ -174,20 +187,6 @@ def test_a_waived_condition_shows_the_reason() -> None:
     session = build_session(with_job(SESSION.snapshot, job.name, start=(status,)))
     changed = session.jobs[job.index]
     assert "waived: checked by hand" in text(explain_job(changed, session, WORDS))
-
-
-def test_a_running_job_tells_step_rate_and_end() -> None:
-    told = about(Look.RUNNING)
-    assert "2.6 steps a second" in told
-    assert "ends ~" in told
-
-
-def test_a_stalled_job_says_for_how_long() -> None:
-    assert "no step for 52 min" in about(Look.STALLED)
-
-
-def test_an_approval_shows_its_prompt() -> None:
-    assert "Asks: Publish the comparison of all runs?" in about(Look.ASKS)
 
 
 def test_the_full_name_and_the_attempt_stand_in_the_title() -> None:
@@ -208,35 +207,6 @@ def test_several_unlike_are_counted_by_look() -> None:
     told = explain_jobs("stage stable", SESSION.jobs[:9], SESSION, WORDS)
     assert "✓" in plain(told.lines[0])
     assert "▸" in plain(told.lines[0])
-
-
-def test_the_first_run_sentence_says_what_to_press() -> None:
-    session = build_session(planned(10))
-    told = text(explain_plan(session, "come back so"))
-    assert "Nothing is running. This plan has 10 jobs in 4 stages. S starts it" in told
-    assert "come back so" in told
-
-
-def test_a_plan_s_own_first_words_are_said() -> None:
-    base = planned(10)
-    plan = replace(plan_of(base), ui={"first_run": "This trains 3 small models."})
-    told = text(explain_plan(build_session(replace(base, plan=plan)), ""))
-    assert "Nothing is running. This trains 3 small models. S starts it" in told
-
-
-def test_warnings_of_planning_are_shown_before_anything_runs() -> None:
-    base = planned(10)
-    plan = replace(plan_of(base), warnings=(PlanFinding(message="no time limit"),))
-    told = text(explain_plan(build_session(replace(base, plan=plan)), ""))
-    assert "! no time limit" in told
-
-
-def test_a_warning_of_planning_says_what_it_is_about() -> None:
-    base = planned(10)
-    found = PlanFinding(message="has 9500 jobs", where="sweep", job="a")
-    plan = replace(plan_of(base), warnings=(found,))
-    told = text(explain_plan(build_session(replace(base, plan=plan)), ""))
-    assert "! a sweep: has 9500 jobs" in told
 
 
 @pytest.mark.parametrize("cells", [40, 80, 120])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from autoexp_tui.cockpit.render.lists import render_cause, render_evidence
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.causes import (
@@ -47,19 +49,54 @@ def test_everybody_who_needs_a_person_is_in_a_cause() -> None:
     assert {job.name for group in GROUPS for job in group.jobs} == wanted
 
 
-def test_jobs_that_failed_alike_are_one_cause() -> None:
-    memory = [group for group in GROUPS if group.title == "out of memory"]
-    assert [group.size for group in memory] == [4]
+def titled(title: str) -> CauseGroup:
+    return next(group for group in GROUPS if title in group.title)
 
 
-def test_what_a_cause_s_jobs_share_is_named() -> None:
-    memory = next(group for group in GROUPS if group.title == "out of memory")
-    assert memory.common == "bsz=1024"
+@pytest.mark.parametrize(
+    ("title", "number", "common"),
+    [("out of memory", 4, "bsz=1024"), ("node failure", 2, "nid002117")],
+)
+def test_jobs_that_failed_alike_are_one_cause_named_by_what_they_share(
+    title: str, number: int, common: str
+) -> None:
+    assert (titled(title).size, titled(title).common) == (number, common)
 
 
-def test_a_node_that_is_to_blame_is_named() -> None:
-    node = next(group for group in GROUPS if group.title == "node failure")
-    assert node.common == "nid002117"
+def test_equal_evidence_is_shown_once_with_its_number() -> None:
+    (only,) = render_evidence(titled("out of memory"))
+    assert "oom_kill" in plain(only)
+    assert "4 of them" in plain(only)
+
+
+def test_the_evidence_of_one_job_names_it() -> None:
+    error = titled("KeyError")
+    assert error.jobs[0].name in plain(next(render_evidence(error)))
+
+
+def named(look: Look) -> str:
+    return next(job.name for job in SESSION.jobs if job.look is look)
+
+
+@pytest.mark.parametrize(
+    ("entry", "more"),
+    [
+        (warned(named(Look.DONE)), 1),
+        (warned(named(Look.FAILED)), 0),
+        (warned(severity="info"), 0),
+    ],
+    ids=["of what looks well", "of what failed", "mere information"],
+)
+def test_warnings_of_what_looks_well_need_a_person(entry: Warned, more: int) -> None:
+    session = build_session(with_warnings(SESSION.snapshot, entry))
+    assert count_needs(groups_of(session)) == count_needs(GROUPS) + more
+
+
+def test_a_warning_of_no_job_needs_a_person_and_shows_its_evidence() -> None:
+    session = build_session(with_warnings(SESSION.snapshot, warned(code="storm")))
+    group = groups_of(session)[-1]
+    assert group.look is None
+    assert "loss 2.6" in plain(next(render_evidence(group)))
 
 
 def test_failures_come_before_questions() -> None:
@@ -77,33 +114,8 @@ def test_error_lines_that_differ_in_numbers_are_one_cause() -> None:
     assert len(keys) == 1
 
 
-def test_a_warning_of_a_job_that_looks_well_needs_a_person() -> None:
-    well = next(job for job in SESSION.jobs if job.look is Look.DONE)
-    session = build_session(with_warnings(SESSION.snapshot, warned(well.name)))
-    assert count_needs(groups_of(session)) == count_needs(GROUPS) + 1
-
-
-def test_a_warning_of_a_failed_job_is_not_counted_twice() -> None:
-    failed = next(job for job in SESSION.jobs if job.look is Look.FAILED)
-    session = build_session(with_warnings(SESSION.snapshot, warned(failed.name)))
-    assert count_needs(groups_of(session)) == count_needs(GROUPS)
-
-
-def test_a_warning_of_no_job_needs_a_person() -> None:
-    session = build_session(with_warnings(SESSION.snapshot, warned(code="storm")))
-    assert groups_of(session)[-1].look is None
-
-
-def test_mere_information_needs_nobody() -> None:
-    session = build_session(with_warnings(SESSION.snapshot, warned(severity="info")))
-    assert count_needs(groups_of(session)) == count_needs(GROUPS)
-
-
 def test_the_headline_counts_things_and_causes() -> None:
     assert describe_needs(GROUPS) == "14 need you, 7 causes"
-
-
-def test_nobody_needed_is_no_headline() -> None:
     assert describe_needs(()) == ""
 
 
@@ -117,21 +129,3 @@ def test_a_hostile_cause_is_one_clean_line() -> None:
         text = plain(render_cause(group, 60))
         assert "\x1b" not in text
         assert "\n" not in text
-
-
-def test_equal_evidence_is_shown_once_with_its_number() -> None:
-    memory = next(group for group in GROUPS if group.title == "out of memory")
-    lines = [plain(one) for one in render_evidence(memory)]
-    assert len(lines) == 1
-    assert "oom_kill" in lines[0]
-    assert "4 of them" in lines[0]
-
-
-def test_the_evidence_of_one_job_names_it() -> None:
-    error = next(group for group in GROUPS if "KeyError" in group.title)
-    assert error.jobs[0].name in plain(next(render_evidence(error)))
-
-
-def test_a_warning_without_a_job_shows_its_evidence() -> None:
-    session = build_session(with_warnings(SESSION.snapshot, warned(code="storm")))
-    assert "loss 2.6" in plain(next(render_evidence(groups_of(session)[-1])))

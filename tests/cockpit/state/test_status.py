@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autoexp_tui.cockpit.state.status import Look, find_look
@@ -29,11 +31,6 @@ def status(result: Result, waived: str = "") -> ConditionStatus:
     return ConditionStatus(result=result, why=why("ok"), since=0, waived=waived)
 
 
-@pytest.mark.parametrize("state", list(JobState))
-def test_every_state_has_a_look(state: JobState) -> None:
-    assert find_look(record(state), stalled=False) in Look
-
-
 def test_every_look_has_its_own_glyph() -> None:
     assert len({look.glyph for look in Look}) == len(Look)
 
@@ -44,37 +41,36 @@ def test_every_look_has_its_own_to_ascii() -> None:
     assert all(twin.isascii() and len(twin) == 1 for twin in twins)
 
 
-def test_a_running_job_that_stands_still_is_stalled() -> None:
-    assert find_look(record(JobState.RUNNING), stalled=True) is Look.STALLED
+ASK = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
+
+
+@pytest.mark.parametrize(
+    ("job", "look"),
+    [
+        (record(JobState.RUNNING), Look.STALLED),
+        (record(JobState.WAITING, Result.FAIL), Look.DOOMED),
+        (record(JobState.WAITING, ask=ASK), Look.ASKS),
+        (record(JobState.WAITING, ask=replace(ASK, approved=True)), Look.WAITING),
+        (
+            replace(
+                record(JobState.WAITING, Result.FAIL),
+                start=(status(Result.FAIL, waived="known"),),
+            ),
+            Look.WAITING,
+        ),
+    ],
+)
+def test_a_look_says_what_a_person_cares_about(job: JobRecord, look: Look) -> None:
+    assert find_look(job, stalled=True) is look
+
+
+def test_every_state_has_a_look() -> None:
+    assert all(find_look(record(state), stalled=False) for state in JobState)
 
 
 def test_a_running_job_whose_run_is_over_is_ending() -> None:
     job = record(JobState.RUNNING)
     assert find_look(job, stalled=True, leaving=True) is Look.ENDING
-
-
-def test_a_waiting_job_that_can_never_start_is_doomed() -> None:
-    assert (
-        find_look(record(JobState.WAITING, Result.FAIL), stalled=False) is Look.DOOMED
-    )
-
-
-def test_a_waived_condition_dooms_nobody() -> None:
-    job = record(JobState.WAITING, Result.FAIL)
-    waived = JobRecord(
-        spec=job.spec, state=job.state, start=(status(Result.FAIL, "known"),)
-    )
-    assert find_look(waived, stalled=False) is Look.WAITING
-
-
-def test_an_unanswered_question_asks() -> None:
-    ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0)
-    assert find_look(record(JobState.WAITING, ask=ask), stalled=False) is Look.ASKS
-
-
-def test_an_answered_question_asks_no_more() -> None:
-    ask = Ask(digest="d", prompt="?", asked_at=0, asked_lived=0, approved=True)
-    assert find_look(record(JobState.WAITING, ask=ask), stalled=False) is Look.WAITING
 
 
 def test_a_failed_condition_is_named_before_one_that_waits() -> None:
