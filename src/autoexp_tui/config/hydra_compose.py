@@ -31,7 +31,7 @@ from hydra.version import setbase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
-from autoexp_tui.backends.custom import working_directory_left_out
+from autoexp_tui.backends.launch import skip_working_directory
 from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, written
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.config.hydra_errors import (
@@ -317,7 +317,7 @@ class HydraComposer:
         """Hydra over our source; it makes itself the process's own on the way."""
         setbase(_HYDRA_BASE)
         GlobalHydra.instance().clear()
-        with working_directory_left_out():
+        with skip_working_directory():
             Plugins.instance().register(AutoexpSource)
         places = (self.config_dir, *map(Path, self._search_dirs))
         made = make_hydra(places, self.roots[1:])

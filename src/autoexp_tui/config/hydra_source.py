@@ -26,7 +26,7 @@ from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.types import Override
 from hydra.plugins.config_source import ConfigResult, ConfigSource
 
-from autoexp_tui.backends.custom import search_working_directory
+from autoexp_tui.backends.launch import search_working_directory
 from autoexp_tui.config.yaml_files import SCHEME, YamlFiles, build_entry
 
 _LAST: Final = {"shipped": 1, "schema": 2}
