@@ -870,6 +870,44 @@ def test_what_is_wrong_for_all_jobs_is_an_error(
     assert said in errors(None, **changes)
 
 
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        ({"backend.load": "{runtime.x}"}, "is not runtime.JOB.KEY"),
+        (
+            {"backend.load": "{sibling.{all.stable.name}.x}"},
+            "inside another reference gives no one value",
+        ),
+        ({"++backend.broken": True}, "backend: is broken"),
+        ({"++slurm.bad": 1}, "slurm.bad: is unknown"),
+        (
+            {"cancel_conditions": [{"class_name": "FileExists", "path": "${no}"}]},
+            "cancel_conditions.0",
+        ),
+        (
+            {"start_conditions": [{"class_name": "Metadata", "key": 5}]},
+            "start_conditions.0: is no text",
+        ),
+        (
+            {
+                "start_conditions": [
+                    {
+                        "class_name": "FileExists",
+                        "path": "${oc.eval:'_0',{sibling.stable.metadata.x}}",
+                    }
+                ]
+            },
+            "is known only while jobs run",
+        ),
+    ],
+)
+def test_says_what_is_wrong_with_a_job(job: Mapping[str, Any], said: str) -> None:
+    found = outcome({"configs": [{"stage": "stable"}, {"stage": "b", **job}]})
+    assert found.plan is None
+    assert said in "\n".join(map(str, found.errors))
+    assert all(error.job for error in found.errors)
+
+
 def test_a_failing_plan_is_raised_with_every_error() -> None:
     composer = FakeComposer(CONFIG, {"params": {"backend.lrr": [1, 2, 3]}})
     with pytest.raises(ValidationFailed, match="the plan has 1 error") as caught:

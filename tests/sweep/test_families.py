@@ -196,6 +196,10 @@ SEEDS = {"params": {"seed": [1, 2]}, "defaults": {"stage": "t"}}
     [
         (CROSSED, "index=8", 0, "indices go from 0 to 7"),
         (CROSSED, "index=1", 1, "is that job itself"),
+        (CROSSED, "index=x", 0, "an index is a whole number"),
+        (CROSSED, "[=1]", 0, "is no pattern"),
+        (CROSSED, "[lrr=1]", 0, "did you mean `lr`?"),
+        (CROSSED, "stabel", 1, "did you mean `stable`?"),
         (CROSSED, "cooldown", 1, "No sibling found"),
         (REPORT, "cooldown", 4, "2 siblings match"),
         (
