@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from textual._compositor import Compositor
 
-from autoexp_tui.cockpit.background import LATER_MODULES, Background, load_ahead
+from autoexp_tui.cockpit.app import LATER_MODULES, load_ahead
+from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.render import columns, why
 from autoexp_tui.cockpit.widgets import why_pane
 from autoexp_tui.cockpit.widgets.why_pane import CROWD

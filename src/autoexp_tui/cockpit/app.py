@@ -11,6 +11,7 @@ whether it ended badly.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -24,7 +25,7 @@ from textual.binding import BindingType
 from textual.screen import Screen
 
 from autoexp_tui.cockpit import messages, terminal
-from autoexp_tui.cockpit.background import Background, load_ahead
+from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.context import (
     Clock,
     CockpitContext,
@@ -57,6 +58,19 @@ REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
+
+
+LATER_MODULES: Final = (
+    "autoexp_tui.cockpit.inspection",
+    "autoexp_tui.cockpit.job_actions",
+    "autoexp_tui.cockpit.dialogs.question",
+    "autoexp_tui.cockpit.render.questions",
+    "autoexp_tui.cockpit.render.plot",
+    "autoexp_tui.cockpit.screens.lists",
+    "autoexp_tui.planning.grid",
+    "autoexp_tui.cockpit.screens.events",
+)
+"""What keys import, the likeliest first: the first paint comes before them."""
 
 
 class CockpitApp(App[LeaveWay], inherit_bindings=False):
@@ -630,3 +644,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 def _is_watching(engine: EngineView) -> bool:
     """Whether another engine lives and runs the session."""
     return engine.role == "viewer" and engine.owner_alive
+
+
+async def load_ahead(
+    background: Background, more: tuple[Callable[[], object], ...]
+) -> None:
+    """Import in the background what keys will ask for, and run `more` after it.
+
+    One module after the other, so that other calls get their turn between two. It
+    saves time and does nothing else: what fails is told by the key that needs it.
+    """
+    missing = (name for name in LATER_MODULES if name not in sys.modules)
+    imports = [partial(importlib.import_module, name) for name in missing]
+    steps: list[Callable[[], object]] = [*imports, *more]
+    for step in steps:
+        with suppress(Exception):
+            await background.fetch("ahead", step)

@@ -8,14 +8,10 @@ the `deliver` that the app gave.
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import suppress
-from functools import partial
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 
@@ -102,32 +98,3 @@ class Background:
             closed = self._closed
         if not closed:
             self._deliver(lambda: done(result, problem))
-
-
-LATER_MODULES: Final = (
-    "autoexp_tui.cockpit.inspection",
-    "autoexp_tui.cockpit.job_actions",
-    "autoexp_tui.cockpit.dialogs.question",
-    "autoexp_tui.cockpit.render.questions",
-    "autoexp_tui.cockpit.render.plot",
-    "autoexp_tui.cockpit.screens.lists",
-    "autoexp_tui.planning.grid",
-    "autoexp_tui.cockpit.screens.events",
-)
-"""What keys import, the likeliest first: the first paint comes before them."""
-
-
-async def load_ahead(
-    background: Background, more: tuple[Callable[[], object], ...]
-) -> None:
-    """Import in the background what keys will ask for, and run `more` after it.
-
-    One module after the other, so that other calls get their turn between two. It
-    saves time and does nothing else: what fails is told by the key that needs it.
-    """
-    missing = (name for name in LATER_MODULES if name not in sys.modules)
-    imports = [partial(importlib.import_module, name) for name in missing]
-    steps: list[Callable[[], object]] = [*imports, *more]
-    for step in steps:
-        with suppress(Exception):
-            await background.fetch("ahead", step)
