@@ -15,6 +15,7 @@ from autoexp_tui.cockpit.context import CockpitOptions, LeaveWay
 from autoexp_tui.cockpit.dialogs.overlay import Overlay
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
@@ -53,6 +54,19 @@ class Seat:
         """Let a dialog's deaf time pass."""
         self.clock.advance(0.4)
         await self.pilot.pause()
+
+    async def go_to(self, look: Look) -> str:
+        """Put the cursor on the first job of that look; its name."""
+        job = next(one for one in self.model.session.jobs if one.look is look)
+        self.jobs.show_job(job)
+        await self.pilot.pause()
+        return job.name
+
+    async def ask(self, key: str) -> None:
+        """Press an acting key, and wait until the dialog hears."""
+        await self.press(key)
+        await self.until(lambda: self.dialog)
+        await self.hear()
 
     async def push(self, snapshot: Snapshot) -> None:
         self.app.on_command_sent()
@@ -121,3 +135,14 @@ async def cockpit(
         await pilot.pause()
         await pilot.pause()
         yield Seat(app, pilot, handle, clock, left)
+
+
+@asynccontextmanager
+async def asking(
+    key: str, look: Look, snapshot: Snapshot | None = None
+) -> AsyncIterator[tuple[Seat, str]]:
+    """A cockpit that asks about the first job of that look; with the job's name."""
+    async with cockpit(snapshot) as seat:
+        name = await seat.go_to(look)
+        await seat.ask(key)
+        yield seat, name

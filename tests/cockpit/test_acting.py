@@ -30,24 +30,9 @@ from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import JobState, why
-from tests.cockpit.seat import PATIENCE, Seat, cockpit
+from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
 from tests.support.campaigns import T0, campaign, planned
 from tests.support.scripted_handle import with_job, with_warnings
-
-
-async def go_to(seat: Seat, look: Look) -> str:
-    """Put the cursor on the first job of that look; its name."""
-    job = next(one for one in seat.model.session.jobs if one.look is look)
-    seat.jobs.show_job(job)
-    await seat.pilot.pause()
-    return job.name
-
-
-async def ask(seat: Seat, key: str) -> None:
-    """Press an acting key, and wait until the dialog hears."""
-    await seat.press(key)
-    await seat.until(lambda: seat.dialog)
-    await seat.hear()
 
 
 async def pass_time(seat: Seat, seconds: float) -> None:
@@ -58,9 +43,7 @@ async def pass_time(seat: Seat, seconds: float) -> None:
 
 # ---------------------------------------------------------------------------- kill
 async def test_a_kill_is_sent_after_y_and_five_seconds() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, name):
         await seat.press("y")
         await pass_time(seat, 4.5)
         assert seat.handle.sent == []
@@ -80,8 +63,8 @@ async def test_a_kill_tells_of_a_checkpoint_once_it_was_looked_for() -> None:
         return {one.job: SeenCheckpoint(step=1, age=7.0) for one in places}
 
     async with cockpit(without_told_checkpoints(), checkpoints=look) as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+        await seat.go_to(Look.RUNNING)
+        await seat.ask("K")
         assert "no checkpoint known (looking for them)" in seat.dialog
         may_look.set()
         await seat.until(lambda: "since 1, 7 s" in seat.dialog)
@@ -99,9 +82,7 @@ def without_told_checkpoints() -> Snapshot:
 
 
 async def test_enter_never_confirms() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("enter")
         await seat.until(lambda: not seat.dialog)
         await pass_time(seat, 10)
@@ -110,9 +91,7 @@ async def test_enter_never_confirms() -> None:
 
 @pytest.mark.parametrize("key", ["escape", "n", "q", "ctrl+c"])
 async def test_every_other_way_out_leaves_it_running(key: str) -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press(key)
         await seat.until(lambda: not seat.dialog)
         await pass_time(seat, 10)
@@ -121,7 +100,7 @@ async def test_every_other_way_out_leaves_it_running(key: str) -> None:
 
 async def test_a_key_within_300_ms_is_not_heard() -> None:
     async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
+        await seat.go_to(Look.RUNNING)
         await seat.press("K")
         await seat.until(lambda: seat.dialog)
         await seat.press("y")
@@ -131,26 +110,20 @@ async def test_a_key_within_300_ms_is_not_heard() -> None:
 
 
 async def test_y_twice_is_one_kill() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y", "y")
         await pass_time(seat, 6)
         assert len(seat.handle.sent) == 1
 
 
 async def test_the_countdown_is_told_with_its_way_out() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y")
         assert "1 job will be killed in 5 s   U stops it" in seat.footer
 
 
 async def test_u_stops_a_countdown() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y", "U")
         await pass_time(seat, 10)
         assert seat.handle.sent == []
@@ -158,9 +131,7 @@ async def test_u_stops_a_countdown() -> None:
 
 
 async def test_a_lost_terminal_drops_a_countdown() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y")
         seat.app.abandon()
         seat.clock.advance(10)
@@ -172,7 +143,7 @@ async def test_ten_jobs_want_their_count_typed() -> None:
     async with cockpit() as seat:
         running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
         seat.model.marks.update(running)
-        await ask(seat, "K")
+        await seat.ask("K")
         await seat.press("y")
         assert f"type {len(running)} first" in seat.dialog
         await seat.type(str(len(running)))
@@ -188,7 +159,7 @@ async def test_a_wrong_count_confirms_nothing() -> None:
     async with cockpit() as seat:
         running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
         seat.model.marks.update(running)
-        await ask(seat, "K")
+        await seat.ask("K")
         await seat.type("99")
         await seat.press("backspace", "y")
         assert "Type" in seat.dialog
@@ -199,7 +170,7 @@ async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
     async with cockpit() as seat:
         names = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
         seat.model.marks.update(names[:2])
-        await ask(seat, "K")
+        await seat.ask("K")
         changed = with_job(
             seat.handle.snapshot(), names[0], state=JobState.COMPLETED, why=None
         )
@@ -210,9 +181,7 @@ async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
 
 
 async def test_one_countdown_at_a_time() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
-        await ask(seat, "K")
+    async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y")
         first = seat.app.job_actions.countdown
         await seat.press("K")
@@ -222,7 +191,7 @@ async def test_one_countdown_at_a_time() -> None:
 
 async def test_nothing_to_kill_is_said() -> None:
     async with cockpit() as seat:
-        await go_to(seat, Look.DONE)
+        await seat.go_to(Look.DONE)
         await seat.press("K")
         assert "nothing here can be ended" in seat.footer
 
@@ -230,7 +199,7 @@ async def test_nothing_to_kill_is_said() -> None:
 async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
     async with cockpit(campaign(40)) as seat:
         await seat.press("1", "j", "j")
-        await ask(seat, "X")
+        await seat.ask("X")
         waiting = [
             job
             for job in seat.model.session.jobs
@@ -243,7 +212,7 @@ async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
 async def test_a_verb_on_a_folded_row_acts_on_its_jobs() -> None:
     async with cockpit(size=(80, 24)) as seat:
         await seat.press("exclamation_mark")
-        await ask(seat, "R")
+        await seat.ask("R")
         assert "Resubmit 4 jobs?" in seat.dialog
 
 
@@ -254,7 +223,7 @@ async def test_marks_that_a_filter_hides_are_named_too() -> None:
         await seat.press("slash")
         await seat.type("doomed")
         await seat.press("enter")
-        await ask(seat, "K")
+        await seat.ask("K")
         assert "2 marked jobs, 2 of them hidden by the filter" in seat.dialog
         assert all(name in seat.dialog for name in names[:2])
 
@@ -262,7 +231,7 @@ async def test_marks_that_a_filter_hides_are_named_too() -> None:
 # -------------------------------------------------------------------------- submit
 async def test_opening_a_plan_submits_nothing_and_s_asks() -> None:
     async with cockpit(planned(10)) as seat:
-        await ask(seat, "S")
+        await seat.ask("S")
         assert "all 10 jobs: at most 640 GPU h" in seat.dialog
         assert seat.handle.sent == []
         await seat.press("y")
@@ -274,7 +243,7 @@ async def test_opening_a_plan_submits_nothing_and_s_asks() -> None:
 async def test_the_marked_ones_go_with_what_they_need() -> None:
     async with cockpit(planned(10)) as seat:
         await seat.press("j", "space")
-        await ask(seat, "S")
+        await seat.ask("S")
         await seat.press("j", "y")
         await seat.until(lambda: seat.handle.sent)
         jobs = tuple(job.name for job in seat.model.session.jobs[:2])
@@ -283,18 +252,14 @@ async def test_the_marked_ones_go_with_what_they_need() -> None:
 
 # ------------------------------------------------------------------------ resubmit
 async def test_a_failed_job_comes_back_from_its_checkpoint() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, name):
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
         assert seat.handle.commands == [Resubmit(jobs=(name,), from_checkpoint=True)]
 
 
 async def test_other_values_are_typed_and_shown_as_a_difference() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, name):
         await seat.press("j", "j", "tab")
         await seat.type("optim.lr=5e-4")
         assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
@@ -308,9 +273,7 @@ async def test_other_values_are_typed_and_shown_as_a_difference() -> None:
 
 
 async def test_enter_in_a_field_confirms_nothing() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await seat.press("j", "j", "tab")
         await seat.type("a=1")
         await seat.press("enter")
@@ -319,9 +282,7 @@ async def test_enter_in_a_field_confirms_nothing() -> None:
 
 
 async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
-    async with cockpit() as seat:
-        await go_to(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await seat.press("k", "tab")
         await seat.type("soon")
         await seat.press("enter")
@@ -333,10 +294,10 @@ async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
 
 async def test_the_node_that_failed_can_be_left_out() -> None:
     async with cockpit() as seat:
-        name = await go_to(seat, Look.FAILED)
+        name = await seat.go_to(Look.FAILED)
         job = seat.model.session.job(name)
         assert job is not None
-        await ask(seat, "R")
+        await seat.ask("R")
         await seat.press("k", "k", "y")
         await seat.until(lambda: seat.handle.sent)
         node = job.record.attempts[0].node
@@ -345,9 +306,7 @@ async def test_the_node_that_failed_can_be_left_out() -> None:
 
 # ------------------------------------------------------------------ skip and waive
 async def test_a_doomed_job_is_skipped_with_a_reason() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.DOOMED)
-        await ask(seat, "X")
+    async with asking("X", Look.DOOMED) as (seat, name):
         await seat.press("tab")
         await seat.type("too late")
         await seat.press("enter")
@@ -358,9 +317,7 @@ async def test_a_doomed_job_is_skipped_with_a_reason() -> None:
 
 
 async def test_a_condition_is_waived_only_with_a_reason() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.DOOMED)
-        await ask(seat, "X")
+    async with asking("X", Look.DOOMED) as (seat, name):
         await seat.press("j", "y")
         assert "reason" in seat.dialog
         assert seat.handle.sent == []
@@ -403,8 +360,8 @@ async def test_an_approval_shows_its_files_and_sends_the_digest(tmp_path: Path) 
     shown.write_bytes(b"run \x1b[2J5 more\nthen stop\n")
     missing = tmp_path / "none.md"
     async with cockpit(asking_with_files((str(shown), str(missing)))) as seat:
-        name = await go_to(seat, Look.ASKS)
-        await ask(seat, "A")
+        name = await seat.go_to(Look.ASKS)
+        await seat.ask("A")
         assert "run 5 more" in seat.dialog
         assert "then stop" in seat.dialog
         assert "(not there yet)" in seat.dialog
@@ -414,9 +371,7 @@ async def test_an_approval_shows_its_files_and_sends_the_digest(tmp_path: Path) 
 
 
 async def test_a_refusal_is_sent_too() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.ASKS)
-        await ask(seat, "A")
+    async with asking("A", Look.ASKS) as (seat, name):
         await seat.press("x")
         await seat.until(lambda: seat.handle.sent)
         assert seat.handle.commands == [Answer(job=name, digest="d1", approved=False)]
@@ -424,13 +379,13 @@ async def test_a_refusal_is_sent_too() -> None:
 
 async def test_what_asks_is_found_from_anywhere() -> None:
     async with cockpit() as seat:
-        await ask(seat, "A")
+        await seat.ask("A")
         assert "Approve" in seat.dialog
 
 
 async def test_deciding_later_sends_nothing() -> None:
     async with cockpit() as seat:
-        await ask(seat, "A")
+        await seat.ask("A")
         await seat.press("enter")
         await seat.until(lambda: not seat.dialog)
         assert seat.handle.sent == []
@@ -455,7 +410,7 @@ async def test_the_footer_says_that_p_resumes_what_is_paused() -> None:
 # ----------------------------------------------------------------------- read only
 async def test_read_only_offers_no_step_that_it_refuses() -> None:
     async with cockpit(read_only=True) as seat:
-        await go_to(seat, Look.RUNNING)
+        await seat.go_to(Look.RUNNING)
         assert "Next  0 its log" in seat.pane("why")
         await seat.press("w")
         answer = seat.app.screen.query_one("#conditions", AnswerPane)
@@ -488,7 +443,7 @@ async def test_whose_session_it_is_is_told_with_the_refusal() -> None:
 
 async def test_a_session_that_turns_out_to_be_read_only_offers_no_step() -> None:
     async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
+        await seat.go_to(Look.RUNNING)
         assert "K kill" in seat.pane("why")
         seat.handle.read_only = True
         await seat.push(replace(seat.handle.snapshot(), name="again"))
@@ -498,7 +453,7 @@ async def test_a_session_that_turns_out_to_be_read_only_offers_no_step() -> None
 
 async def test_lower_case_twins_do_nothing() -> None:
     async with cockpit() as seat:
-        await go_to(seat, Look.RUNNING)
+        await seat.go_to(Look.RUNNING)
         for key in "sraxpu":
             await seat.press(key)
             assert not seat.dialog

@@ -17,7 +17,7 @@ from autoexp_tui.engine.session_handle import SessionHandle
 from autoexp_tui.model.commands import Answer, Resubmit, Submit
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import JobState
-from tests.cockpit.seat import Seat, cockpit
+from tests.cockpit.seat import Seat, asking, cockpit
 from tests.support.campaigns import campaign, plan_of, planned
 from tests.support.scripted_handle import ScriptedHandle, with_job
 
@@ -28,23 +28,11 @@ def numbered(jobs: int, plan_id: str) -> Snapshot:
     return replace(made, plan=replace(plan_of(made), plan_id=plan_id))
 
 
-async def ask(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    await seat.hear()
-
-
-async def go_to(seat: Seat, look: Look) -> str:
-    job = next(job for job in seat.model.session.jobs if job.look is look)
-    seat.jobs.jobs.move_to_key(job.name)
-    await seat.pilot.pause()
-    return job.name
-
-
 # ------------------------------------------------------------------------------ plans
 async def test_s_submits_the_jobs_and_the_plan_that_it_showed() -> None:
     async with cockpit(numbered(4, "first")) as seat:
         names = tuple(job.name for job in seat.model.session.jobs)
-        await ask(seat, "S")
+        await seat.ask("S")
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
         assert seat.handle.commands == [Submit(jobs=names, plan_id="first")]
@@ -52,7 +40,7 @@ async def test_s_submits_the_jobs_and_the_plan_that_it_showed() -> None:
 
 async def test_a_plan_made_while_s_asks_is_not_submitted_in_its_place() -> None:
     async with cockpit(numbered(4, "first")) as seat:
-        await ask(seat, "S")
+        await seat.ask("S")
         assert "all 4 jobs" in seat.dialog
         await seat.push(numbered(13, "second"))
         await seat.press("y")
@@ -126,9 +114,7 @@ async def test_keys_say_what_is_still_being_made() -> None:
 
 # ------------------------------------------------------------------------------- jobs
 async def test_r_asks_again_when_somebody_else_brought_the_job_back() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, name):
         now = with_job(seat.handle.snapshot(), name, state=JobState.WAITING)
         await seat.push(now)
         await seat.press("y")
@@ -137,9 +123,7 @@ async def test_r_asks_again_when_somebody_else_brought_the_job_back() -> None:
 
 
 async def test_r_goes_on_with_jobs_that_stayed_as_they_were() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, name):
         await seat.push(replace(seat.handle.snapshot()))
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
@@ -147,9 +131,7 @@ async def test_r_goes_on_with_jobs_that_stayed_as_they_were() -> None:
 
 
 async def test_x_asks_again_when_the_job_has_ended_meanwhile() -> None:
-    async with cockpit() as seat:
-        name = await go_to(seat, Look.DOOMED)
-        await ask(seat, "X")
+    async with asking("X", Look.DOOMED) as (seat, name):
         now = with_job(seat.handle.snapshot(), name, state=JobState.SKIPPED)
         await seat.push(now)
         await seat.press("y")
@@ -171,8 +153,8 @@ async def test_a_file_that_changed_while_it_was_read_is_shown_again(
     shown = tmp_path / "plan.md"
     shown.write_text("run 5 more")
     async with cockpit(asking_about(shown)) as seat:
-        name = await go_to(seat, Look.ASKS)
-        await ask(seat, "A")
+        name = await seat.go_to(Look.ASKS)
+        await seat.ask("A")
         shown.write_text("run 500 more")
         await seat.press("y")
         await seat.until(lambda: "run 500 more" in seat.dialog)
@@ -193,7 +175,7 @@ async def test_what_was_answered_elsewhere_is_not_asked_about_next() -> None:
     async with cockpit(two) as seat:
         asked = [job.name for job in seat.model.session.jobs if job.look is Look.ASKS]
         assert len(asked) == 2
-        await ask(seat, "A")
+        await seat.ask("A")
         answered = replace(asks.ask, approved=True) if asks.ask else None
         await seat.push(with_job(two, asked[1], ask=answered))
         await seat.press("x")

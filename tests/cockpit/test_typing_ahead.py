@@ -9,7 +9,7 @@ from textual.keys import _character_to_key
 from autoexp_tui.cockpit.dialogs.reader import PaletteScreen
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.commands import Resubmit, Skip
-from tests.cockpit.seat import Seat, cockpit
+from tests.cockpit.seat import Seat, asking, cockpit
 from tests.support.campaigns import campaign
 
 _NAMED = {
@@ -29,13 +29,6 @@ async def burst(seat: Seat, text: str) -> None:
         seat.app.post_message(events.Key(key, character))
     for _ in range(4):
         await seat.pilot.pause()
-
-
-async def on_a(seat: Seat, look: Look) -> str:
-    job = next(job for job in seat.model.session.jobs if job.look is look)
-    seat.jobs.jobs.move_to_key(job.name)
-    await seat.pilot.pause()
-    return job.name
 
 
 @pytest.mark.parametrize("typed", ["lr>1e-3", "stage:cooldown Kq", "j j/G:"])
@@ -104,15 +97,8 @@ async def test_the_palette_takes_a_burst() -> None:
 
 
 # ---------------------------------------------------------------------------- dialogs
-async def ask(seat: Seat, key: str) -> None:
-    await seat.press(key)
-    await seat.hear()
-
-
 async def test_other_values_typed_in_one_burst_stand_in_the_field() -> None:
-    async with cockpit() as seat:
-        name = await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, name):
         await burst(seat, "jj\toptim.lr=5e-4\r")
         await seat.until(lambda: "optim.lr" in seat.dialog)
         assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
@@ -128,9 +114,7 @@ async def test_other_values_typed_in_one_burst_stand_in_the_field() -> None:
 async def test_r_with_other_values_says_that_it_writes_into_the_same_directory() -> (
     None
 ):
-    async with cockpit() as seat:
-        await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await burst(seat, "jjoptim.lr=5e-4")
         await seat.until(lambda: "optim.lr" in seat.dialog)
         assert "same directory" in seat.dialog
@@ -139,18 +123,14 @@ async def test_r_with_other_values_says_that_it_writes_into_the_same_directory()
 async def test_what_is_typed_for_a_way_that_asks_goes_to_its_field_without_tab() -> (
     None
 ):
-    async with cockpit() as seat:
-        await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await burst(seat, "jjoptim.lr=5e-4")
         await seat.until(lambda: "optim.lr" in seat.dialog)
         assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
 
 
 async def test_enter_on_a_way_that_asks_goes_to_its_field() -> None:
-    async with cockpit() as seat:
-        await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await burst(seat, "jj\rnodes.quick=1")
         assert "nodes.quick" in seat.dialog
         assert seat.handle.sent == []
@@ -159,9 +139,7 @@ async def test_enter_on_a_way_that_asks_goes_to_its_field() -> None:
 async def test_enter_behind_a_filled_field_says_how_to_go_on_and_closes_nothing() -> (
     None
 ):
-    async with cockpit() as seat:
-        await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await burst(seat, "jj\toptim.lr=5e-4\r")
         await seat.hear()
         await burst(seat, "\r")
@@ -171,9 +149,7 @@ async def test_enter_behind_a_filled_field_says_how_to_go_on_and_closes_nothing(
 
 
 async def test_letters_typed_on_behind_a_closed_dialog_are_no_commands() -> None:
-    async with cockpit() as seat:
-        await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, _):
         await seat.press("n", "8", "S")
         assert seat.dialog == ""
         assert seat.app.current_mode == "jobs"
@@ -183,9 +159,7 @@ async def test_letters_typed_on_behind_a_closed_dialog_are_no_commands() -> None
 
 
 async def test_a_reason_is_typed_without_tab_and_its_letters_confirm_nothing() -> None:
-    async with cockpit() as seat:
-        name = await on_a(seat, Look.DOOMED)
-        await ask(seat, "X")
+    async with asking("X", Look.DOOMED) as (seat, name):
         await burst(seat, "busy, not now\r")
         assert seat.handle.sent == []
         await seat.hear()
@@ -196,16 +170,14 @@ async def test_a_reason_is_typed_without_tab_and_its_letters_confirm_nothing() -
 
 async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
     async with cockpit(campaign(40)) as seat:
-        await on_a(seat, Look.RUNNING)
+        await seat.go_to(Look.RUNNING)
         await burst(seat, "Kyy")
         assert "Kill" in seat.dialog
         assert seat.handle.sent == []
 
 
 async def test_a_text_typed_with_its_confirmation_is_sent_whole() -> None:
-    async with cockpit() as seat:
-        name = await on_a(seat, Look.FAILED)
-        await ask(seat, "R")
+    async with asking("R", Look.FAILED) as (seat, name):
         await burst(seat, "jj\toptim.lr=5e-4\ty")
         await seat.until(lambda: seat.handle.sent)
         assert seat.handle.commands == [

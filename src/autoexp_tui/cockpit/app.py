@@ -365,7 +365,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def show_policy(self, name: str) -> None:
         """To the pane of a policy of the session."""
-        from autoexp_tui.cockpit.screens.policy import PolicyScreen
+        from autoexp_tui.cockpit.screens.lists import PolicyScreen
 
         mode = f"policy:{name}"
         with suppress(InvalidModeError):  # it is there already

@@ -1,10 +1,13 @@
-"""Waiting, Time-line and Grid: a list of jobs, and below it why the one is as it is."""
+"""Waiting, Time-line and Grid: a list of jobs, and below it why the one is as it is.
+
+And the pane of a policy, over the whole screen: lines that it makes of the snapshot.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from textual.app import ComposeResult
 from textual.geometry import Size
@@ -14,15 +17,16 @@ from autoexp_tui.cockpit.render import grid as grid_view
 from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
 from autoexp_tui.cockpit.session_model import MANY
-from autoexp_tui.cockpit.spans import outside, plain
-from autoexp_tui.cockpit.widgets.grid_pane import GridPane
+from autoexp_tui.cockpit.spans import Line, line, outside, plain, wrap
 from autoexp_tui.cockpit.widgets.list_pane import GroupsPane, ListPane
-from autoexp_tui.cockpit.widgets.timeline_pane import TimelinePane
-from autoexp_tui.cockpit.widgets.waiting_pane import WaitingPane
+from autoexp_tui.cockpit.widgets.mode_lists import GridPane, TimelinePane, WaitingPane
+from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.cockpit.widgets.why_pane import AnswerPane, describe_stage
+from autoexp_tui.model.policy import Policy
 from autoexp_tui.planning.grid import build_grid
 
 if TYPE_CHECKING:
+    from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.model.specs import Plan
@@ -277,6 +281,43 @@ class GridScreen(AnsweringScreen[GridPane]):
         if not jobs or self.focused is not self.rows:
             text = self.answer.text()
         self.post_message(CopyRequested(text))
+
+
+class PolicyPane(TextPane):
+    """What a policy says of its part of the session."""
+
+    name_in_table = "why"
+    policy: Policy
+
+    def build_lines(self, cells: int) -> Sequence[Line]:
+        lines = self.policy.list_lines(self.model.session.snapshot)
+        return [part for text in lines for part in wrap(line(outside(text)), cells)]
+
+
+class PolicyScreen(BoxScreen):
+    """One pane, as large as the terminal."""
+
+    first_pane: Pane = cast("Pane", "policy")
+
+    def __init__(self, context: CockpitContext, name: str) -> None:
+        super().__init__(context)
+        self._policy = Policy.kinds[name]()
+
+    def compose(self) -> ComposeResult:
+        self.pane = PolicyPane(self.context.skin, self.model, id="policy")
+        self.pane.policy = self._policy
+        yield self.pane
+        yield from self.compose_frame()
+
+    def find_boxes(self, size: Size) -> Boxes:
+        pane = self.first_pane
+        return build_two_boxes(size.width, size.height, pane, pane, pane)
+
+    def renew(self) -> None:
+        if self.is_mounted:
+            self.update_time()
+            self.pane.renew()
+            self.show_keys()
 
 
 SCREENS: Final[Mapping[str, type[BoxScreen]]] = MappingProxyType(

@@ -19,9 +19,22 @@ class LogScreen(BoxScreen):
         super().update_every_second()
         self.logs.update_file()
 
-    def action_log_follow(self) -> None:
-        """Follow the end, or stay here."""
-        self.logs.set_follow(on=not self.logs.follow)
+    def action_log(self, how: str) -> None:
+        """Move in the log, or show it otherwise."""
+        logs = self.logs
+        match how:
+            case "follow":
+                logs.set_follow(on=not logs.follow)
+            case "next" | "previous":
+                logs.find_next(forward=how == "next")
+            case "error" | "error_before":
+                logs.find_next(forward=how == "error", errors=True)
+            case "wrap":
+                logs.toggle_wrap()
+            case "time":
+                logs.toggle_time()
+            case "attempt_before" | "attempt_after":
+                logs.read_attempt(1 if how == "attempt_after" else -1)
 
     def action_log_search(self) -> None:
         """Ask what to look for in the log; its own keys go on from there."""
@@ -40,30 +53,6 @@ class LogScreen(BoxScreen):
         )
         self.ask_line(request)
 
-    def action_log_next(self) -> None:
-        """To the next match."""
-        self.logs.find_next(forward=True)
-
-    def action_log_previous(self) -> None:
-        """To the match before."""
-        self.logs.find_next(forward=False)
-
-    def action_log_error(self) -> None:
-        """To the next line that looks like an error."""
-        self.logs.find_next(forward=True, errors=True)
-
-    def action_log_error_before(self) -> None:
-        """To the error before."""
-        self.logs.find_next(forward=False, errors=True)
-
-    def action_log_wrap(self) -> None:
-        """Wrap long lines, or cut them."""
-        self.logs.toggle_wrap()
-
-    def action_log_time(self) -> None:
-        """Hide the times at line beginnings, or show them."""
-        self.logs.toggle_time()
-
     def action_log_stream(self) -> None:
         """Where stderr is: the wrapper lets both streams write into one file."""
         if self.logs.path:
@@ -71,14 +60,6 @@ class LogScreen(BoxScreen):
         else:
             told = "no log yet; stdout and stderr will be in one file"
         self.show_notice(told)
-
-    def action_log_attempt_before(self) -> None:
-        """To the log of the attempt before."""
-        self.logs.read_attempt(-1)
-
-    def action_log_attempt_after(self) -> None:
-        """To the log of the attempt after."""
-        self.logs.read_attempt(1)
 
     def action_log_save(self) -> None:
         """Save a copy of the log; a large one is asked about first."""
