@@ -295,8 +295,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def update_every_second(self) -> None:
         """A second has passed: let ages grow where no snapshot will come."""
         screen = self.full_screen
-        if screen is None or not screen.is_mounted:
-            return
+        if screen is None or not screen.query("Header"):
+            return  # it is not composed yet, or goes
         if self.context.model.update_ages(self.context.clock.utc()):
             screen.renew()
         screen.update_every_second()

@@ -214,8 +214,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def update_time(self) -> None:
         """Let header and time bar tell the present."""
-        self.query_one(Header).update_lines()
-        for bar in self.query(TimeBar):
+        for bar in self.query("Header, TimeBar").results(panes.LinesWidget):
             bar.update_lines()
 
     # --------------------------------------------------------------------- notices
@@ -228,7 +227,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self, text: str, role: Role = "accent", *, keep: bool = False
     ) -> None:
         """Show a notice where the keys stand: for some seconds, or until a key."""
-        if not text and not self.footer.notice:
+        if not self.query(Footer) or not (text or self.footer.notice):
             return
         if self._notice_timer is not None:
             self._notice_timer.stop()
