@@ -3,6 +3,8 @@
 The scheme is `autoexp://`. What follows may be a directory, a `file://` URL, or a
 `pkg://` package whose files lie on disk, so that entries of `hydra.searchpath` come
 here as well. A file is parsed once (see `yaml_files`); Hydra gets a copy of its own.
+The order of places is private to Hydra, and so is what it keeps of overrides: nothing
+but this module touches those parts.
 """
 
 from __future__ import annotations

@@ -137,6 +137,7 @@ _KINDS: Final = frozenset(
     for kind in ("map", "seq", "str", "int", "float", "bool", "null", "merge")
 )
 _OmegaConfLoader: Final[Any] = get_yaml_loader()
+"""Private to OmegaConf, which has no other way to say what YAML means to it."""
 
 
 class _Loader(_OmegaConfLoader):  # type: ignore[misc]
