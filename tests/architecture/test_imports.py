@@ -145,11 +145,6 @@ def test_one_module_alone_compiles_users_patterns() -> None:
     assert found == ["text/patterns.py"]
 
 
-@pytest.mark.parametrize(
-    "package", ["model", "events", "effects", "conditions", "actions"]
-)
-def test_no_module_is_in_a_circle_of_imports(package: str) -> None:
+def test_no_module_is_in_a_circle_of_imports() -> None:
     """Imports for the type checker, and those inside functions, count too."""
-    circles = Package(SOURCE).circles()
-    prefix = f"autoexp_tui.{package}."
-    assert [one for one in circles if any(m.startswith(prefix) for m in one)] == []
+    assert Package(SOURCE).circles() == []

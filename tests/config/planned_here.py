@@ -15,19 +15,20 @@ import pytest
 from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config import planning
-from autoexp_tui.config.planning import (
+from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.config.planning_messages import (
+    PlanningAnswer,
     PlanningRequest,
     decode_answer,
     decode_request,
     encode_answer,
     encode_request,
 )
-from autoexp_tui.config.planning_main import answer_request
 
 
 def plan_here(
     request: PlanningRequest, limit_seconds: float = planning.LIMIT_SECONDS
-) -> planning.PlanningAnswer:
+) -> PlanningAnswer:
     """What a planning process would answer; nothing limits its time."""
     del limit_seconds
     told = encode_request(replace(request, cwd=request.cwd or os.getcwd()))

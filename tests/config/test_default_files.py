@@ -10,8 +10,8 @@ from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
-from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.config.planning_messages import PlanningRequest
 from tests.config.config_trees import write_tree
 
 TREE = {

@@ -19,18 +19,16 @@ from hydra.core.global_hydra import GlobalHydra
 
 from autoexp_tui.actions.notices import Log
 from autoexp_tui.config.plan_report import report_of
-from autoexp_tui.config.planning import (
-    ChildPlanner,
+from autoexp_tui.config.planning import ChildPlanner, PlanningChild, run_planning
+from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.config.planning_messages import (
     PlanningAnswer,
-    PlanningChild,
     PlanningRequest,
     decode_answer,
     decode_request,
     encode_answer,
     encode_request,
-    run_planning,
 )
-from autoexp_tui.config.planning_main import answer_request
 from autoexp_tui.model.errors import (
     AutoexpError,
     EnvironmentFailed,

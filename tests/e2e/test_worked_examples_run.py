@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.config.planning import PlanningRequest
 from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.config_files import find_shipped
 from tests.e2e.campaign import result_of, run_command

@@ -26,7 +26,7 @@ from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
 from autoexp_tui.config.output_checks import OutputFindings, check_output_places
 from autoexp_tui.config.plan_report import report_of
-from autoexp_tui.config.planning import (
+from autoexp_tui.config.planning_messages import (
     PlanningAnswer,
     PlanningRequest,
     Stage,
