@@ -10,6 +10,7 @@ from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
@@ -185,6 +186,15 @@ def test_a_look_that_fails_does_not_keep_the_run_alive() -> None:
     one.world.evidence.problem = OSError("disk full")
     one.until(one.is_("a", JobState.COMPLETED), 100)
     assert one.job("a").attempts[0].cause is Cause.STALL
+
+
+def test_a_look_that_is_refused_ends_the_run_at_once_and_says_why() -> None:
+    one = bench(stalls(evidence_seconds=1000.0), hangs(), OK)
+    refused = UsageError("no such directory")
+    one.world.evidence.problem = refused  # type: ignore[assignment]
+    one.until(one.is_("a", JobState.COMPLETED), 100)
+    (event,) = captured(one)
+    assert event.summary == "nothing could be kept: no such directory"
 
 
 def test_a_successor_looks_again_and_ends_the_run_once() -> None:

@@ -125,6 +125,14 @@ def test_a_line_without_a_check_is_one_of_an_earlier_version() -> None:
     assert decode_record(earlier) == record
 
 
+@pytest.mark.parametrize("broken", ['"seq":"1"', '"seq":1.0', '"seq":true'])
+def test_a_number_of_the_envelope_is_a_number(broken: str) -> None:
+    whole = encode_record(recorded(MessageLogged(text="x"))).partition(b',"crc":"')[0]
+    assert b'"seq":1' in whole
+    with pytest.raises(Undecodable, match="seq: Input should be a valid integer"):
+        parse_record(whole.replace(b'"seq":1', broken.encode()) + b"}\n")
+
+
 def test_a_field_that_nobody_knows_is_of_a_newer_version() -> None:
     with pytest.raises(JournalDamaged, match="newer autoexp-tui"):
         decode_record(line(type="JobsHeld", jobs=["a"], further=1))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -363,6 +363,23 @@ def test_an_attempt_that_the_journal_does_not_know_is_an_error(
 def test_records_of_an_unknown_job_are_an_error(made: WholeSession) -> None:
     (made.session.attempts / "b" / "1").mkdir(parents=True)
     assert "a job that the journal does not know" in only(made).problem
+
+
+def test_records_that_may_not_be_read_are_an_error(
+    made: WholeSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job,) = sorted(made.session.attempts.iterdir())[:1]
+    real = Path.iterdir
+
+    def refuse(path: Path) -> Iterator[Path]:
+        if path == job:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    assert ("error", "Permission denied") in [
+        (flaw.severity, flaw.problem.rpartition(": ")[2]) for flaw in found(made)
+    ]
 
 
 def test_a_record_that_does_not_read_is_named(made: WholeSession) -> None:

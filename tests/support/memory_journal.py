@@ -84,7 +84,7 @@ class MemorySession:
 
 @dataclass(eq=False)
 class MemoryLease:
-    """Implements `session_ports.Lease`."""
+    """Implements `ports.Lease`."""
 
     session: MemorySession
     epoch: int
@@ -104,7 +104,7 @@ class MemoryLease:
 
 
 class MemoryJournal:
-    """Implements `session_ports.Journal`."""
+    """Implements `ports.Journal`."""
 
     def __init__(self, session: MemorySession, lease: MemoryLease) -> None:
         self._session = session
@@ -119,7 +119,7 @@ class MemoryJournal:
             self.seal = MemorySeal(part=_part(records[-1].epoch), bytes=len(records))
 
     def append(self, records: Sequence[Recorded]) -> None:
-        """As `session_ports.Journal.append`, or as the fault for this append says.
+        """As `ports.Journal.append`, or as the fault for this append says.
 
         Raises:
             EnvironmentFailed: the fault is a refusal; nothing of this call counts.

@@ -53,7 +53,7 @@ class Bug:
 
 
 class _Journal:
-    """`session_ports.Journal` around another."""
+    """`ports.Journal` around another."""
 
     def __init__(self, inner: MemoryJournal) -> None:
         self.inner = inner

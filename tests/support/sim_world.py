@@ -212,7 +212,7 @@ class Logs:
 
 @dataclass(slots=True)
 class Mailbox:
-    """Implements `session_ports.Inbox`: gives an order again until it is done."""
+    """Implements `ports.Inbox`: gives an order again until it is done."""
 
     orders: dict[str, Order] = field(default_factory=dict)
 
@@ -372,7 +372,7 @@ class Errands:
 
 @dataclass(slots=True)
 class Nobody:
-    """Implements `session_ports.LiveSink`: nobody watches."""
+    """Implements `ports.LiveSink`: nobody watches."""
 
     def publish(self, snapshot: object) -> None:
         """Nothing."""

@@ -166,6 +166,15 @@ def test_an_answer_may_be_lost_although_the_tasks_were_taken() -> None:
     assert [f.executor_ids for f in found] == [("1.0",)]
 
 
+def test_a_request_may_be_lost_before_it_was_taken() -> None:
+    world = World()
+    world.faults.add(Fault.REQUEST_LOST)
+    assert isinstance(world.submit(task()), Uncertain)
+    assert world.executor.adopt([one(task())]).absent == ()
+    world.clock.advance(2)
+    assert world.executor.adopt([one(task())]).absent == ("tok",)
+
+
 def test_what_was_sent_again_is_absent_only_after_another_look_for_it() -> None:
     world = World(lag_seconds=1)
     assert world.executor.adopt([one(task())]).absent == ()
@@ -197,6 +206,13 @@ def test_a_submission_taken_twice_begins_once() -> None:
     assert report.exited is not None
     assert [copy.duplicate for copy in world.executor.copies] == [False, True]
     assert world.executor.problems() == ()
+
+
+def test_a_claim_lost_to_another_submission_is_reported() -> None:
+    world = World()
+    world.submit(task(), token="first")
+    world.submit(task(), token="second")
+    assert world.after(5, task()).duplicate
 
 
 @pytest.mark.parametrize(

@@ -172,8 +172,10 @@ class EffectAnswers:
                 spec = value if isinstance(value, JobSpec) else None
                 self._use_spec(context, got.effect_id, compose, spec, problem)
                 context.draft.note_cause()
-            case CaptureEvidence() as look if isinstance(value, Kept):
-                self._end_look(context, pending, look, value)
+            case CaptureEvidence() as look:
+                failed = Kept(directory="", summary=f"nothing could be kept: {problem}")
+                kept = value if isinstance(value, Kept) else failed
+                self._end_look(context, pending, look, kept)
             case LookForCheckpoint() as look:
                 found = value if isinstance(value, FoundCheckpoint) else None
                 newest = found.newest.path if found else "none"

@@ -367,7 +367,7 @@ def take_claim(task: Task) -> "int | None":
 
 
 def make_claim(task: Task, wanted: "Record") -> bool:
-    """Try to make `take_claim` ours; whether it is now."""
+    """Try to make `claim` ours; whether it is now."""
     owner = task.path(f".owner.{task.nonce}.{os.uname().nodename}.{os.getpid()}")
     _write_synced(owner, wanted, os.O_TRUNC)
     lock_for_life(owner)
@@ -413,8 +413,8 @@ def is_ended_outside(ended: "Record") -> bool:
     """Whether the queue may have ended a run: one that forgot that it had launched it
     starts it anew without counting that."""
     ending = str(ended.get("ending") or "")
-    build_killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
-    return ending.startswith("signal") or (build_killed and not ending)
+    killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
+    return ending.startswith("signal") or (killed and not ending)
 
 
 def find_newest_begin(task: Task) -> str:

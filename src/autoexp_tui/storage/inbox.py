@@ -61,7 +61,7 @@ def leave(session: SessionDir, order: Order, utc: float) -> Path:
 
 
 class FileInbox:
-    """The engine's side. Implements `session_ports.Inbox`."""
+    """The engine's side. Implements `ports.Inbox`."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -121,10 +121,10 @@ def _list_surplus(
     for part in there:
         path = session.get_part(*part)
         counts = counted.get(part, 0)
-        # A part that was packed has no surplus.
-        if counts is not None and path.exists() and path.stat().st_size > counts:
-            surplus = path.stat().st_size - counts
-            yield f"{path}: {surplus} bytes that no later part counts"
+        with suppress(FileNotFoundError):  # one that was packed meanwhile has none
+            surplus = 0 if counts is None else path.stat().st_size - counts
+            if surplus > 0:
+                yield f"{path}: {surplus} bytes that no later part counts"
 
 
 def find_seal(part: Part) -> Seal:

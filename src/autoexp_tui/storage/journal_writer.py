@@ -72,7 +72,7 @@ class Rotation:
 
 
 class FileJournal:
-    """The parts that one engine writes. Implements `session_ports.Journal`.
+    """The parts that one engine writes. Implements `ports.Journal`.
 
     The first record must be the one that seals the predecessor: an EngineStarted with
     `seal`, or the SessionStarted of a new session. The file is made with it.
@@ -127,8 +127,9 @@ class FileJournal:
         newest = self._chain[-1]
         self.seal = find_seal(newest)
         self._chain[-1] = replace(newest, length=self.seal.bytes)
-        torn = newest.path.stat().st_size - self.seal.bytes
-        if torn > 0:
+        # Where a repair goes on before a damaged part, the newest good one is packed.
+        size = newest.path.stat().st_size if newest.path.exists() else 0
+        if (torn := size - self.seal.bytes) > 0:
             text = f"{newest.path}: dropped {torn} bytes of an unfinished commit"
             self._notices.append(text)
 

@@ -87,7 +87,7 @@ class Holder:
 
 
 class FileLease:
-    """A held lease. Implements `session_ports.Lease`."""
+    """A held lease. Implements `ports.Lease`."""
 
     def __init__(self, session: SessionDir, epoch: int) -> None:
         self.session = session

@@ -94,7 +94,7 @@ class ViewerWatch:
 
 
 class FileLiveSink:
-    """Implements `session_ports.LiveSink`; a disk that refuses costs but the detail."""
+    """Implements `ports.LiveSink`; a disk that refuses costs but the detail."""
 
     def __init__(self, session: SessionDir, clock: Clock) -> None:
         self.problem = ""
@@ -230,7 +230,7 @@ class LiveReader:
 
 
 class FileSessionWatcher:
-    """Implements `session_ports.SessionWatcher`. One thread uses it, `leave` apart."""
+    """Implements `ports.SessionWatcher`. One thread uses it, `leave` apart."""
 
     def __init__(
         self,

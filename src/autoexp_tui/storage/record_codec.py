@@ -104,9 +104,8 @@ def parse_record(line: bytes) -> Recorded:
     envelope = {key: tree.pop(key) for key in _ENVELOPE if key in tree}
     if "v" not in envelope:
         raise Undecodable("the record has no 'v'")
+    _check_envelope(envelope)
     version = envelope["v"]
-    if not isinstance(version, int):
-        raise Undecodable(f"v: {version!r:.80} is no version")
     if version != 1 or UPCASTERS:
         tree = _upcast(name, version, tree)
         envelope["v"] = get_version(name)
@@ -116,6 +115,18 @@ def parse_record(line: bytes) -> Recorded:
     except ValueError as error:
         raise Undecodable(describe_error(error)) from error
     return record
+
+
+def _check_envelope(envelope: Fields) -> None:
+    """Numbers that are none are refused, which pydantic would read as what they say."""
+    if type(version := envelope["v"]) is not int:
+        raise Undecodable(f"v: {version!r:.80} is no version")
+    for key in ("seq", "epoch"):
+        if key in envelope and type(envelope[key]) is not int:
+            raise Undecodable(f"{key}: Input should be a valid integer")
+    for key in ("t", "utc", "lived"):
+        if isinstance(envelope.get(key), str | bool):
+            raise Undecodable(f"{key}: Input should be a valid number")
 
 
 def get_version(name: str) -> int:

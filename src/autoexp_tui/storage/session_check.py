@@ -189,13 +189,19 @@ def _read_attempts(session: SessionDir, report: SessionReport) -> RecordsOnDisk:
     try:
         return {
             (place.parent.name, int(place.name)): read_attempt(str(place), copies=True)
-            for place in sorted(session.attempts.glob("*/*"))
+            for job in _list_directory(session.attempts)
+            for place in _list_directory(job)
             if place.name.isdecimal()
         }
     except OSError as error:
         told = explain(error, session.attempts, "read the jobs' records")
         report.add("error", told.where, told.problem)
         return {}
+
+
+def _list_directory(path: Path) -> list[Path]:
+    """What lies in it, in order; a glob would pass over what it may not read."""
+    return sorted(path.iterdir()) if path.is_dir() else []
 
 
 @dataclass(frozen=True, slots=True)

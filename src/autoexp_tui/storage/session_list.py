@@ -159,11 +159,14 @@ def _read_kept(session: SessionDir) -> dict[str, Any] | None:
 
 
 def _build_mark(session: SessionDir) -> list[object]:
-    """What changes whenever the journal does: every part's size.
-
-    One that was packed will never change.
-    """
+    """What changes whenever the journal does: every part's size."""
     paths = [session.get_part(*part) for part in session.list_parts()]
-    sizes = [path.stat().st_size if path.exists() else -1 for path in paths]
-    named = zip((path.name for path in paths), sizes, strict=True)
-    return [__version__, *map(list, named)]
+    return [__version__, *([path.name, _measure_size(path)] for path in paths)]
+
+
+def _measure_size(path: Path) -> int:
+    """Of a part; one that was packed will never change."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return -1

@@ -31,8 +31,9 @@ class TaskTables:
         """Nobody asks about the others any more."""
         for table in vars(self).values():
             if isinstance(table, dict):
-                for task in [one for one in table if one not in tasks]:
-                    del table[task]
+                # In a copy, without complaint: other threads forget tasks as well.
+                for task in [one for one in list(table) if one not in tasks]:
+                    table.pop(task, None)
 
 
 class Since(TaskTables):

@@ -114,11 +114,17 @@ class QueueWatch:
     asks asks that too: many askers would else put each other's question off."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
-    told: Told = field(default_factory=Told)
-    """What the newest answers say."""
+    # Apart: the two are asked on threads of their own.
+    _rows: Rows = field(default_factory=dict)
+    _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
     _ends: deque[Told] = field(default_factory=lambda: deque(maxlen=ANSWERS))
     """What the newest answers said of ends, until somebody takes it."""
     _facts: ClusterFacts | None = None
+
+    @property
+    def told(self) -> Told:
+        """What the newest answers say."""
+        return Told(self._rows, self._accounts)
 
     # -------------------------------------------------------------------- questions
     def ask(self) -> Rows | None:
@@ -129,10 +135,10 @@ class QueueWatch:
             self.rhythm.note_question(self.monotonic(), moved=False)
             return None
         found = {row.id: row for row in rows}
-        self.rhythm.note_question(self.monotonic(), moved=found != self.told.rows)
+        self.rhythm.note_question(self.monotonic(), moved=found != self._rows)
         self.error = ""
         if now >= self.answered_at:  # of two threads' questions the later one counts
-            self.told, self.answered_at = replace(self.told, rows=found), now
+            self._rows, self.answered_at = found, now
         self._ends.append(Told(rows=_filter_ended(found)))
         return found
 
@@ -146,7 +152,7 @@ class QueueWatch:
                 return False
             rows = answer
         accounts = {row.id: row for row in rows}
-        self.told = replace(self.told, accounts=accounts)
+        self._accounts = accounts
         self._ends.append(Told(accounts=_filter_ended(accounts)))
         self.accounted_at, self.accounted_since = now, since
         return True
