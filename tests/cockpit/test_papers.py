@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from textual import events
+
 from autoexp_tui.cockpit.dialogs.reader import PagesScreen
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -50,6 +52,15 @@ async def test_i_shows_the_job_s_overrides() -> None:
         shown = await opened(seat, "i")
         assert "as Hydra gets them" in shown
         assert seat.model.session.jobs[0].name in shown
+
+
+async def test_a_key_right_behind_it_is_for_the_page() -> None:
+    async with cockpit(planned(10), papers=papers) as seat:
+        for key in ("i", "q"):
+            seat.app.post_message(events.Key(key, key))
+        for _ in range(4):
+            await seat.pilot.pause()
+        assert seat.app.screen is seat.jobs
 
 
 async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None:

@@ -57,6 +57,13 @@ def test_leaving_gives_the_terminal_back(moving: OnTerminal, result: Path) -> No
     assert b"\x1b[?1049l" in moving.written
 
 
+def test_a_byte_that_is_no_text_ends_nothing(moving: OnTerminal, result: Path) -> None:
+    os.write(moving.master, b"\xff")
+    moving.read_for(0.5)
+    leave(moving)
+    assert result.read_text().startswith("left None")
+
+
 def stop_and_wake(terminal: OnTerminal) -> None:
     """As the shell's `kill -STOP` and `fg` do; what was written before is forgotten."""
     process = terminal.process

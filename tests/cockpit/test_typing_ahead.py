@@ -190,3 +190,12 @@ async def test_a_backspace_in_a_burst_takes_the_letter_before_it() -> None:
         await burst(seat, "/lr=\x7f>1")
         assert seat.jobs.field is not None
         assert seat.jobs.field.value == "lr>1"
+
+
+async def test_keys_behind_one_that_leads_to_a_job_are_for_the_table() -> None:
+    async with cockpit() as seat:
+        await seat.press("w", "l", "j")
+        await burst(seat, "\r/ab")
+        assert seat.app.current_mode == "jobs"
+        assert seat.jobs.field is not None
+        assert seat.jobs.field.value == "ab"

@@ -23,6 +23,7 @@ from textual import events
 from textual.app import App, InvalidModeError
 from textual.binding import BindingType
 from textual.screen import Screen
+from textual.worker import WorkerFailed
 
 from autoexp_tui.cockpit import messages, terminal
 from autoexp_tui.cockpit.background import Background
@@ -50,7 +51,9 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.dialogs.overlay import Overlay
     from autoexp_tui.cockpit.job_actions import JobActions
     from autoexp_tui.cockpit.render.plan_findings import Fault
+    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.bars import Typed
+    from autoexp_tui.cockpit.widgets.log_pane import LogPane
     from autoexp_tui.engine.handle import EngineHandle, Player
     from autoexp_tui.model.snapshot import EngineView, Playback, Snapshot
 
@@ -378,10 +381,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             self.action_show_pane("jobs")
         self.jobs_screen.show_need()
 
-    def on_job_chosen(self, message: messages.JobChosen) -> None:
+    def action_show_job(self, job: JobView) -> None:
         """To a job's row in the table."""
         self.action_show_pane("jobs")
-        self.jobs_screen.show_job(message.job)
+        self.jobs_screen.show_job(job)
 
     def action_redraw(self) -> None:
         """Draw everything again."""
@@ -417,11 +420,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             screen.show_notice("")
             await screen.run_action(COMMANDS[command].action)
 
-    def on_details_requested(self, message: messages.DetailsRequested) -> None:
+    def action_show_details(self, jobs: Sequence[JobView]) -> None:
         """Show how a job is made, or what differs between two."""
         from autoexp_tui.cockpit.inspection import show_job_details
 
-        show_job_details(self.context, self, message.jobs, self.show_notice)
+        show_job_details(self.context, self, jobs, self.show_notice)
 
     def on_folder_requested(self, message: messages.FolderRequested) -> None:
         """Show what lies in a directory, once it was read."""
@@ -446,12 +449,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         directory = Path(self.context.options.save_directory)
         self.show_notice(*self.notifier.copy(message.text, directory))
 
-    def on_save_requested(self, message: messages.SaveRequested) -> None:
+    def action_save_log(self, logs: LogPane) -> None:
         """Save a copy of a log; ask first where it is large."""
         from autoexp_tui.cockpit.dialogs.question import QuestionScreen
         from autoexp_tui.cockpit.render.questions import ask_save
 
-        logs, directory = message.logs, self.context.options.save_directory
+        directory = self.context.options.save_directory
         question = ask_save(logs.path, logs.find_copy(directory), logs.file_size)
         if question is None:
             logs.save(directory)
@@ -553,6 +556,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if self._driver is not None and not self.is_headless and not self._is_abandoned:
             self._driver.write(sequence)
             self._driver.flush()
+
+    def _handle_exception(self, error: Exception) -> None:
+        """A worker's fault is told as itself, with where it happened."""
+        if isinstance(error, WorkerFailed) and isinstance(error.error, Exception):
+            error = error.error
+        super()._handle_exception(error)
 
     def _call_soon(self, call: Callable[[], None]) -> None:
         """From a background thread: run a call on ours."""

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.widgets.log_pane import LogPane
     from autoexp_tui.model.snapshot import Snapshot
 
 
@@ -35,30 +32,6 @@ class CopyRequested(Message):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
-
-
-class SaveRequested(Message):
-    """A log is to be saved."""
-
-    def __init__(self, logs: LogPane) -> None:
-        super().__init__()
-        self.logs = logs
-
-
-class JobChosen(Message):
-    """A job is to be shown in the table, whatever hides it there."""
-
-    def __init__(self, job: JobView) -> None:
-        super().__init__()
-        self.job = job
-
-
-class DetailsRequested(Message):
-    """A person wants to read how a job is made, or what differs between two."""
-
-    def __init__(self, jobs: Sequence[JobView]) -> None:
-        super().__init__()
-        self.jobs = jobs
 
 
 class FolderRequested(Message):

@@ -16,7 +16,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
 
@@ -96,12 +95,13 @@ class ExitEvent(threading.Event):
 
     def __init__(self, fileno: int) -> None:
         super().__init__()
-        self._poll = select.poll()
-        self._poll.register(fileno, 0)
+        self._fileno = fileno
 
     def has_hung_up(self) -> bool:
         """Whether the terminal's other end is closed."""
-        return bool(self._poll.poll(0))
+        poll = select.poll()  # one each: two threads may not share one
+        poll.register(self._fileno, 0)
+        return bool(poll.poll(0))
 
     def is_set(self) -> bool:
         """Whether to read no more."""
@@ -121,9 +121,16 @@ class CockpitDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Feed what is typed to the app; end of input means that it is gone."""
-        with suppress(OSError):
-            super().run_input_thread()
-        if cast("ExitEvent", self.exit_event).has_hung_up():
+        ended = cast("ExitEvent", self.exit_event)
+        while not ended.is_set():
+            try:
+                super().run_input_thread()
+            except UnicodeDecodeError:
+                continue  # what was read with a byte that is no text is dropped
+            except OSError:
+                self.losable.close_lost()
+            break
+        if ended.has_hung_up():
             self.losable.close_lost()
 
     def stop_writing(self) -> None:

@@ -107,6 +107,10 @@ class BoxScreen(Screen[None], inherit_bindings=False):
                 self.show_notice("")
                 await self.run_action(command.action)
 
+    async def run_app_action(self, name: str, *arguments: object) -> None:
+        """Run an action of the app now: a message would come behind the next key."""
+        await self.app.run_action(("app", name, arguments), self)
+
     def find_pane(self) -> Pane:
         """The focused pane's name in the command table."""
         focused = self.focused

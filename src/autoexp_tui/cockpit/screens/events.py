@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.messages import CopyRequested, FolderRequested, JobChosen
+from autoexp_tui.cockpit.messages import CopyRequested, FolderRequested
 from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
 from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.base import Request
@@ -162,12 +162,12 @@ class EventsScreen(LogScreen):
         self.ask_line(request)
 
     # --------------------------------------------------------------------- looking
-    def action_events_job(self) -> None:
+    async def action_events_job(self) -> None:
         """To the job of the event, in the table."""
         entry = self.events_pane.find_entry()
         jobs = self.model.session.list_jobs(entry.jobs) if entry else ()
         if jobs:
-            self.post_message(JobChosen(jobs[0]))
+            await self.run_app_action("show_job", jobs[0])
         else:
             self.show_notice("this event is about no job")
 

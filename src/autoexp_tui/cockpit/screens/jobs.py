@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.messages import CopyRequested, DetailsRequested
+from autoexp_tui.cockpit.messages import CopyRequested
 from autoexp_tui.cockpit.render.layout import Boxes, build_boxes, has_side, is_low
 from autoexp_tui.cockpit.render.logs import find_logs
 from autoexp_tui.cockpit.screens.base import JobListScreen, Request
@@ -333,7 +333,7 @@ class JobsScreen(LogScreen, JobListScreen):
         self.renew()
 
     # ---------------------------------------------------------------------- looking
-    def action_rows_diff(self) -> None:
+    async def action_rows_diff(self) -> None:
         """Compare two jobs: the marked ones, or the marked one with this."""
         names = set(self.model.marks)
         if len(names) < 2:
@@ -345,12 +345,12 @@ class JobsScreen(LogScreen, JobListScreen):
             return
         found = self.model.session.list_jobs(tuple(names))
         jobs = sorted(found, key=lambda job: job.index)
-        self.post_message(DetailsRequested(jobs))
+        await self.run_app_action("show_details", jobs)
 
-    def action_rows_config(self) -> None:
+    async def action_rows_config(self) -> None:
         """Read how the job under the cursor is made; of several, the first."""
         if jobs := self.find_jobs():
-            self.post_message(DetailsRequested(jobs[:1]))
+            await self.run_app_action("show_details", jobs[:1])
         else:
             self.show_notice("there is no job here")
 

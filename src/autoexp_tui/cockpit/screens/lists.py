@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 from textual.app import ComposeResult
 from textual.geometry import Size
 
-from autoexp_tui.cockpit.messages import CopyRequested, DetailsRequested, JobChosen
+from autoexp_tui.cockpit.messages import CopyRequested
 from autoexp_tui.cockpit.render import grid as grid_view
 from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
@@ -111,11 +111,11 @@ Groups = TypeVar("Groups", bound=GroupsPane[Any])
 class GroupsScreen(AnsweringScreen[Groups]):
     """The list has headings that open."""
 
-    def action_look_open(self) -> None:
+    async def action_look_open(self) -> None:
         """Open a heading, close it again; of a job, go to its row in the table."""
         job, group = self.rows.find_job(), self.rows.find_group()
         if job is not None:
-            self.post_message(JobChosen(job))
+            await self.run_app_action("show_job", job)
         elif group is not None:
             self.rows.set_open(on=not self.rows.is_open(group))
 
@@ -250,10 +250,10 @@ class GridScreen(AnsweringScreen[GridPane]):
         elif self.rows.move_column(1 if how == "right" else -1):
             self._follow_cursor()
 
-    def action_rows_config(self) -> None:
+    async def action_rows_config(self) -> None:
         """Read how the cell's first job is made."""
         if jobs := self.find_jobs():
-            self.post_message(DetailsRequested(jobs[:1]))
+            await self.run_app_action("show_details", jobs[:1])
         else:
             self.show_notice("there is no job here")
 
@@ -261,7 +261,7 @@ class GridScreen(AnsweringScreen[GridPane]):
         """To the cell's job in the table; of several, the table of them alone."""
         jobs = self.find_jobs()
         if len(jobs) == 1:
-            self.post_message(JobChosen(jobs[0]))
+            await self.run_app_action("show_job", jobs[0])
         elif jobs:
             names = frozenset(job.name for job in jobs)
             self.model.update_arrangement(only=(outside(self.describe_row()), names))
@@ -318,6 +318,10 @@ class PolicyScreen(BoxScreen):
             self.update_time()
             self.pane.renew()
             self.show_keys()
+
+    async def action_look_back(self) -> None:
+        """Back to the jobs."""
+        await self.run_action("app.show_pane('jobs')")
 
 
 SCREENS: Final[Mapping[str, type[BoxScreen]]] = MappingProxyType(

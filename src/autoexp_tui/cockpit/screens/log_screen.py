@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from autoexp_tui.cockpit.logfile import compile_search
-from autoexp_tui.cockpit.messages import SaveRequested
 from autoexp_tui.cockpit.screens.base import BoxScreen, Request
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -61,10 +60,10 @@ class LogScreen(BoxScreen):
             told = "no log yet; stdout and stderr will be in one file"
         self.show_notice(told)
 
-    def action_log_save(self) -> None:
+    async def action_log_save(self) -> None:
         """Save a copy of the log; a large one is asked about first."""
         if self.logs.path:
-            self.post_message(SaveRequested(self.logs))
+            await self.run_app_action("save_log", self.logs)
         else:
             self.show_notice("no log to save: this job has not begun", "warning")
 

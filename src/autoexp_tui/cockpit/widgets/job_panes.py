@@ -39,7 +39,7 @@ _key = itemgetter(0)
 
 
 class StagesPane(ListPane):
-    """The stages with their counts; unfolded, their build_families."""
+    """The stages with their counts; unfolded, their families."""
 
     name_in_table = "stages"
     number = "1"
@@ -116,7 +116,7 @@ class StagesPane(ListPane):
         super().move("last" if how == "last_stage" else how)
 
     def set_open(self, *, on: bool) -> bool:
-        """Show, or hide, the build_families of the stage under the cursor."""
+        """Show, or hide, the families of the stage under the cursor."""
         stage = self.find_stage()
         if stage is None or self.bare or (stage.name in self.open) == on:
             return False
