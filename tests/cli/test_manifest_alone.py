@@ -13,6 +13,7 @@ import pytest
 from autoexp_tui.cli import monitor, plan, run, submit, visualize
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import Cockpit
+from autoexp_tui.storage.json_codec import NEWER
 from tests.config.config_trees import write_tree
 
 pytestmark = pytest.mark.usefixtures("planned_here")
@@ -114,7 +115,7 @@ def test_a_plan_of_a_newer_version_is_refused_in_words(manifest: str, say: Say) 
         2,
         f"error: {manifest}: this is of a newer version: it has version 9; this "
         "program knows 1\n"
-        "  It was written by a newer autoexp-tui: read it with that version.\n",
+        f"  {NEWER}\n",
     )
 
 

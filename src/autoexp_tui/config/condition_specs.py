@@ -28,6 +28,7 @@ from autoexp_tui.config.spec_building import (
 )
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.override_checks import is_number
 from autoexp_tui.planning.ports import SpecRefused
@@ -131,16 +132,19 @@ def _find_kind(
     short = name.removesuffix(suffix)
     if short in kinds:
         return kinds[short]
-    for home in base.kinds.values():
-        if home.__name__ == name and not home.__module__.startswith("autoexp_tui."):
-            return Kind(home, prepare=prepare)
+    usable = (kind for _, kind in base.kinds.list_usable())
+    theirs = {kind.__name__: kind for kind in usable if not is_ours(kind)}
+    for found in (name, short):
+        if found in theirs:
+            return Kind(theirs[found], prepare=prepare)
+    known = [*kinds, *theirs]
     if ":" in name:
         message = f"{suffix.lower()}s of one's own are not available in this version"
         findings.add(
-            f"{message}: `{name}`", "class_name", f"listed: {', '.join(kinds)}"
+            f"{message}: `{name}`", "class_name", f"listed: {', '.join(known)}"
         )
     else:
-        hint = did_you_mean(short, kinds, f"{suffix.lower()}s")
+        hint = did_you_mean(short, known, f"{suffix.lower()}s")
         findings.add(f"there is no {suffix.lower()} `{name}`", "class_name", hint)
     raise SpecRefused(tuple(findings.problems))
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
+
+from autoexp_tui.model.errors import EnvironmentFailed
 
 K = TypeVar("K")
 
@@ -32,6 +34,16 @@ def list_installed() -> tuple[tuple[str, str], ...]:
     return tuple((found.name, found.value) for found in entry_points(group=GROUP))
 
 
+def is_ours(kind: type) -> bool:
+    """Whether a class is of this package: its mistakes are bugs, and are raised."""
+    return kind.__module__.startswith("autoexp_tui.")
+
+
+def tell_error(error: Exception) -> str:
+    """What somebody else's code has raised, in a line."""
+    return f"{type(error).__name__}: {error}"
+
+
 class KindTable(Mapping[str, type[K]], Generic[K]):
     """The kinds of one base class, by the name that is stored of them."""
 
@@ -42,6 +54,8 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         self._noun = noun
         self._homes: dict[str, str] = {}
         self._loaded: dict[str, type[K]] = {}
+        self._problems: dict[tuple[str, str], str] = {}
+        """Name and home of a kind that cannot be used -> why."""
         for module, kinds in homes.items():
             for kind in kinds.split():
                 name, _, found = kind.partition(":")
@@ -62,12 +76,58 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         found = {kind: home for (noun, _, kind), home in theirs if noun == self._noun}
         return {**found, **self._homes}
 
+    def find(self, name: str) -> type[K] | None:
+        """A kind; None: there is none, or somebody else's cannot be used."""
+        if name not in self._loaded:
+            home = self._find_home(name)
+            if home is None or (name, home) in self._problems:
+                return None
+            if home.startswith("autoexp_tui."):
+                self._loaded[name] = _import_class(home)
+            elif problem := self._load_theirs(name, home):
+                self._problems[name, home] = problem
+        return self._loaded.get(name)
+
+    def list_usable(self) -> Iterator[tuple[str, type[K]]]:
+        """Names and classes of all kinds but those that cannot be used."""
+        for name in self:
+            kind = self.find(name)
+            if kind is not None:
+                yield name, kind
+
+    def _find_home(self, name: str) -> str | None:
+        return self._homes.get(name) or self._list_homes().get(name)
+
+    def _load_theirs(self, name: str, home: str) -> str:
+        """Load a kind of somebody else's; why it cannot be used, or nothing."""
+        try:
+            kind = _import_class(home)
+        except Exception as error:  # noqa: BLE001 - their module may raise anything
+            return tell_error(error)
+        bases = kind.__mro__ if isinstance(kind, type) else ()
+        if not any(vars(base).get("kinds") is self for base in bases):
+            return f"{home} is not a class of {self._noun} kinds"
+        stored = _find_stored_name(self._noun, kind)
+        if stored not in (name, None):
+            return f"{home} is stored as {stored!r}, not as {name!r}"
+        self._loaded[name] = kind
+        return ""
+
     def __getitem__(self, name: str) -> type[K]:
-        kind = self._loaded.get(name)
+        """The kind of that name.
+
+        Raises:
+            KeyError: there is none.
+            EnvironmentFailed: somebody else's cannot be used.
+        """
+        kind = self.find(name)
         if kind is None:
-            homes = self._homes if name in self._homes else self._list_homes()
-            module, _, found = homes[name].partition(":")
-            kind = self._loaded[name] = getattr(import_module(module), found)
+            home = self._find_home(name)
+            if home is None:
+                raise KeyError(name)
+            where = f"{self._noun}.{name} = {home}"
+            hint = f"mend, update or uninstall the package that brings {home}"
+            raise EnvironmentFailed(self._problems[name, home], where, hint)
         return kind
 
     def __iter__(self) -> Iterator[str]:
@@ -78,6 +138,21 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
 
     def __contains__(self, name: object) -> bool:
         return name in self._homes or name in self._list_homes()
+
+
+def _import_class(home: str) -> Any:
+    module, _, found = home.partition(":")
+    return getattr(import_module(module), found)
+
+
+def _find_stored_name(noun: str, kind: type) -> object:
+    """The name by which values of a class are stored; None: they are not stored."""
+    if noun == "policy":
+        return None
+    if noun == "event":
+        return kind.__name__
+    parts: Mapping[str, Any] = getattr(kind, "__dataclass_fields__", {})
+    return cast(object, parts["kind"].default) if "kind" in parts else ""
 
 
 class Kind:
@@ -96,7 +171,11 @@ class Kind:
         """A field that admits any kind is read as what its `kind` says, at once."""
         if "kinds" not in vars(cls):
             return handler(source)
-        choices = {
-            name: handler.generate_schema(kind) for name, kind in cls.kinds.items()
-        }
+        choices = {}
+        for name, kind in cls.kinds.list_usable():
+            try:
+                choices[name] = handler.generate_schema(kind)
+            except Exception:  # somebody else's fields may be anything
+                if is_ours(kind):
+                    raise
         return {"type": "tagged-union", "choices": choices, "discriminator": "kind"}

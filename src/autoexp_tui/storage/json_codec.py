@@ -34,7 +34,10 @@ T = TypeVar("T")
 
 PLAN_VERSION: Final = 1
 """Of the plans that this program writes; it reads those before it."""
-NEWER: Final = "It was written by a newer autoexp-tui: read it with that version."
+NEWER: Final = (
+    "It was written by a newer autoexp-tui, or with a package that is not installed "
+    "here: read it with that."
+)
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -184,6 +187,11 @@ def describe_error(error: Exception) -> str:
     return f"{path}: {message}" if path else message
 
 
+def names_unknown_kind(text: str) -> bool:
+    """Whether an error says that a condition, an action or the like is not known."""
+    return "does not match any of the expected tags" in text
+
+
 # ----------------------------------------------------------------- plans and jobs
 def encode_plan(plan: Plan) -> bytes:
     """`plan` as one line of JSON: a manifest's bytes. Equal plans, equal bytes.
@@ -215,14 +223,16 @@ def decode_plan(data: bytes, where: str = "plan") -> Plan:
 
     Raises:
         JournalDamaged: it does not read; names `where` and what is wrong. `newer` when
-            a later version of this program wrote it.
+            a later version of this program wrote it, or a kind of it is not known.
     """
     from autoexp_tui.model.specs import Plan
 
     try:
         plan = decode(Plan, data, where)
-    except JournalDamaged:
+    except JournalDamaged as error:
         _refuse_newer(_find_version(data), where)
+        if names_unknown_kind(error.problem):
+            raise JournalDamaged(error.problem, where, NEWER, newer=True) from error
         raise
     _refuse_newer(plan.version, where)
     return plan

@@ -25,6 +25,7 @@ from autoexp_tui.storage.json_codec import (
     build_validator,
     describe_error,
     list_fields,
+    names_unknown_kind,
     read_json,
     to_json,
 )
@@ -148,15 +149,15 @@ def _upcast(name: str, v: int, tree: Fields) -> Fields:
 
 
 def _build_event(name: object, tree: Fields) -> Event:
-    if not isinstance(name, str) or name not in Event.kinds:
+    kind: Any = Event.kinds.find(name) if isinstance(name, str) else None
+    if kind is None:
         raise Undecodable(f"unknown type of event {name!r}", newer=True)
-    kind: Any = Event.kinds[name]
     try:
         event: Event = build_validator(kind).validate_python(tree)
     except ValueError as error:
         text = describe_error(error)
         # A field that we never had is one that came later.
-        newer = text.endswith("Unexpected keyword argument")
+        newer = text.endswith("Unexpected keyword argument") or names_unknown_kind(text)
         raise Undecodable(f"{name}: {text}", newer=newer) from error
     return event
 
