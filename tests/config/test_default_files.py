@@ -116,6 +116,40 @@ def test_sweeper_and_launcher_are_refused_wherever_a_file_sets_them(
 
 
 @pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ("m: hydra/tiny", []),
+        ("override hydra/launcher@x: y", ["hydra/launcher"]),
+        ("hydra/launcher/basic", ["hydra/launcher"]),
+        ("/hydra/launcher/basic@x", ["hydra/launcher"]),
+        ("hydra/x", ["hydra"]),
+        ("m: [hydra/tiny, a]", []),
+        ("''", []),
+    ],
+)
+def test_an_entry_is_told_by_its_group(
+    entry: str, found: list[str], tmp_path: Path
+) -> None:
+    write_tree(tmp_path, exp=f"defaults:\n  - {entry}\n  - _self_")
+    assert [*KeyPlaces([(tmp_path / "exp.yaml", ())]).list_hydra_keys()] == found
+
+
+def test_a_choice_of_an_own_group_is_no_setting_of_hydra(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path / "config",
+        exp="""
+        defaults: [{m: hydra/tiny}, hydra/x, _self_]
+        backend: {class_name: 'Null'}
+        project: {name: x}
+        """,
+        m__hydra__tiny="a: 1",
+        hydra__x="# @package _global_\nb: 1",
+    )
+    answer = answer_request(PlanningRequest(cwd=str(tmp_path)))
+    assert not [one for one in answer.warnings if "hydra" in one.where], answer
+
+
+@pytest.mark.parametrize(
     ("override", "is_error"),
     [
         ("+hydra.sweeper.size=3", True),

@@ -26,6 +26,9 @@ from autoexp_tui.planning.build import (
     build_execution_plan,
     build_plan_outcome,
 )
+from autoexp_tui.planning.resolve import Resolution
+from autoexp_tui.sweep.expand import expand
+from autoexp_tui.sweep.filters import Place
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -1110,3 +1113,10 @@ def test_of_many_references_that_find_nothing_each_is_told() -> None:
     found = outcome({"configs": [{"stage": "here"}, *configs]})
     assert len(found.errors) == 150
     assert {error.hint for error in found.errors} == {"siblings: here", "stages: here"}
+
+
+def test_keys_that_filters_may_name_are_held_once() -> None:
+    sweep = {"configs": [{"backend.lr": at, "aux": {"a": 1}} for at in range(100)]}
+    composer = FakeComposer(CONFIG, sweep, GROUPS)
+    known = Resolution(expand(sweep), composer, FakeParser()).known
+    assert [*known] == [Place("backend.lr"), Place("aux"), Place("aux", ("a",))]

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autoexp_tui.conditions.kinds import Approval, Composite, JobStateIs, MetadataIs
+from autoexp_tui.conditions.kinds import (
+    Approval,
+    Composite,
+    FileExists,
+    JobStateIs,
+    MetadataIs,
+)
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.specs import PlanFinding as Finding
 from autoexp_tui.planning.chart import Section, build_chart, quote_label, render_mermaid
@@ -196,6 +203,50 @@ def test_jobs_that_may_start_at_once_are_counted_beside_those_that_wait() -> Non
     assert stages(plan(jobs))[0].tables[-1] == (
         ("Starts", "at once [1 of 2 jobs]"),
         ("", "when a COMPLETED [1 of 2 jobs]"),
+    )
+
+
+def starts(name: str, spec: Condition, *after: str, **fields: Any) -> list[str]:
+    """What the start of a job called so in stage `eval` waits for is told as."""
+    me = job(name, stage="eval", depends_on=after, start_conditions=(spec,), **fields)
+    return [text for _, text in stages(plan([me]))[0].tables[-1]]
+
+
+def test_a_dependency_that_is_not_in_the_plan_is_told_whatever_its_name() -> None:
+    asked = MetadataIs(key="step", op=">=", value=8)
+    assert starts("a", asked, "g\x1bone  x") == ["when step >= 8"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/data/web/x.bin", "web/x.bin"),
+        ("b/x.bin", "eval/x.bin"),
+        ("/out/b/x.bin", "eval/x.bin"),
+        ("/out/b.c/b", "b.c/b"),
+    ],
+)
+def test_a_job_in_a_path_goes_by_its_stage_only_as_a_whole(
+    path: str, told: str
+) -> None:
+    found = starts("b", FileExists(path=path), family="f0")
+    assert found == [f"when {told}"]
+
+
+def test_a_condition_that_does_not_block_says_so() -> None:
+    shown = MetadataIs(
+        key="step", op=">=", value=8, blocking=False, timeout_seconds=7200
+    )
+    me = job("a", stage="s", start_conditions=(shown,), cancel_conditions=(shown,))
+    assert stages(plan([me]))[0].tables[-1] == (
+        (
+            "Starts",
+            "when step >= 8 (only shown, holds nothing back) (gives up after 2 h)",
+        ),
+        (
+            "Cancelled",
+            "if step >= 8 (only shown, cancels nothing) (looks no more after 2 h)",
+        ),
     )
 
 

@@ -161,6 +161,15 @@ def total(jobs: Sequence[JobSpec] | Plan) -> str:
         ([*points({"steps": 8}, stage="a"), *points({"steps": 2}, stage="b")], {}),
         (points({"lr": 1}, {}), {"lr": ("1", "unset")}),
         (
+            [
+                *points({"lr": 1}, stage="a"),
+                *points({"lr": 2}, stage="b"),
+                *points({}, {"lr": 3}, stage="a")[1:],
+                *points({}, {"lr": 4}, stage="b")[1:],
+            ],
+            {"lr": ("1", "2", "3", "4")},
+        ),
+        (
             [*points({"lr": 1}, {"lr": 2}, stage="a"), *points({}, stage="b")],
             {"lr": ("1", "2")},
         ),

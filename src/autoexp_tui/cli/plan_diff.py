@@ -163,11 +163,11 @@ def _find_newest(
     """
     of_sessions = (read_manifest_head(one.plan) for one in sessions)
     heads = [*list_manifests(place), *filter(None, of_sessions)]
-    match_id = [head for head in heads if other in (head.config_ref, head.name)]
-    others = [head for head in match_id if head.plan_id != plan.plan_id]
+    named = [head for head in heads if other in (head.config_ref, head.name)]
+    others = [head for head in named if head.plan_id != plan.plan_id]
     if others:
         return max(others, key=lambda head: head.created_at).path
-    if match_id:
+    if named:
         raise UsageError(
             f"--diff {other}: the only plan of {other} is this one",
             hint="Name a manifest, a plan's id or a session to compare with.",

@@ -106,10 +106,15 @@ class KeyPlaces:
             if isinstance(node, yaml.MappingNode) and not file.package[1:]:
                 yield from (f"hydra.{key.value}" for key, _ in node.value)
             defaults = find_child(file.root, "defaults")
-            for entry in list_nodes(defaults) if defaults else ():
-                words = str(entry.value).split()[-1:]
-                groups = (word.strip("/") for word in words)
-                yield from (one for one in groups if one.startswith("hydra/"))
+            if not isinstance(defaults, yaml.SequenceNode):
+                continue
+            for entry in defaults.value:
+                is_choice = isinstance(entry, yaml.MappingNode)
+                for name in [key for key, _ in entry.value] if is_choice else [entry]:
+                    word = (str(name.value).split() or [""])[-1]
+                    group = word.partition("@")[0].strip("/")
+                    if group.startswith("hydra/"):
+                        yield group if is_choice else group.rpartition("/")[0]
 
     def _add_place(self, problem: Problem, origins: Origins) -> Problem:
         if find_written_place(problem.where):

@@ -178,7 +178,7 @@ def _list_in_doubt(resolution: Resolution) -> Iterator[Problem]:
         jobs.setdefault(replace(problem, job=""), set()).add(problem.job)
     every = len(resolution.families.points)
     sure = {replace(problem, job="") for problem in resolution.problems}
-    sure |= {problem for problem, add_args in jobs.items() if len(add_args) == every}
+    sure |= {problem for problem, names in jobs.items() if len(names) == every}
     for problem in resolution.in_doubt:
         hint = "; ".join(filter(None, [problem.hint, _IF_TAKEN]))
         certain = replace(problem, job="") in sure

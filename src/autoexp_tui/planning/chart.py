@@ -215,9 +215,15 @@ class _ChartBuilder:
         """A condition in the words of its kind; a sibling goes by its stage."""
         text = describe_subject(spec, lambda names: self._name_jobs(names, me))
         for name in (me.name, *me.depends_on):
-            if name != self._name_job(name, me):  # also where its directory is named
-                text = text.replace(f"{name}/", f"{self._jobs[name].stage}/")
+            other = self._jobs.get(name)
+            if other and clean_line(name) != self._name_job(name, me):
+                # Also where its directory is named.
+                whole = rf"(?<![^/\s]){re.escape(name)}/"
+                text = f"{other.stage}/".join(re.split(whole, text))
         text = clean_line(text or describe(spec))
+        if not spec.blocking:
+            does = "holds nothing back" if start else "cancels nothing"
+            text += f" (only shown, {does})"
         limit = spec.timeout_seconds
         if limit is None or (isinstance(spec, Approval) and spec.on_timeout == "hold"):
             return text
@@ -233,8 +239,8 @@ class _ChartBuilder:
         for axis in self._sweep.axes:
             values = {settings(job).get(axis.key) for job in jobs}
             value = values.pop()
-            add_args = sum(settings(job).get(axis.key) == value for job in stage.jobs)
-            if not values and value is not None and add_args == len(jobs):
+            number = sum(settings(job).get(axis.key) == value for job in stage.jobs)
+            if not values and value is not None and number == len(jobs):
                 return f" [{axis.label}={fit(value, _VALUE_COLUMNS)}]"
         return f" [{len(jobs)} of {total} jobs]"
 

@@ -110,7 +110,9 @@ class SweepSummary:
             lacking = [s for s, each in stages.items() if each.total() < sizes[s]]
             if lacking or any(len(each) > 1 for each in stages.values()):
                 unset = [_NO_VALUE] if lacking else []
-                axes[key] = [*itertools.chain(*stages.values()), *unset]
+                settings = self._settings.values()
+                found = dict.fromkeys(own[key] for own in settings if key in own)
+                axes[key] = [*found, *unset]
         self.axes = _build_axes(axes)
 
     def find_settings(self, job: JobSpec) -> Settings:

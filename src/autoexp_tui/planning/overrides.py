@@ -160,7 +160,7 @@ class Overrides:
     """What a point's parameters became."""
 
     texts: dict[str, str] = field(default_factory=dict)
-    """Parameter -> override, in order; flatten ones under their dotted keys."""
+    """Parameter -> override, in order; flattened ones under their dotted keys."""
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     doubtful: set[str] = field(default_factory=set)

@@ -90,7 +90,9 @@ class Resolution:
     @cached_property
     def known(self) -> Collection[Place]:
         """The keys that filters may name."""
-        return list(list_places(point.parameters for point in self.families.points))
+        return dict.fromkeys(
+            list_places(point.parameters for point in self.families.points)
+        )
 
     def warn(self, problem: Problem) -> None:
         """Keep a warning."""
@@ -106,7 +108,7 @@ class Resolution:
         return self._find_draft(at).identity
 
     def read(self, at: int, accessor: str) -> object:
-        """One thing of a job; raises like `identity`, and like `accessed`."""
+        """One thing of a job; raises like `identity`, and `read_accessor`."""
         draft = self._find_draft(at)
         if (at, accessor) not in self._read:
             self._read[at, accessor] = read_accessor(
