@@ -25,8 +25,15 @@ for _number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(_number, lambda *_: None)
 
 
+SLOW = ("/tests/e2e/", "/tests/simulation/", "/tests/cli/test_secrets.py")
+"""Whole campaigns, many processes: `make test` leaves them to `make test-all`."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Spread the simulator's tests, which compute, among those that wait."""
+    """Mark slow tests; spread the simulator's, which compute, among those that wait."""
+    for item in items:
+        if any(part in str(item.path) for part in SLOW):
+            item.add_marker(pytest.mark.slow)
     heavy = [item for item in items if "/tests/simulation/" in str(item.path)]
     light = [item for item in items if "/tests/simulation/" not in str(item.path)]
     if heavy and light:

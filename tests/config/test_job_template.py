@@ -202,7 +202,6 @@ def spelled(sets: Sequence[tuple[str, Any]]) -> list[str]:
 
 
 @settings(
-    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
