@@ -23,6 +23,7 @@ from autoexp_tui.model.action import Armed
 from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
+from autoexp_tui.model.kinds import is_ours, tell_error
 from autoexp_tui.model.state import Deferred, JobRecord
 from autoexp_tui.model.states import (
     JobState,
@@ -243,6 +244,24 @@ def _drop_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
 
 
 def _execute(firing: Firing) -> None:
+    """Carry an action out; one of somebody else's that raises is dropped."""
+    armed, name = firing.armed, firing.job.name
+    try:
+        _carry_out(firing)
+    except Exception as error:  # somebody else's code may raise anything
+        if is_ours(type(armed.action)):
+            raise
+        reason = why(
+            "action_failed",
+            kind=armed.action.kind,
+            what=armed.rule,
+            problem=tell_error(error),
+        )
+        drop(firing.context, name, armed.key, armed.trigger, reason)
+        _warn_of_drop(firing.context, armed, name, reason)
+
+
+def _carry_out(firing: Firing) -> None:
     armed = firing.armed
     action = armed.action
     assert isinstance(action, RuleAction)

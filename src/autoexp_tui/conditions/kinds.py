@@ -29,6 +29,7 @@ from autoexp_tui.model.condition import (
     describe_subject,
     evaluate,
     first,
+    needs,
     say_fail,
     say_pass,
     say_wait,
@@ -70,7 +71,7 @@ class Composite(Condition):
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
         for part in self.conditions:
-            yield from part.keys(job, action)
+            yield from needs(part, job, action)
 
     def name_subject(self, name_jobs: NameJobs) -> str:
         joint = " and " if self.mode == "all" else " or "
@@ -149,7 +150,7 @@ class Not(Condition):
     condition: Condition
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
-        yield from self.condition.keys(job, action)
+        yield from needs(self.condition, job, action)
 
     def name_subject(self, name_jobs: NameJobs) -> str:
         return f"not {describe_subject(self.condition, name_jobs)}"

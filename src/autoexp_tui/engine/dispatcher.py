@@ -260,8 +260,9 @@ class Dispatcher:
                 self._send_capture(state, pending, capture)
             case PlanJobs() | AddJob() as further:
                 self._send_further(state, pending, further)
-            case _:
-                raise NotImplementedError(pending.effect.kind)
+            case effect:
+                bug = NotImplementedError(effect.kind)
+                self._note_bug(pending.effect_id, effect.kind, bug)
 
     def _run(
         self, pool: Pool, effect_id: str, what: str, call: Callable[[], Observation]
@@ -369,12 +370,21 @@ class Dispatcher:
             "planner": self.outside.planner_pool,
             "errand": self.outside.errand_pool,
         }
-        call = effect.send(self.outside, state)
+        try:
+            call, pool = effect.send(self.outside, state), pools[effect.pool]
+        except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
+            self._note_bug(effect_id, effect.kind, bug)
+            return
 
         def answer() -> Observation:
             return seen.EffectAnswered(effect_id=effect_id, answer=call())
 
-        self._run(pools[effect.pool], effect_id, effect.kind, answer)
+        self._run(pool, effect_id, effect.kind, answer)
+
+    def _note_bug(self, effect_id: str, kind: str, bug: Exception) -> None:
+        """An effect could not even be sent: that is its answer."""
+        self.in_flight.add(effect_id)
+        self.post(seen.call_failed(kind, bug, effect_id))
 
     def _find(
         self,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from autoexp_tui.engine.ports import LiveSink
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.model.policy import Policy
+from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
@@ -132,7 +132,8 @@ class SnapshotBuilder:
 
 
 def _has_open_policy(state: SessionState) -> bool:
-    return any(Policy.kinds[name]().is_open(part) for name, part in state.parts.items())
+    found = ((find_policy(name), part) for name, part in state.parts.items())
+    return any(policy is not None and policy.is_open(part) for policy, part in found)
 
 
 _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())

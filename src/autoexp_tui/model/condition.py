@@ -25,7 +25,7 @@ from autoexp_tui.model.facts import (
     JobKey,
     Moment,
 )
-from autoexp_tui.model.kinds import Kind, KindTable
+from autoexp_tui.model.kinds import Kind, KindTable, is_ours, tell_error
 from autoexp_tui.model.states import TERMINAL, JobState, Result, Verdict, Why
 from autoexp_tui.model.wording import short
 from autoexp_tui.text.sanitize import clean
@@ -156,7 +156,12 @@ class Condition(Kind):
 # ------------------------------------------------------------------------- questions
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
     """Every fact that judging `spec` for `job` (and one of its actions) may read."""
-    return frozenset(spec.keys(job, action))
+    try:
+        return frozenset(spec.keys(job, action))
+    except Exception:  # somebody else's code may raise anything
+        if is_ours(type(spec)):
+            raise
+        return frozenset()
 
 
 def describe(spec: Condition) -> str:
@@ -174,8 +179,18 @@ def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Ve
 
     WAIT becomes FAIL `start_timeout` once `timeout_seconds` of waiting have passed
     (for an approval: `approval_timeout`, counted from when it was asked, and only
-    with `on_timeout: reject`), unless the facts are unknown.
+    with `on_timeout: reject`), unless the facts are unknown. A kind of somebody
+    else's that raises cannot say; a bug of ours is raised.
     """
+    try:
+        return _judge(spec, facts, now, ctx)
+    except Exception as error:  # somebody else's code may raise anything
+        if is_ours(type(spec)):
+            raise
+        return say_wait("own_failed", what=spec.kind, problem=tell_error(error))
+
+
+def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     verdict = spec.evaluate(facts, now, ctx)
     deadline = spec.find_deadline(ctx)
     if verdict.result is not Result.WAIT or verdict.why.code in UNTIMED:
@@ -223,10 +238,14 @@ def all_moments(
     spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> Iterator[float]:
     """When (lived) it may say something else, its time-out included."""
-    deadline = spec.find_deadline(ctx)
-    if deadline is not None:
-        yield deadline
-    yield from spec.list_moments(facts, now, ctx)
+    try:
+        deadline = spec.find_deadline(ctx)
+        if deadline is not None:
+            yield deadline
+        yield from spec.list_moments(facts, now, ctx)
+    except Exception:  # somebody else's code may raise anything
+        if is_ours(type(spec)):
+            raise
 
 
 # -------------------------------------------------------------------------- verdicts

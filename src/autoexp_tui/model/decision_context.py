@@ -65,6 +65,8 @@ class Roster:
     """Everything passed; only a slot, or the pause, is in the way."""
     lost: set[str] = field(default_factory=set)
     """A late exit record may still tell how they ended."""
+    failed_policies: set[str] = field(default_factory=set)
+    """They are not asked again by this engine."""
 
     def note(self, job: JobRecord) -> None:
         """Take over a job's new state."""

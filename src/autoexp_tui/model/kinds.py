@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
 
 from autoexp_tui.model.errors import EnvironmentFailed
+from autoexp_tui.text.sanitize import clean
 
 K = TypeVar("K")
 
@@ -41,7 +42,7 @@ def is_ours(kind: type) -> bool:
 
 def tell_error(error: Exception) -> str:
     """What somebody else's code has raised, in a line."""
-    return f"{type(error).__name__}: {error}"
+    return clean(f"{type(error).__name__}: {error}", limit=1000)
 
 
 class KindTable(Mapping[str, type[K]], Generic[K]):

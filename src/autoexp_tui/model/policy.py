@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from autoexp_tui.model.snapshot import Snapshot
 
 
+def find_policy(name: str) -> Policy | None:
+    """The policy of a part of the state; None: it is not installed or not usable."""
+    kind = Policy.kinds.find(name)
+    try:
+        return None if kind is None else kind()
+    except Exception:  # noqa: BLE001 - their constructor may raise anything
+        return None
+
+
 class Policy:
     """One policy; without state of its own, for that is in the session."""
 

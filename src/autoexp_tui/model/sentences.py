@@ -44,6 +44,10 @@ _LOOKING = {
         "{what} cannot say: {problem}. It is asked again when something changes; X "
         "waives it.",
     ),
+    "policy_failed": (
+        "{what} failed",
+        "the policy {what} failed: {problem}. It is left out until the next engine.",
+    ),
     "own_says": ("{text}", "{text}"),
     "ok": ("ready", "nothing is in the way"),
     "all_hold": ("all hold", "all {count} conditions hold[: {what}]"),

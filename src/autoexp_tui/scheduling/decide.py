@@ -21,7 +21,8 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.policy import Policy
+from autoexp_tui.model.kinds import tell_error
+from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.state import ConditionStatus, JobRecord
 from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, Why, why
 from autoexp_tui.scheduling.submission_queue import is_held_for_files, release
@@ -46,9 +47,29 @@ def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
 
 
 def _ask_policies(context: DecisionContext) -> None:
-    """Let the policies of the session decide, over jobs that are settled."""
-    for name in list(context.state.parts):
-        context.timers.set(f"policy:{name}", Policy.kinds[name]().decide(context))
+    """Let the policies of the session decide, over jobs that are settled.
+
+    One that fails, or that nobody knows, is left out until the next engine.
+    """
+    failed = context.roster.failed_policies
+    for name in [part for part in context.state.parts if part not in failed]:
+        policy, at = find_policy(name), None
+        if policy is None:
+            _leave_out_policy(context, name, "it is not installed, or not usable")
+            continue
+        try:
+            at = policy.decide(context)
+        except Exception as error:  # noqa: BLE001 - their code may raise anything
+            _leave_out_policy(context, name, tell_error(error))
+        context.timers.set(f"policy:{name}", at)
+
+
+def _leave_out_policy(context: DecisionContext, name: str, problem: str) -> None:
+    context.roster.failed_policies.add(name)
+    warning_id = "p" + ids.digest("policy", name, problem)
+    if warning_id not in context.state.warnings:
+        reason = why("policy_failed", what=name, problem=problem)
+        context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
 
 
 class _Queue:

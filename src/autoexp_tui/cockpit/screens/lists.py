@@ -22,7 +22,7 @@ from autoexp_tui.cockpit.widgets.list_pane import GroupsPane, ListPane
 from autoexp_tui.cockpit.widgets.mode_lists import GridPane, TimelinePane, WaitingPane
 from autoexp_tui.cockpit.widgets.pane import TextPane
 from autoexp_tui.cockpit.widgets.why_pane import AnswerPane, describe_stage
-from autoexp_tui.model.policy import Policy
+from autoexp_tui.model.policy import Policy, find_policy
 from autoexp_tui.planning.grid import build_grid
 
 if TYPE_CHECKING:
@@ -301,7 +301,7 @@ class PolicyScreen(BoxScreen):
 
     def __init__(self, context: CockpitContext, name: str) -> None:
         super().__init__(context)
-        self._policy = Policy.kinds[name]()
+        self._policy = find_policy(name) or Policy()
 
     def compose(self) -> ComposeResult:
         self.pane = PolicyPane(self.context.skin, self.model, id="policy")
