@@ -121,3 +121,22 @@ def test_what_a_missing_package_wrote_is_not_called_damaged(
             read()
         assert refused.value.newer
         assert "a package that is not installed here" in refused.value.hint
+
+
+# ------------------------------------------------------------------------ same names
+def test_two_packages_with_one_name_are_both_named_when_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rivals = (("condition.rival", "one.a:A"), ("condition.rival", "two.b:B"))
+    monkeypatch.setattr(kinds, "list_installed", lambda: (*ENTRY_POINTS, *rivals))
+    assert Condition.kinds.find("disk_free") is DiskFree
+    assert Condition.kinds.find("rival") is None
+    with pytest.raises(AutoexpError, match=r"one\.a:A and two\.b:B .* uninstall one"):
+        Condition.kinds["rival"]
+
+
+def test_a_name_of_an_installed_package_cannot_be_added() -> None:
+    table: kinds.KindTable[Any] = kinds.KindTable("condition", {})
+    with pytest.raises(ValueError, match="disk_free is the name of tests"):
+        table.add("disk_free", "elsewhere:DiskFree")
+    assert table.find("disk_free") is None  # of another table

@@ -68,8 +68,15 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         Raises:
             ValueError: another kind has the name.
         """
-        if self._homes.setdefault(name, home) != home:
-            raise ValueError(f"{name} is the name of {self._homes[name]}")
+        for other in (self._homes.get(name, home), *self._list_rivals(name)):
+            if other != home:
+                raise ValueError(f"{name} is the name of {other}")
+        self._homes[name] = home
+
+    def _list_rivals(self, name: str) -> list[str]:
+        """The homes that installed packages give to a name: more than one clash."""
+        wanted = f"{self._noun}.{name}"
+        return sorted({home for found, home in list_installed() if found == wanted})
 
     def _list_homes(self) -> Mapping[str, str]:
         """Those of installed packages too; ours win."""
@@ -101,6 +108,9 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
 
     def _load_theirs(self, name: str, home: str) -> str:
         """Load a kind of somebody else's; why it cannot be used, or nothing."""
+        rivals = sorted({home, *self._list_rivals(name)})
+        if len(rivals) > 1:
+            return f"{' and '.join(rivals)} bring the same name: uninstall one of them"
         try:
             kind = _import_class(home)
         except Exception as error:  # noqa: BLE001 - their module may raise anything
