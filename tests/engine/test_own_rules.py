@@ -6,7 +6,12 @@ from autoexp_tui.actions.restart import Restart
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster, rules_of
+from autoexp_tui.model.decision_context import (
+    DecisionContext,
+    Roster,
+    SchedulingPolicy,
+    rules_of,
+)
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (
@@ -47,7 +52,7 @@ def context(state: SessionState) -> DecisionContext:
         roster=Roster(),
         outside={},
         metrics={},
-        policy=Policy(),
+        policy=SchedulingPolicy(),
     )
 
 

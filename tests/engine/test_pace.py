@@ -9,7 +9,7 @@ import pytest
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import MetricFile, Monitoring
@@ -40,7 +40,7 @@ class Reader:
             roster=Roster(),
             outside={},
             metrics=self.telemetry.metrics,
-            policy=Policy(),
+            policy=SchedulingPolicy(),
         )
 
     @property

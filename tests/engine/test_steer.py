@@ -7,7 +7,7 @@ from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.commands import Command, Order, Sender
-from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.event import Event, fold
 from autoexp_tui.model.indexes import Timers, Watch
@@ -38,7 +38,7 @@ def handle_ordered(
         roster=roster,
         outside={},
         metrics={},
-        policy=Policy(),
+        policy=SchedulingPolicy(),
     )
     order = Order(command_id=command_id, command=command, **fields)  # type: ignore[arg-type]
     handle_order(context, order)

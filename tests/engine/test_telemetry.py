@@ -10,7 +10,7 @@ import pytest
 from autoexp_tui.engine.ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.indexes import Timers, Watch
@@ -45,7 +45,7 @@ class Reader:
             roster=Roster(),
             outside={},
             metrics=self.telemetry.metrics,
-            policy=Policy(),
+            policy=SchedulingPolicy(),
         )
 
     def read(self, text: str, *, reset: bool = False, midline: bool = False) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.events.events import JobEnded, MetricsNoted
-from autoexp_tui.model.decision_context import DecisionContext, Policy, Roster
+from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.indexes import Timers, Watch
@@ -18,7 +18,9 @@ from tests.model.builders import at, ended, happen, job, plan, run, started
 KEY = MetricKey("a", "loss")
 
 
-def context(state: SessionState, policy: Policy | None = None) -> DecisionContext:
+def context(
+    state: SessionState, policy: SchedulingPolicy | None = None
+) -> DecisionContext:
     return DecisionContext(
         draft=Draft(state, at(300.0), epoch=1),
         watch=Watch(),
@@ -26,7 +28,7 @@ def context(state: SessionState, policy: Policy | None = None) -> DecisionContex
         roster=Roster(),
         outside={},
         metrics={},
-        policy=policy or Policy(),
+        policy=policy or SchedulingPolicy(),
     )
 
 
@@ -68,7 +70,7 @@ def test_a_job_that_is_held_names_the_limit_that_binds(
 ) -> None:
     executor = ExecutorSpec(max_parallel=max_parallel)
     state = started(plan(job("a"), job("b", 1), executor=executor))
-    made = context(state, Policy(slots=1, place=place))
+    made = context(state, SchedulingPolicy(slots=1, place=place))
     made.roster.active.add("a")
     made.roster.ready.add("b", 1)
     release(made)

@@ -21,7 +21,7 @@ from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.commands import Command, Order, Submit
-from autoexp_tui.model.decision_context import Policy
+from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import JobState
@@ -160,7 +160,7 @@ class Campaign:
                     attempt_dir=self._attempt_dir,
                 ),
                 live_sink=Nobody(),
-                policy=Policy(),
+                policy=SchedulingPolicy(),
                 log_fault=self.faults.append,
             ),
         )

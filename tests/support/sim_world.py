@@ -33,7 +33,7 @@ from autoexp_tui.engine.ports import (
 )
 from autoexp_tui.model import ids
 from autoexp_tui.model.commands import Order
-from autoexp_tui.model.decision_context import Policy
+from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.done import is_of_attempt
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.model.facts import (
@@ -467,7 +467,7 @@ class House(ABC):
             sources=sources,
             outside=outside,
             live_sink=Nobody(),
-            policy=Policy(
+            policy=SchedulingPolicy(
                 auto_approve=self.auto_approve,
                 slots=self.slots,
                 has_nodes=self.has_nodes,

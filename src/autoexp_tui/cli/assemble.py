@@ -34,7 +34,7 @@ from autoexp_tui.executors.wrapper_copy import (
     install_wrapper,
     read_wrapper_version,
 )
-from autoexp_tui.model.decision_context import Policy
+from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.done import is_of_attempt
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.masking import mask_text
@@ -354,9 +354,9 @@ each file system has one at a time, and a few more when it hangs (see
 run at a time, the rest is for those that hang."""
 
 
-def _build_policy(plan: Plan, executor: Executor, wanted: Wanted) -> Policy:
+def _build_policy(plan: Plan, executor: Executor, wanted: Wanted) -> SchedulingPolicy:
     limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
-    return Policy(
+    return SchedulingPolicy(
         auto_approve=wanted.approve,
         slots=min(limits, default=0),
         place=executor.name,

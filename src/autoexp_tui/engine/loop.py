@@ -27,7 +27,7 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, warn_of_step
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, StopEngine
-from autoexp_tui.model.decision_context import DecisionContext, Policy
+from autoexp_tui.model.decision_context import DecisionContext, SchedulingPolicy
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded, apply
@@ -52,7 +52,7 @@ class Parts:
     sources: Sources
     outside: Outside
     live_sink: LiveSink
-    policy: Policy = field(default_factory=Policy)
+    policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
     log_fault: Callable[[str], None] = lambda _text: None
     watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
     """Takes what is to be called, from any thread, with paths that changed."""

@@ -41,7 +41,7 @@ from autoexp_tui.text.log_lines import find_canonical_name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class SchedulingPolicy:
     """What the person chose for this engine."""
 
     auto_approve: frozenset[str] = frozenset()
@@ -96,7 +96,7 @@ class DecisionContext:
     outside: Mapping[OutsideKey, Fact]
     metrics: Mapping[str, Mapping[str, MetricFact]]
     """Job -> metric -> its newest value."""
-    policy: Policy
+    policy: SchedulingPolicy
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, volatile arguments included."""
     reworded: set[str] = field(default_factory=set)
