@@ -30,10 +30,10 @@ from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.commands import Kill
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.probes.log_reader import LogReader
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import RunScript
 from tests.support.sim_world import World
 
 HERE = Path(__file__).parent / "trips"

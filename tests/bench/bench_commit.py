@@ -18,11 +18,11 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.testing.fake_script import RunScript, Write
 
 ROUNDS = 20
 

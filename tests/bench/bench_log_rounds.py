@@ -25,14 +25,14 @@ from unittest.mock import patch
 
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import RunScript
 from tests.support.sim_world import World
 
 from autoexp_tui.cli.diagnostics import freeze_garbage
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.probes.log_reader import LogReader
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import RunScript
 
 SETTLE_SECONDS = 120
 """Until quiet logs are looked at as seldom as they ever are."""

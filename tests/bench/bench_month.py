@@ -25,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
@@ -32,7 +33,6 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.testing.fake_script import RunScript, Write
 
 DAY = 86_400.0
 STEP = 300.0

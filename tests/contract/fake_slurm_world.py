@@ -16,7 +16,7 @@ from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, Remembering
-from autoexp_tui.testing.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript, Write
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_jobs import ClusterSettings
 

@@ -9,8 +9,8 @@ import pytest
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.testing.clock import ManualClock
 from autoexp_tui.testing.executor_contract import Does, ExecutorContract
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import RunScript, Write
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import RunScript, Write
 
 STEP = 0.05
 """Seconds of made-up time between two looks."""

@@ -14,8 +14,8 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import Fault, PlannedFaults, RunScript, by_job
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import Fault, PlannedFaults, RunScript, by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.sim_world import Files, World
 

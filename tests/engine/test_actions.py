@@ -26,9 +26,9 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.memory_journal import Fault as DiskFault
 from tests.support.memory_journal import Killed
 

@@ -10,9 +10,9 @@ import pytest
 from autoexp_tui.engine.executor_port import PollAnswer, Task, TaskReport
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 CHANGED = "begin.0.json was removed, changed or forged while it ran"
 

@@ -33,10 +33,10 @@ from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import by_job
 from tests.storage.breakable_disk import BreakableDisk
 from tests.storage.disk_session import Died
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import MemoryLease
 from tests.support.sim_world import Files, World

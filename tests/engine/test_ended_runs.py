@@ -14,9 +14,9 @@ from autoexp_tui.model import commands
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 LINES = "".join(f"step: {n} loss: {9.0 - n / 10}\n" for n in range(1, 41)).encode()
 RUN = RunScript(seconds=5.0, writes=(Write(at=1.0, data=LINES),))

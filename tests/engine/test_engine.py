@@ -31,9 +31,9 @@ from autoexp_tui.model.rules import (
 )
 from autoexp_tui.model.specs import JobSpec, Plan, Resources
 from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.testing.fake_script import Fault, RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import Fault, RunScript, Write
 from tests.support.sim_world import Recompose
 
 OK = RunScript(seconds=5.0)

@@ -8,9 +8,9 @@ from autoexp_tui.engine.executor_port import AdoptAnswer, Submission, SubmitAnsw
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 RUN = [[RunScript(seconds=20.0)]]
 

@@ -27,9 +27,9 @@ from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 CKPT = "/out/a/iter_8/done.txt"
 SAVED = b"saved checkpoint 8\niteration 8/9 | loss: 2.5\n"

@@ -13,9 +13,9 @@ from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.specs import JobSpec, Resources
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import Fault, RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import Fault, RunScript
 
 RUN = [[RunScript(seconds=60.0)]]
 

@@ -11,9 +11,9 @@ from autoexp_tui.events import events
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState, Result
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 
 def place_of(path: str) -> str:

@@ -10,9 +10,9 @@ import pytest
 from autoexp_tui.engine.executor_port import PollAnswer, Task, TaskPhase
 from autoexp_tui.model.snapshot import InQueue
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 WAITING = InQueue("lower priority", 1e9, "gpu")
 

@@ -27,7 +27,6 @@ from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Resources
 from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.engine.test_actions import (
     OK,
@@ -38,6 +37,7 @@ from tests.engine.test_actions import (
     says,
 )
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 from tests.support.memory_journal import Fault as DiskFault
 
 EVALUATE = RunAutoexp(

@@ -15,9 +15,9 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
 
 LINE = b"iteration 10/100 | lm loss: 2.5\n"

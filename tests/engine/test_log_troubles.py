@@ -6,9 +6,9 @@ import pytest
 
 from autoexp_tui.engine.ports import LogCursor
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
 
 

@@ -13,9 +13,9 @@ from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
 
 QUICK = Anomalies(min_points=2, flat_share=0.05, divergence="off", nan="warn")

@@ -20,9 +20,9 @@ from autoexp_tui.model.commands import Kill, Order, Pause
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 LINES = 60_000
 FLOOD = b"".join(b"hit number=%d\n" % number for number in range(LINES))

@@ -15,9 +15,9 @@ from autoexp_tui.model.rules import Anomalies, MetricFile, Monitoring, StateEven
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Logs
 
 JSONL = MetricFile(path="metrics.jsonl", format="jsonl")

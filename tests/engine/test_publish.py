@@ -5,9 +5,9 @@ from __future__ import annotations
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 LINE = b"iteration %d/100 | lm loss: 2.5\n"
 

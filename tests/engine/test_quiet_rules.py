@@ -12,9 +12,9 @@ from autoexp_tui.events import events
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 NOTE = Log(message="{name}: {line}")
 

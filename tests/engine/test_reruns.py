@@ -10,9 +10,9 @@ from autoexp_tui.engine.executor_port import PollAnswer, Task
 from autoexp_tui.model.rules import Monitoring, Storm
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 FORGOTTEN = RunScript(seconds=2.0, cause=Cause.NODE_FAIL, exit_code=1)
 OK = RunScript(seconds=2.0)

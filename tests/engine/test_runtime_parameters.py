@@ -13,9 +13,9 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_world import Recompose
 
 SAVED = LogEvent(

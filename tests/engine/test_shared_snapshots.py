@@ -5,9 +5,9 @@ from __future__ import annotations
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 
 def begun() -> Bench:

@@ -12,9 +12,9 @@ from autoexp_tui.model.rules import Monitoring, StateEvent, Storm
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 CRASH = RunScript(seconds=2.0, exit_code=1)
 LATE = RunScript(seconds=60.0, exit_code=1)

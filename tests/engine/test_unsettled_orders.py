@@ -25,9 +25,9 @@ from autoexp_tui.model import commands
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.state import Warned
 from autoexp_tui.model.states import JobState, Outcome
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 RUN = [[RunScript(seconds=60.0)]]
 

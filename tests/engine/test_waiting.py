@@ -32,9 +32,9 @@ from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Result
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 
 LONG = RunScript(seconds=5_000.0)
 OK = RunScript(seconds=5.0)

@@ -32,8 +32,8 @@ from autoexp_tui.testing.executor_contract import (
     wait_for_end,
     wait_until_running,
 )
-from autoexp_tui.testing.fake_script import RunScript
 from tests.contract.fake_slurm_world import FakeSlurmWorld
+from tests.support.fake_script import RunScript
 from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings
 

@@ -18,13 +18,13 @@ from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.as_json import condition_to_json
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.record_codec import decode_record, encode_record
-from autoexp_tui.testing.fake_script import RunScript
 from tests.cockpit.seat import cockpit
 from tests.engine.bench import Bench
 from tests.extending.disk_free import DiskFree
 from tests.extending.tag_run import RunTagged, TagRun
 from tests.extending.tally import SetGoal, Tally
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 RUN = [[RunScript(seconds=1.0)]]
 

@@ -13,12 +13,12 @@ from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript
 from tests.engine.bench import Bench
 from tests.extending.conftest import ENTRY_POINTS
 from tests.extending.failing import FailingAction, FailingCondition
 from tests.extending.tally import SetGoal
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript
 
 HERE = "tests.extending.failing"
 FAILING = (

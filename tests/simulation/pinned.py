@@ -18,8 +18,8 @@ from autoexp_tui.conditions.kinds import (
 )
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.model.builders import job, plan
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_scripts import Scripts
 
 DONE = "/out/{}/done.txt"

@@ -19,8 +19,8 @@ from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_script import RunScript
 from tests.simulation.pinned import make_plan, make_scripts
+from tests.support.fake_script import RunScript
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault, Killed, MemoryJournal
 from tests.support.sim_clusters import Danger, SimCluster

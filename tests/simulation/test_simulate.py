@@ -12,9 +12,9 @@ from autoexp_tui.model.commands import Order, Submit
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import by_job
 from tests.simulation.pinned import make_plan, make_scripts
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import by_job
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault, Killed
 from tests.support.sim_bugs import BUGS

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from autoexp_tui.testing.fake_script import FAULTS, Fault
+from tests.support.fake_script import FAULTS, Fault
 from tests.support.sim_bugs import BUGS
 from tests.support.sim_campaign import MOST_STEPS, Campaign
 from tests.support.sim_checks import Violation

@@ -30,7 +30,7 @@ from autoexp_tui.probes.fact_source import OutsideFacts
 from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.storage.checkpoint_files import CheckpointFiles
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_script import RunScript, Write, by_job
+from tests.support.fake_script import RunScript, Write, by_job
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_jobs import ClusterSettings
 from tests.support.inline_pool import InlinePool

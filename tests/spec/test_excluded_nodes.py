@@ -10,8 +10,8 @@ from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.states import JobState
-from autoexp_tui.testing.fake_script import RunScript
 from tests.spec.campaign import Campaign, plan_of
+from tests.support.fake_script import RunScript
 
 AWAY = Restart(exclude_node=True, conditions=(MaxAttempts(max_attempts=3),))
 CRASH = [RunScript(seconds=4.0, exit_code=1)]

@@ -21,9 +21,9 @@ from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.planning.validate import validate_execution_plan
-from autoexp_tui.testing.fake_script import RunScript
 from tests.model.builders import job, plan
 from tests.spec.campaign import Campaign, plan_of
+from tests.support.fake_script import RunScript
 from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings
 

@@ -12,8 +12,8 @@ from autoexp_tui.conditions.kinds import FileExists, LogPattern, MetadataIs
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.model.wording import sentence
-from autoexp_tui.testing.fake_script import RunScript, Write
 from tests.spec.campaign import Campaign, job_of, outcome_of, plan_of, says
+from tests.support.fake_script import RunScript, Write
 from tests.support.fake_slurm_jobs import ClusterSettings
 
 STABLES = ["test_lr1e-4_stable", "test_lr5e-4_stable"]

@@ -29,8 +29,8 @@ from autoexp_tui.testing.executor_contract import (
     submit,
     wait_until_running,
 )
-from autoexp_tui.testing.fake_script import RunScript
 from tests.executors.test_slurm_executor import ONE_NODE, World
+from tests.support.fake_script import RunScript
 from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings, Job
 

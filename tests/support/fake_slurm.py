@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_script import Script
+from tests.support.fake_script import Script
 from tests.support.fake_slurm_cluster import Cluster
 from tests.support.fake_slurm_faults import (
     PlannedSlurmFaults,

@@ -17,8 +17,8 @@ from pathlib import Path
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.fake_script import Script, by_job
 from tests.support import fake_slurm_wrapper as wrapper
+from tests.support.fake_script import Script, by_job
 from tests.support.fake_slurm_jobs import (
     ClusterSettings,
     Job,

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.testing.fake_script import RunScript
+from tests.support.fake_script import RunScript
 
 TASK_FILE: Final = "/${SLURM_ARRAY_TASK_ID:-0}.json"
 """The end of the word that names the task file, on the script's line of the wrapper."""

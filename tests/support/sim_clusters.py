@@ -17,8 +17,8 @@ from autoexp_tui.engine.ports import Clock, FactSource, LogSource
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import Fault, RunScript, SeededFaults, by_job
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import Fault, RunScript, SeededFaults, by_job
 from tests.support.sim_causes import Memory
 from tests.support.sim_plans import Shape
 from tests.support.sim_world import Files, Logs, Watcher, memory_attempt_dir

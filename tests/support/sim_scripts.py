@@ -14,7 +14,7 @@ from typing import Final
 
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript, Write
 from tests.support.sim_plans import DONE_FILE, MOST_ATTEMPTS
 
 Scripts = dict[str, Sequence[Sequence[RunScript]]]

@@ -23,8 +23,8 @@ from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_script import by_job
 from tests.support import fake_slurm_wrapper
+from tests.support.fake_script import by_job
 from tests.support.fake_slurm import Answer, FakeSlurm
 from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings, Job

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from autoexp_tui.testing.fake_script import FAULTS
+from tests.support.fake_script import FAULTS
 from tests.support.fake_slurm_faults import SlurmFault
 
 EVERYWHERE: Final = (

@@ -60,8 +60,8 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.replan_job import join_plan
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_executor import FakeExecutor
 from autoexp_tui.text.patterns import compile_text_pattern
+from tests.support.fake_executor import FakeExecutor
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import MemoryLease, MemorySession
 

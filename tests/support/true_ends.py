@@ -13,7 +13,7 @@ from typing import Final
 
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.fake_executor import FakeEnd
+from tests.support.fake_executor import FakeEnd
 
 
 class Stroke(StrEnum):

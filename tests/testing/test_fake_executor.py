@@ -20,8 +20,8 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_executor import FakeExecutor
-from autoexp_tui.testing.fake_script import (
+from tests.support.fake_executor import FakeExecutor
+from tests.support.fake_script import (
     FAULTS,
     Fault,
     PlannedFaults,

@@ -11,7 +11,7 @@ import pytest
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.fake_script import RunScript, Write
+from tests.support.fake_script import RunScript, Write
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_faults import PlannedSlurmFaults, SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings

@@ -1,1 +1,1 @@
-"""What we ship for tests: clocks, fakes and the contracts that adapters keep."""
+"""What we ship for tests: a clock, and the contract that executors keep."""

@@ -36,7 +36,7 @@ from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
-from autoexp_tui.testing.fake_script import (
+from tests.support.fake_script import (
     Call,
     Ends,
     Fault,
