@@ -27,7 +27,7 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState
 from autoexp_tui.storage.inbox import FileInbox, leave
 from autoexp_tui.storage.journal import StoredPlans, load_state, read_session
-from autoexp_tui.storage.journal_writer import FileJournal, Rotation
+from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
@@ -62,13 +62,12 @@ def spec(root: Path, name: str, *, after: str = "") -> JobSpec:
 class Disks:
     """A campaign of two jobs, one after the other, on a real disk."""
 
-    def __init__(self, root: Path, *, records: int = 6) -> None:
+    def __init__(self, root: Path) -> None:
         self.clock = ManualClock()
         files = Files(self.clock)
         self.executor = FakeExecutor(self.clock, by_job({}), write=files.append)
         world = World(clock=self.clock, executor=self.executor, files=files)
         self.world = world
-        self.rotation = Rotation(records=records)
         self.session: SessionDir = create_session(root / "state", lambda _n: "k7f2")
         self.plan = Plan(
             plan_id="p",
@@ -88,12 +87,7 @@ class Disks:
         # Of a process that does not live: the next engine need not wait.
         me = replace(Identity.get_own(), started="1")
         self.lease = take_lease(self.session, self.clock, me=me)
-        self.journal = FileJournal(
-            self.session,
-            self.lease,
-            rotation=self.rotation,
-            pool=self.pool,
-        )
+        self.journal = FileJournal(self.session, self.lease)
         world = self.world
         parts = world.parts(MemoryLease(world.session, self.lease.epoch), self.pool)
         self.engine = self._engine(parts)
@@ -465,7 +459,7 @@ def fill(place: Path) -> Path:
 
 
 def test_on_a_real_full_disk_the_engine_holds_and_goes_on(small_disk: Path) -> None:
-    campaign = Disks(small_disk, records=1000)
+    campaign = Disks(small_disk)
     filler = fill(small_disk)
     campaign.run(60.0)
     assert not campaign.done()

@@ -14,9 +14,8 @@ from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.journal_writer import FileJournal, Rotation
+from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.session_dir import SessionDir
-from tests.support.inline_pool import InlinePool
 
 SYNC = "autoexp_tui.storage.journal_writer.sync_data"
 FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -79,8 +78,6 @@ class DiskStore:
         path.mkdir(parents=True, exist_ok=True)
         self.session = SessionDir(path)
         self.session.make()
-        self.rotation = Rotation()
-        self.pool = InlinePool()
         self.faults: list[str] = []
         self._leases: list[FixedLease] = []
         self._monkeypatch = monkeypatch
@@ -90,13 +87,7 @@ class DiskStore:
             former.ours = False
         lease = FixedLease(len(self._leases) + 1)
         self._leases.append(lease)
-        return lease, FileJournal(
-            self.session,
-            lease,
-            rotation=self.rotation,
-            pool=self.pool,
-            log_fault=self.faults.append,
-        )
+        return lease, FileJournal(self.session, lease, log_fault=self.faults.append)
 
     def load(self) -> SessionState:
         return load_state(self.session).state

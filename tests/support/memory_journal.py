@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from autoexp_tui.events.events import EngineStarted, JournalRotated
+from autoexp_tui.events.events import EngineStarted
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded, fold
 from autoexp_tui.model.ids import digest
@@ -53,9 +53,6 @@ class MemorySession:
     faults: dict[int, Fault] = field(default_factory=dict)
     """By the number of the append, from 0."""
     appends: int = 0
-    rotate_records: int = 0
-    """How many records make a part long enough for the next one; 0: no number."""
-    """Called with the state after each commit of an engine."""
     check: Callable[[Recorded], None] = lambda _record: None
     """Called with each record before it counts, for a codec's round trip."""
 
@@ -111,12 +108,11 @@ class MemoryJournal:
         self._lease = lease
         self._begun = False
         self._closed = False
-        self._part = _part(lease.epoch)
-        self._part_begins = len(session.records)
         records = session.records
         self.seal = MemorySeal()
         if records:
-            self.seal = MemorySeal(part=_part(records[-1].epoch), bytes=len(records))
+            part = f"journal.{records[-1].epoch}.jsonl"
+            self.seal = MemorySeal(part=part, bytes=len(records))
 
     def append(self, records: Sequence[Recorded]) -> None:
         """As `ports.Journal.append`, or as the fault for this append says.
@@ -136,7 +132,7 @@ class MemoryJournal:
         self._session.appends += 1
         self._strike(fault, records)
         self._session.records.extend(records)
-        self._count(records)
+        self._begun = True
         if fault is not None:
             raise Killed(f"after append {self._session.appends - 1}")
 
@@ -147,13 +143,6 @@ class MemoryJournal:
         else:
             self._session.records.extend(records)
 
-    def rotation(self) -> JournalRotated | None:
-        """What opens the next part, once this one has `rotate_records`."""
-        now, longest = len(self._session.records), self._session.rotate_records
-        if not longest or now - self._part_begins < longest:
-            return None
-        return JournalRotated(sealed_part=self._part, sealed_bytes=now)
-
     def add_plan(self, plan: Plan) -> str:
         """Keep a plan; returns its sha."""
         sha = digest(plan, length=16)
@@ -163,13 +152,6 @@ class MemoryJournal:
     def close(self) -> None:
         """Appending ends."""
         self._closed = True
-
-    def _count(self, records: Sequence[Recorded]) -> None:
-        first = records[0].event
-        if isinstance(first, JournalRotated):
-            self._part_begins = len(self._session.records) - len(records)
-            self._part = _part(self._lease.epoch, records[0].seq)
-        self._begun = True
 
     def _strike(self, fault: Fault | None, records: Sequence[Recorded]) -> None:
         if fault is None or fault.kind == "killed_after":
@@ -185,8 +167,6 @@ class MemoryJournal:
             raise ValueError("the journal is closed")
         if not self._begun:
             self._check_seal(records[0])
-        elif isinstance(records[0].event, JournalRotated):
-            self._check_rotated(records[0].event)
         first = len(self._session.records) + 1
         for expected, record in enumerate(records, first):
             if record.seq != expected or record.epoch != self._lease.epoch:
@@ -200,14 +180,3 @@ class MemoryJournal:
             seal = MemorySeal(part=event.sealed_part, bytes=event.sealed_bytes)
         if seal != self.seal:
             raise ValueError(f"the first record seals {seal}, not {self.seal}")
-
-    def _check_rotated(self, event: JournalRotated) -> None:
-        if (event.sealed_part, event.sealed_bytes) != (
-            self._part,
-            len(self._session.records),
-        ):
-            raise ValueError(f"the part seals {event}, not {self._part}")
-
-
-def _part(epoch: int, since: int = 0) -> str:
-    return f"journal.{epoch}.{since}.jsonl" if since else f"journal.{epoch}.jsonl"

@@ -25,7 +25,6 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.ports import Clock, Journal
 from autoexp_tui.events import events
-from autoexp_tui.events.session import JournalRotated
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.state import SessionState
@@ -60,9 +59,6 @@ class _Journal:
 
     def append(self, records: Sequence[Recorded]) -> None:
         self.inner.append(records)
-
-    def rotation(self) -> JournalRotated | None:
-        return self.inner.rotation()
 
     def add_plan(self, plan: Plan) -> str:
         return self.inner.add_plan(plan)

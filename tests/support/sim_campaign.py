@@ -119,7 +119,6 @@ class Campaign:
         self.world = self._make_world()
         self._stock_shelf()
         self.session = self.world.session
-        self.session.rotate_records = self._rng.choice([0, 0, 150])
         self.checks = Checks(self.session, self.cluster, self._true_clock.monotonic)
         self._bug.cluster(self.cluster)
         self.person = Person(self._rng, self.world.inbox, self.tally.faults)

@@ -103,6 +103,8 @@ class Timers:
         event = record.event
         if isinstance(event, events.RetryOrdered) and not event.held:
             self._due[event.job] = state.lived + (event.wait_seconds or 0.0)
+        if isinstance(event, events.SubmissionResumed):  # paused until this record
+            self._due = {name: max(at, state.lived) for name, at in self._due.items()}
         for name, due in list(self._due.items()):
             job = state.jobs[name]
             if job.state is not JobState.RETRYING:

@@ -201,7 +201,6 @@ class Engine:
     # -------------------------------------------------------------------- commit
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""
-        self._rotate()
         self._check_wall_clock()
         if self._unwritten and not self._write(self._unwritten):
             self._publish()
@@ -368,14 +367,6 @@ class Engine:
             return False
         self._unwritten, self._holding = [], ""
         return True
-
-    def _rotate(self) -> None:
-        """Go on in a new part of the journal when the present one has grown long."""
-        rotated = None if self._unwritten else self._parts.journal.rotation()
-        if rotated is not None:
-            draft = self._draft()
-            draft.emit(rotated)
-            self._write(draft.commit())
 
     def _make_true(self, records: Sequence[Recorded]) -> None:
         for record in records:

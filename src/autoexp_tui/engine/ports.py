@@ -17,7 +17,6 @@ from typing import Final, Protocol, TypeAlias
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
 from autoexp_tui.engine.executor_port import Submission, Task
-from autoexp_tui.events.session import JournalRotated
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
@@ -323,10 +322,6 @@ class Journal(Protocol):
                 tried again.
             SessionOwned: a successor has taken the session; nothing counts any more.
         """
-        ...
-
-    def rotation(self) -> JournalRotated | None:
-        """What opens the next part, in a commit of its own; None: go on in this one."""
         ...
 
     def add_plan(self, plan: Plan) -> str:

@@ -1,12 +1,12 @@
 """How the parts of a journal hang together: which count, in which order, up to where.
 
-Each engine writes parts of its own, `journal.<epoch>.jsonl` and, when that has grown
-long, `journal.<epoch>.<segment>.jsonl`, which nobody else ever writes, moves or
-removes. The first record of a part names its predecessor and how many bytes of it count
-(the *seal*). The chain of seals, followed back from the newest part, is the journal;
-what it does not reach is void: late bytes of a deposed engine, and parts whose engine
-died before their first commit was whole. A part that its own engine sealed may be there
-compressed (`journal_writer.pack_part`), and reads as before.
+Each engine writes a part of its own, `journal.<epoch>.jsonl`, which nobody else ever
+writes, moves or removes. The first record of a part names its predecessor and how many
+bytes of it count (the *seal*). The chain of seals, followed back from the newest part,
+is the journal; what it does not reach is void: late bytes of a deposed engine, and
+parts whose engine died before their first commit was whole. Earlier versions went on in
+further parts, `journal.<epoch>.<segment>.jsonl`, and compressed finished ones; those
+read as before.
 
 So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
 name or a byte that counts.
@@ -34,7 +34,7 @@ from autoexp_tui.storage.session_dir import PartId, SessionDir, get_packed, pars
 from autoexp_tui.storage.trust import open_session_file
 
 _MOST_BYTES = 1 << 30
-"""Of a part: a further one is begun long before."""
+"""Of a part; a campaign of 10,000 jobs writes 30 MB."""
 _LONGEST_LINE = 64 << 20
 """Bytes of one record; what goes on without a line end is none."""
 RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
@@ -55,7 +55,7 @@ class Part:
 
     id: PartId
     path: Path
-    """As it was written; it may be there packed instead."""
+    """As it was written; an old one may be there packed instead."""
     length: int | None = None
     """None: all whole commits count."""
 
@@ -121,7 +121,7 @@ def _list_surplus(
     for part in there:
         path = session.get_part(*part)
         counts = counted.get(part, 0)
-        with suppress(FileNotFoundError):  # one that was packed meanwhile has none
+        with suppress(FileNotFoundError):  # a packed one has none
             surplus = 0 if counts is None else path.stat().st_size - counts
             if surplus > 0:
                 yield f"{path}: {surplus} bytes that no later part counts"

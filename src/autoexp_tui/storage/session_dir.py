@@ -101,8 +101,8 @@ class SessionDir:
     def get_part(self, epoch: int, segment: int = 0) -> Path:
         """The part that the engine of lease `epoch` writes, and nobody else ever.
 
-        Further segments are its own, one after the other. Finished ones may be there
-        compressed, under the name of `get_packed`.
+        Earlier versions wrote further segments, and compressed finished ones
+        (`get_packed`).
         """
         number = f"{epoch}.{segment}" if segment else f"{epoch}"
         return self.path / f"journal.{number}.jsonl"
