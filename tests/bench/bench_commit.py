@@ -1,6 +1,6 @@
 """The commit loop at 1,000 and 10,000 jobs: idle, changed, resumed; CPU time.
 
-    python tests/bench/bench_commit.py
+    python -m tests.bench.bench_commit
 
 The engine is the real one over fakes in memory; half of the jobs run and write their
 logs, the other half waits for them. Then as many jobs wait for a file of their own
@@ -9,12 +9,8 @@ each: what ten minutes of that cost, in looks and in CPU time.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan

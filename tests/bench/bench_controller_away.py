@@ -1,6 +1,6 @@
 """A cockpit on a cluster whose controller is away: keys and commits go on.
 
-    python tests/bench/bench_controller_away.py [SECONDS]
+    python -m tests.bench.bench_controller_away [SECONDS]
 
 Starts a real, throw-away cluster; says so and ends where there can be none.
 """
@@ -11,8 +11,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.slurm.away import cockpit_of, submit, watch
 from tests.slurm.campaign import SlurmCampaign

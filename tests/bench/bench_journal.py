@@ -15,48 +15,24 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
-from tests.model.builders import at
+from tests.storage.week_session import write_week
+from tests.support.campaigns import plan_of, planned
 
-from autoexp_tui.conditions.files import FileExists
-from autoexp_tui.conditions.jobs import JobStateIs
-from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
-from autoexp_tui.events.conditions import ConditionJudged
-from autoexp_tui.events.jobs import JobEnded, JobsReleased, RetryOrdered
-from autoexp_tui.events.rules import (
-    ActionFired,
-    LogMatched,
-    MetricsNoted,
-    WarningCleared,
-    WarningRaised,
-)
-from autoexp_tui.events.runs import AttemptEnded, RunBegan
-from autoexp_tui.events.session import PlanAdded, SessionStarted
-from autoexp_tui.events.submissions import (
-    EffectOrdered,
-    EffectSettled,
-    SubmissionAccepted,
-)
-from autoexp_tui.model.draft import Draft
-from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.snapshot import EngineView, Snapshot
-from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.states import JobState, Outcome, Result, why
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 
-EVENTS = 100_000
+JOBS = 1_000
+"""Of a week's campaign, about 110,000 events."""
 GROUP = 100
 """Events a commit while a campaign is busy."""
-PER_JOB = 20
-"""Of a job that does not crash."""
 
 
 class Forever:
@@ -67,132 +43,6 @@ class Forever:
     def is_held(self) -> bool:
         """Always."""
         return True
-
-
-def job(index: int) -> JobSpec:
-    """A job of a two-stage sweep, with two conditions."""
-    name = f"dense300m_lr{index % 7}e-4_seed{index}"
-    return JobSpec(
-        name=name,
-        index=index,
-        stage="train",
-        family=f"f{index}",
-        parameters={"optimizer.lr": index % 7 * 1e-4, "seed": index},
-        overrides=(f"optimizer.lr={index % 7}e-4", f"seed={index}"),
-        command=("python", "train.py", f"--seed={index}", "--config=train.yaml"),
-        output_dir=f"/scratch/out/{name}",
-        log_dir=f"/scratch/logs/{name}",
-        fingerprint="5f" * 32,
-        start_conditions=(
-            FileExists(path=f"/scratch/out/{name}/done.txt"),
-            JobStateIs(jobs=(f"base{index}",), state="COMPLETED"),
-        ),
-    )
-
-
-def plan(jobs: int) -> Plan:
-    """A plan of so many jobs."""
-    return Plan(
-        plan_id="bench",
-        name="bench",
-        state_dir="/state",
-        jobs=tuple(job(index) for index in range(jobs)),
-    )
-
-
-def life(spec: JobSpec) -> Iterator[Event]:
-    """What happens to one job, about `PER_JOB` events: one in ten crashes first."""
-    name = spec.name
-    yield JobsReleased(jobs=(name,))
-    for index in range(2):
-        yield ConditionJudged(
-            job=name,
-            role="start",
-            index=index,
-            result=Result.PASS,
-            why=why("file_there", path=spec.output_dir),
-        )
-    if spec.index % 10 == 0:
-        yield from crash(spec)
-    yield from attempt(spec, 2 if spec.index % 10 == 0 else 1, PER_JOB - 9)
-    yield JobEnded(job=name, state=JobState.COMPLETED)
-
-
-def crash(spec: JobSpec) -> Iterator[Event]:
-    """A first attempt that fails and is tried again."""
-    because = why("crashed", code=1)
-    yield from attempt(spec, 1, 2, Outcome.FAILED)
-    yield WarningRaised(warning_id=f"w{spec.index}", why=because, job=spec.name)
-    yield ActionFired(job=spec.name, action="restart", trigger="crash")
-    yield RetryOrdered(job=spec.name, not_before=5.0, from_checkpoint=True, why=because)
-    yield WarningCleared(warning_id=f"w{spec.index}")
-
-
-def attempt(
-    spec: JobSpec, number: int, noted: int, outcome: Outcome = Outcome.COMPLETED
-) -> Iterator[Event]:
-    """One attempt, whose log said `noted` things."""
-    name, token = spec.name, f"t{spec.index}-{number}"
-    effect_id = f"e{spec.index}-{number}"
-    submit = SubmitTasks(token=token, tasks=((name, number),))
-    yield EffectOrdered(effect_id=effect_id, effect=submit)
-    yield SubmissionAccepted(token=token, executor_ids=("48213",), submitted_at=1.0)
-    yield EffectSettled(effect_id=effect_id, outcome="ok", detail="sbatch ...")
-    yield RunBegan(job=name, attempt=number, run=0, began_at=2.0, node="n1", pid=7)
-    yield from (log_event(spec, number, step) for step in range(noted))
-    yield AttemptEnded(
-        job=name, attempt=number, outcome=outcome, exit_code=0, ended_at=9.0
-    )
-
-
-def log_event(spec: JobSpec, number: int, step: int) -> Event:
-    """Metrics, or every fourth time a checkpoint."""
-    if step % 4:
-        return MetricsNoted(
-            job=spec.name,
-            attempt=number,
-            run=0,
-            step=step,
-            total=PER_JOB,
-            values={"loss": 2.5, "lr": 3e-4, "grad_norm": 0.7},
-        )
-    return LogMatched(
-        match_id=f"m{spec.index}-{number}-{step}",
-        job=spec.name,
-        attempt=number,
-        run=0,
-        rule="checkpoint",
-        offset=step * 4096,
-        line=f"saved checkpoint from iteration {step}",
-        metadata={"checkpoint_iteration": str(step)},
-    )
-
-
-def campaign(sha: str, the_plan: Plan) -> list[Recorded]:
-    """The records of a campaign in which every job completed."""
-    draft = Draft(SessionState(plans={sha: the_plan}), at(1.0), epoch=1)
-    draft.emit(
-        SessionStarted(
-            session="bench",
-            name="bench",
-            engine_version="1",
-            wrapper_version="1",
-            plan_sha=sha,
-        )
-    )
-    draft.emit(PlanAdded(sha=sha))
-    for spec in the_plan.jobs:
-        for event in life(spec):
-            draft.emit(event)
-    return committed(draft.records)
-
-
-def committed(records: Sequence[Recorded]) -> list[Recorded]:
-    """`records` as commits of one to four, as a campaign writes them."""
-    return [
-        replace(record, more=record.seq % 4 > 1 and record.seq < len(records))
-        for record in records
-    ]
 
 
 def groups(records: Sequence[Recorded], size: int) -> Iterator[Sequence[Recorded]]:
@@ -206,6 +56,13 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
+
+
+def resume_bare(session: SessionDir) -> None:
+    """Every line as parsed JSON."""
+    for part in session.path.glob("journal.*"):
+        for line in part.open("rb"):
+            json.loads(line)
 
 
 def resume_sqlite(path: Path) -> int:
@@ -231,9 +88,9 @@ def with_sqlite(path: Path, records: Sequence[Recorded], size: int) -> None:
     base.close()
 
 
-def compare_appends(directory: Path, records: list[Recorded]) -> None:
+def compare_appends(directory: Path, records: Sequence[Recorded]) -> None:
     """Appends of one event, and of groups, beside SQLite."""
-    for size, count in ((1, 2_000), (GROUP, 50_000), (10 * GROUP, EVENTS)):
+    for size, count in ((1, 2_000), (GROUP, 20_000), (10 * GROUP, 20_000)):
         session = SessionDir(directory / f"append{size}")
         session.make()
         journal = FileJournal(session, Forever())
@@ -241,7 +98,7 @@ def compare_appends(directory: Path, records: list[Recorded]) -> None:
 
         def append(
             journal: FileJournal = journal,
-            some: list[Recorded] = some,
+            some: Sequence[Recorded] = some,
             size: int = size,
         ) -> None:
             for group in groups(some, size):
@@ -257,34 +114,23 @@ def compare_appends(directory: Path, records: list[Recorded]) -> None:
 
 
 def compare_resume(directory: Path) -> None:
-    """Resuming a session of 100,000 events, beside reading the JSON alone.
+    """Resuming a week's session, beside reading the JSON alone.
 
     In a process of its own, as at a start: nothing else is in its memory.
     """
-    session = SessionDir(directory / "resume")
-    session.make()
-    the_plan = plan(int(EVENTS / (PER_JOB + 1.1)))
-    records = campaign(session.save_plan(the_plan), the_plan)
-    with_sqlite(session.path / "all.sqlite", records, 5_000)
-    journal = FileJournal(session, Forever())
-    for group in groups(records, 5_000):
-        journal.append(group)
-    compare_appends(directory, records)
-    size = session.get_part(1).stat().st_size
-    print(
-        f"\n{len(records):,} events, {size / 1e6:.0f} MB, {len(the_plan.jobs):,} jobs"
-    )
+    session, told = write_week(directory, jobs=JOBS)
+    with_sqlite(session.path / "all.sqlite", told.records, 5_000)
+    compare_appends(directory, [one for one in told.records if one.epoch == 1])
+    size = sum(part.stat().st_size for part in session.path.glob("journal.*")) / 1e6
+    print(f"\n{len(told.records):,} events, {size:.0f} MB, {JOBS:,} jobs")
     command = [sys.executable, "-m", "tests.bench.bench_journal", "resume"]
     subprocess.run([*command, str(session.path)], check=True)
 
 
 def resume(session: SessionDir) -> None:
     """Time one start: of several rounds, the fastest of each part."""
-    part = session.get_part(1)
     parts: dict[str, Callable[[], object]] = {
-        "json.loads alone": lambda: [
-            json.loads(line) and 0 for line in part.open("rb")
-        ],
+        "json.loads alone": lambda: resume_bare(session),
         "SQLite, and json.loads": lambda: resume_sqlite(session.path / "all.sqlite"),
         "decoded and checked": lambda: [None for _ in read_session(session)],
         "resumed (plan, decode, fold, first snapshot)": lambda: published(session),
@@ -318,7 +164,7 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 def compare_plans() -> None:
     """A manifest of 10,000 jobs."""
-    the_plan = plan(10_000)
+    the_plan = plan_of(planned(10_000))
     data = encode_plan(the_plan)
     decode_plan(data)
     bare = seconds(lambda: json.loads(data))

@@ -1,6 +1,6 @@
 """Memory of an engine over a simulated month of 10,000 jobs: it has to be flat.
 
-    python tests/bench/bench_month.py [--jobs 10000] [--days 30] [--trace]
+    python -m tests.bench.bench_month [--jobs 10000] [--days 30] [--trace]
 
 The engine is the real one; its cluster, files and journal are fakes that forget what
 has ended, so that what grows is the engine. Every job trains for hours, logs a step
@@ -15,13 +15,10 @@ import argparse
 import gc
 import os
 import random
-import sys
 import time
 import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan

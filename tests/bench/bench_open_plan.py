@@ -1,19 +1,16 @@
 """The cockpit on a real plan of 10,000 jobs: first paint and keys, on a terminal.
 
-    python tests/bench/bench_open_plan.py [--jobs 10000]
+    python -m tests.bench.bench_open_plan [--jobs 10000]
 
 The plan is made by `autoexp-plan` over the tree of `bench_plan`. First paint stands
 beside a bare Textual app's. A key is timed from the press to its paint, and to the last
 byte of what it writes, what is thought out meanwhile included; beside them stands the
-CPU time of the screen's thread, which other work on the machine hardly changes. What is
-opened for the first time in a process has a row of its own: each stage, its jobs, all
-jobs again, the config of a job and of another, the other screens.
+CPU time of the screen's thread, which other work on the machine hardly changes.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -22,8 +19,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.bench.bench_plan import OURS, cost
 from tests.bench.bench_ui import BARE, first_paint
@@ -37,8 +32,6 @@ QUIET_SECONDS = 0.06
 """So long nothing is written when a key has been answered."""
 PATIENCE_SECONDS = 4.0
 """So long an answer's first byte is waited for: a busy machine is slow to begin."""
-LONG_QUIET_SECONDS = 0.25
-"""The same where an answer may come in two parts."""
 KEYS = (
     ("down, up", "jk"),
     ("page down, page up", "\x04\x15"),
@@ -49,26 +42,6 @@ KEYS = (
 )
 """A label and the keys in turn, each of which changes the screen; without a label: on
 the way, once."""
-OTHER_OPENINGS = (
-    ("config of a job", "i"),
-    ("", "\x1b"),
-    ("", "j"),
-    ("config of another job", "i"),
-    ("", "\x1b"),
-    ("what S asks", "S"),
-    ("", "\x1b"),
-    ("", "1"),
-    ("the grid", "G"),
-    ("", "\x1b"),
-    ("", "2"),
-    ("the log of a job", "0"),
-    ("", "\x1b"),
-    ("the keys", "?"),
-    ("", "\x1b"),
-    ("the events", "8"),
-)
-"""A label for what is told, and the key. A lone escape takes 100 ms by itself: so long
-Textual waits for the rest of a sequence (ESCDELAY)."""
 
 
 def planned(place: Path, jobs: int) -> str:
@@ -142,32 +115,6 @@ def opened(command: Sequence[str]) -> Iterator[OnTerminal]:
         yield terminal
 
 
-def first_openings(command: Sequence[str], stages: Sequence[str]) -> None:
-    """What is opened for the first time in a process, key by key."""
-    with opened(command) as terminal:
-        for label, key in (*_of_stages(stages), *OTHER_OPENINGS):
-            took = answered(terminal, key, LONG_QUIET_SECONDS)
-            if label:
-                told = (
-                    f"{took.painted:5.1f} ms to paint, {took.wall:5.1f} whole   "
-                    f"screen's CPU {took.cpu:5.1f} ms"
-                )
-                print(f"{f'first: {label}':34} {told}")
-
-
-def _of_stages(stages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Keys that look at each stage, then at the jobs of each and at all again."""
-    yield f"stage {stages[0]}", "1"
-    for stage in stages[1:]:
-        yield f"stage {stage}", "j"
-    for stage in reversed(stages):
-        yield f"jobs of {stage} alone", "\r"
-        yield f"all jobs after {stage}", "\x1b"
-        yield "", "1"
-        yield "", "k"
-    yield "", "2"
-
-
 def _row(label: str, took: Sequence[Answer]) -> str:
     sides = (sorted(side) for side in zip(*took, strict=True))
     painted, wall, cpu = (
@@ -181,12 +128,6 @@ def _row(label: str, took: Sequence[Answer]) -> str:
 
 def _p99(ordered: Sequence[float]) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-
-
-def stages_of(manifest: str) -> list[str]:
-    """The stages of a plan, in order of appearance."""
-    jobs = json.loads(Path(manifest).read_bytes())["jobs"]
-    return list(dict.fromkeys(job["stage"] for job in jobs))
 
 
 def main() -> None:
@@ -205,7 +146,6 @@ def main() -> None:
             f"{opened / bare:.2f} x a bare Textual app ({bare * 1e3:.0f} ms)"
         )
         keys(ours, chosen.presses)
-        first_openings(ours, stages_of(manifest))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Planning, beside hydra.compose, `hydra --multirun` and `snakemake -n`, in one run.
 
-    python tests/bench/bench_plan.py [--most 10000] [--snakemake PATH]
+    python -m tests.bench.bench_plan [--most 10000] [--snakemake PATH]
 
 Distinct jobs in two stages over a tree of some 330 keys, each composed, resolved,
 validated and recorded: all with the same choice of groups, or each choosing all six
@@ -24,8 +24,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.planning.large_tree import CHOICES, two_stages, write_tree
 

@@ -1,6 +1,6 @@
 """A week's campaign, 1,000 jobs with faults, replayed in the cockpit on a terminal.
 
-    python tests/bench/bench_replay.py [JOBS]
+    python -m tests.bench.bench_replay [JOBS]
 
 Prints how long the journal takes to fold, how soon the first jobs stand there, how
 fast jumps are, how long after a key the screen changes while the replay plays (p50,
@@ -18,8 +18,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
 
 from tests.cockpit.ptys import OnTerminal
 from tests.storage.week_session import write_week

@@ -1,6 +1,6 @@
-"""The cockpit beside a bare Textual app: first paint, keys, snapshots, bytes.
+"""The cockpit beside a bare Textual app: first paint, keys, snapshots, bytes; `--help`.
 
-    python tests/bench/bench_ui.py
+    python -m tests.bench.bench_ui
 
 Read the ratios, not the milliseconds: both sides run on the same machine in the same
 minute.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.cockpit.ptys import ROOT, OnTerminal
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import ScriptedHandle, moved
 
@@ -24,10 +26,6 @@ from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
 from autoexp_tui.model.snapshot import Snapshot
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent))
-
-from tests.cockpit.ptys import ROOT, OnTerminal
 
 BARE = """
 from textual.app import App
@@ -50,7 +48,7 @@ def first_paint(command: list[str], made: Path | None = None) -> float:
     seconds = []
     for _ in range(PAINTS + 1):
         with OnTerminal(command) as terminal:
-            took = terminal.read_until(b"leave")
+            took = terminal.read_until(b"leave", 60.0)
         seconds.append(took - (float(made.read_text()) if made else 0.0))
     return statistics.median(seconds[1:])
 
@@ -64,6 +62,24 @@ def bench_first_paint() -> None:
             ours = first_paint([OURS, result, jobs, "still"], Path(f"{result}.made"))
         ratio = ours / bare
         print(f"first paint   {jobs:>6} jobs  {ours * 1000:6.0f} ms   {ratio:4.2f}x")
+
+
+def bench_help() -> None:
+    """`--help` of the commands, beside a bare Python."""
+    programs = ("autoexp-plan", "autoexp-run", "autoexp-tui")
+    commands = {"python": [sys.executable, "-c", "pass"]}
+    for name in programs:
+        commands[name] = [str(Path(sys.executable).with_name(name)), "--help"]
+    for name, command in commands.items():
+        took = statistics.median(run_time(command) for _ in range(PAINTS))
+        print(f"help          {name:<14} {took * 1000:6.0f} ms (target <= 150)")
+
+
+def run_time(command: list[str]) -> float:
+    """Seconds that a command takes to its end."""
+    start = time.perf_counter()
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return time.perf_counter() - start
 
 
 async def bench_inside(jobs: int) -> None:
@@ -132,7 +148,7 @@ def bench_bytes() -> None:
         with TemporaryDirectory() as directory:
             command = [OURS, f"{directory}/r", jobs, motion]
             with OnTerminal(command) as terminal:
-                terminal.read_until(b"leave")
+                terminal.read_until(b"leave", 60.0)
                 terminal.read_for(2)
                 written = len(terminal.read_for(5)) / 5
         print(f"bytes         {name:<14} {written:8.0f} B/s")
@@ -156,6 +172,7 @@ def bench_log() -> None:
 
 def main() -> None:
     bench_first_paint()
+    bench_help()
     for jobs in (124, 1_000, 10_000):
         asyncio.run(bench_inside(jobs))
     bench_bytes()
