@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,7 +68,8 @@ FAMILIES = plan(
 def test_the_first_family_is_one_that_has_work_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(confirming, "find_done_jobs", lambda _: frozenset({"j0", "j1"}))
+    done = SimpleNamespace(done=("j0", "j1"))
+    monkeypatch.setattr(confirming, "check_done", lambda _: done)
     chosen = confirming.choose_jobs(FAMILIES, Options(), first_family=True)
     assert chosen == ("j2", "j3")
 
@@ -82,8 +84,9 @@ def test_the_rest_is_confirmed_when_it_goes(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rest = _Held(FAMILIES)
-    monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda options: None)
-    monkeypatch.setattr("autoexp_tui.cli.open.open_as_owner", lambda *_: rest)
+    found = SimpleNamespace(path="")
+    monkeypatch.setattr("autoexp_tui.cli.open.find_session", lambda _: found)
+    monkeypatch.setattr("autoexp_tui.cli.open.SessionOpener.own", lambda *_: rest)
     code = run_guarded(run.main, ["--session", "k7f2", "--rest"])
     assert (code, rest.closed) == (3, True)
     assert "this submits 180 GPU h" in capsys.readouterr().err

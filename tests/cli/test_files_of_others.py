@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autoexp_tui.cli.assemble import Wanted, start_session
+from autoexp_tui.cli.assemble import start_session
+from autoexp_tui.cli.options import Options
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.specs import Plan
@@ -31,8 +32,8 @@ def foreign(root: Path, fingerprint: str, *, force: bool = False) -> bool:
     """Whether what lies in `a`'s directory counts as other work's."""
     left = Owner(session="old", state_dir=str(root), job="a", fingerprint=fingerprint)
     take_ownership(root / "out" / "a", left)
-    wanted = Wanted(state_dir=root / "state", force=force)
-    engine = start_session(planned(root), lambda _snapshot: None, wanted)
+    options = Options(state_dir=str(root / "state"), force=force)
+    engine = start_session(planned(root), lambda _snapshot: None, options)
     engine.order(Order(command_id="c", command=StopEngine()))
     engine.run()
     return engine.state.jobs["a"].foreign_files

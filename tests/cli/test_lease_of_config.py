@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from autoexp_tui.cli.assemble import Wanted, resume_session, start_session
+from autoexp_tui.cli.assemble import resume_session, start_session
+from autoexp_tui.cli.options import Options
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.model.commands import Order, StopEngine
 from autoexp_tui.model.snapshot import Snapshot
@@ -43,10 +44,10 @@ def test_an_engine_s_lease_and_its_successor_s_say_what_the_config_says(
     campaign = Campaign(tmp_path)
     campaign.write(families=1)
     plan = patient(decode_plan(campaign.manifest.read_bytes()))
-    wanted = Wanted(state_dir=campaign.state_dir)
-    stop(start_session(plan, ignored, wanted), "first")
+    options = Options(state_dir=str(campaign.state_dir))
+    stop(start_session(plan, ignored, options), "first")
     (manifest,) = campaign.state_dir.glob("*/plan.json")
     session = SessionDir(manifest.parent)
     assert told(session) == (1, 1234.0)
-    stop(resume_session(session, ignored, wanted), "second")
+    stop(resume_session(session, ignored, options), "second")
     assert told(session) == (2, 1234.0)

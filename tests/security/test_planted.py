@@ -19,12 +19,13 @@ import pytest
 from autoexp_tui.cli import monitor, run, run_sweep_entry, submit
 from autoexp_tui.cli.assemble import (
     FaultLog,
-    Wanted,
     resume_session,
     start_session,
 )
+from autoexp_tui.cli.background import main as background
 from autoexp_tui.cli.diagnostics import run_guarded
-from autoexp_tui.cli.open import open_as_viewer
+from autoexp_tui.cli.open import SessionOpener
+from autoexp_tui.cli.options import Options
 from autoexp_tui.cockpit.logfile import LogFile
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.engine.loop import Engine
@@ -146,7 +147,7 @@ def test_no_verb_acts_on_the_session_of_somebody_else(
     ("main", "words"),
     [
         (monitor.main, ()),
-        (monitor.main, ("--heir",)),
+        (background, ()),
         (monitor.main, ("--quiet",)),
         (run.main, ()),
         (run.main, ("--rest",)),
@@ -165,7 +166,7 @@ def test_no_command_runs_the_session_of_somebody_else(
 
 def test_the_session_of_somebody_else_opens_read_only_with_its_owner(lab: Lab) -> None:
     session = lab.planted()
-    handle = open_as_viewer(session)
+    handle = SessionOpener(Options()).view(str(session.path))
     try:
         assert handle.read_only
         assert handle.snapshot().engine.user == f"user {ALICE}"
@@ -570,12 +571,12 @@ def test_a_replaced_wrapper_is_told_with_the_start(lab: Lab) -> None:
         start_conditions=(FileExists(path=str(lab.root / "never"), writer=""),),
     )
     plan = replace(plan, jobs=(held,))
-    wanted = Wanted(state_dir=lab.state_dir)
-    engine = start_session(plan, lambda _: None, wanted)
+    options = Options(state_dir=str(lab.state_dir))
+    engine = start_session(plan, lambda _: None, options)
     (session,) = find_sessions(lab.state_dir)
     stop(engine)
     get_wrapper(session.path).write_text("print('planted')")
-    again = resume_session(session, lambda _: None, wanted)
+    again = resume_session(session, lambda _: None, options)
     stop(again)
     texts = [
         record.event.text

@@ -82,8 +82,9 @@ OPEN = """
 import sys
 from pathlib import Path
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.cli.open import open_as_viewer
-handle = open_as_viewer(SessionDir(Path(sys.argv[1])))
+from autoexp_tui.cli.open import SessionOpener
+from autoexp_tui.cli.options import Options
+handle = SessionOpener(Options()).view(sys.argv[1])
 snapshot = handle.snapshot()
 print(handle.read_only, snapshot.engine.user, *(job.name for job in snapshot.jobs))
 print(dict(snapshot.jobs[0].spec.env))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from autoexp_tui import __version__
 from autoexp_tui.cli.executors import (
@@ -21,6 +22,7 @@ from autoexp_tui.cli.executors import (
     make_executor,
     require_executor,
 )
+from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
@@ -86,47 +88,34 @@ from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.storage.trust import find_session_user
 from autoexp_tui.storage.user_files import note_place
 
+T = TypeVar("T")
 Listener = Callable[[Snapshot], None]
 _PORTION = 200
 """Jobs in one record of the journal: a line need not hold 10,000."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What the command line asks of an engine."""
-
-    state_dir: Path
-    approve: frozenset[str] = frozenset()
-    force: bool = False
-    """Re-run jobs that already completed in an earlier session."""
-    wait_for_lease: float = 0.0
-    """Seconds to wait for a former owner to give the session back."""
-    lease_watch: LeaseWatch | None = None
-    """What has looked at the session's lease before, and seen who is still."""
-
-
-def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
+def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     """Create a session for `plan` and an engine that has begun.
 
     Raises:
         SessionOwned: a living session writes one of the output directories.
         AutoexpError: the session cannot be made; nothing was submitted.
     """
-    done = {} if wanted.force else check_done(plan).done
-    foreign = _find_foreign(plan, done, force=wanted.force)
+    done = {} if options.force else check_done(plan).done
+    foreign = _find_foreign(plan, done, force=options.force)
     require_executor(plan)
-    session = create_session(wanted.state_dir, share=plan.share)
+    state_dir = find_state_dir(options, plan.state_dir)
+    session = create_session(state_dir, share=plan.share)
     note_place(session.state_dir)
     stale_seconds = plan.monitoring.lock_stale_seconds
     lease = take_lease(session, SystemClock(), stale_seconds=stale_seconds)
-    with _release_on_error(lease):
-        journal = _open_journal(session, lease)
+    with _open_journal(session, lease) as journal:
         sha = journal.add_plan(plan)
         wrapper = install_wrapper(session.path)
         plans = StoredPlans(session)
         plans[sha] = plan
         state = SessionState(plans=plans)
-        engine = _build_engine(session, lease, journal, plan, state, listener, wanted)
+        engine = _build_engine(session, lease, journal, state, plan, listener, options)
         works = list(done.values())
         engine.begin(
             [
@@ -139,17 +128,17 @@ def start_session(plan: Plan, listener: Listener, wanted: Wanted) -> Engine:
                 ),
                 _build_engine_started(journal, wrapper),
                 events.PlanAdded(sha=sha),
-                *(
-                    events.DoneFound(works=tuple(works[at : at + _PORTION]))
-                    for at in range(0, len(works), _PORTION)
-                ),
-                *(
-                    events.ForeignFilesFound(jobs=tuple(foreign[at : at + _PORTION]))
-                    for at in range(0, len(foreign), _PORTION)
-                ),
+                *(events.DoneFound(works=some) for some in _portion(works)),
+                *(events.ForeignFilesFound(jobs=some) for some in _portion(foreign)),
             ]
         )
         return engine
+
+
+def _portion(values: Sequence[T]) -> Iterator[tuple[T, ...]]:
+    """The values in tuples that a record of the journal may hold."""
+    for at in range(0, len(values), _PORTION):
+        yield tuple(values[at : at + _PORTION])
 
 
 def _find_foreign(plan: Plan, done: Container[str], *, force: bool) -> list[str]:
@@ -168,17 +157,24 @@ def _find_foreign(plan: Plan, done: Container[str], *, force: bool) -> list[str]
     return found
 
 
-def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> Engine:
-    """Take over a session whose engine is gone.
+def resume_session(
+    session: SessionDir,
+    listener: Listener,
+    options: Options,
+    *,
+    wait: float = 0.0,
+    watch: LeaseWatch | None = None,
+) -> Engine:
+    """Take over a session whose engine is gone, or lets go within `wait` seconds.
+
+    `watch`: what has looked at its lease before, and seen who is still.
 
     Raises:
         SessionOwned: another engine lives.
         AutoexpError: the session cannot be read.
     """
-    wait, watch = wanted.wait_for_lease, wanted.lease_watch
     lease = take_lease(session, SystemClock(), wait=wait, watch=watch)
-    with _release_on_error(lease):
-        journal = _open_journal(session, lease)
+    with _open_journal(session, lease) as journal:
         loaded = journal.load()
         state = loaded.state
         if state.plan is None:
@@ -190,7 +186,7 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
         wrapper = install_wrapper(session.path, state.wrapper_sha256)
         away = state.measure_seconds_until(SystemClock().utc())
         unrecorded = min(_measure_unrecorded(session, journal, state), away)
-        parts = (session, lease, journal, state.plan, state, listener, wanted)
+        parts = (session, lease, journal, state, state.plan, listener, options)
         engine = _build_engine(*parts, unrecorded=unrecorded)
         engine.note_recent(loaded.events)
         notices = list(loaded.notices)
@@ -202,15 +198,11 @@ def resume_session(session: SessionDir, listener: Listener, wanted: Wanted) -> E
         return engine
 
 
-def _open_journal(session: SessionDir, lease: FileLease) -> FileJournal:
-    return FileJournal(session, lease, log_fault=FaultLog(session.engine_log).write)
-
-
 @contextmanager
-def _release_on_error(lease: FileLease) -> Iterator[None]:
-    """Release the lease when what it was taken for fails."""
+def _open_journal(session: SessionDir, lease: FileLease) -> Iterator[FileJournal]:
+    """The session's journal; the lease is released when what it is for fails."""
     try:
-        yield
+        yield FileJournal(session, lease, log_fault=FaultLog(session.engine_log).write)
     except BaseException:
         with suppress(AutoexpError):
             lease.release()
@@ -251,10 +243,10 @@ def _build_engine(
     session: SessionDir,
     lease: FileLease,
     journal: FileJournal,
-    plan: Plan,
     state: SessionState,
+    plan: Plan,
     listener: Listener,
-    wanted: Wanted,
+    options: Options,
     *,
     unrecorded: float = 0.0,
 ) -> Engine:
@@ -324,7 +316,7 @@ def _build_engine(
         sources=sources,
         outside=outside,
         live_sink=sink,
-        policy=_build_policy(plan, executor, wanted),
+        policy=_build_policy(plan, executor, options),
         log_fault=faults.write,
         close=close,
         directory=session.path,
@@ -354,10 +346,10 @@ each file system has one at a time, and a few more when it hangs (see
 run at a time, the rest is for those that hang."""
 
 
-def _build_policy(plan: Plan, executor: Executor, wanted: Wanted) -> SchedulingPolicy:
+def _build_policy(plan: Plan, executor: Executor, options: Options) -> SchedulingPolicy:
     limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
     return SchedulingPolicy(
-        auto_approve=wanted.approve,
+        auto_approve=options.approve,
         slots=min(limits, default=0),
         place=executor.name,
         has_nodes=is_for_slurm(plan),

@@ -13,11 +13,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.diagnostics import exit_with, freeze_garbage
-from autoexp_tui.cli.options import Options, parse_options
+from autoexp_tui.cli.options import parse_options
 
 if TYPE_CHECKING:
     from autoexp_tui.storage.session_dir import SessionDir
@@ -26,7 +25,6 @@ START_SECONDS = 20.0
 """How long a background engine may take to own the session."""
 WAIT_SECONDS = 15.0
 """How long it waits for the one before it to release the session."""
-_STEP_SECONDS = 0.05
 
 
 def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -> bool:
@@ -61,12 +59,9 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
 def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
     """The command of a headless engine for the session."""
     chosen = "all" if "*" in approve else ",".join(sorted(approve)) or "none"
-    place = str(session.state_dir)
-    return [
-        # -P: a file of the user's that is called like a module must not be one.
-        *(sys.executable, "-P", "-m", __name__, "--session", session.id),
-        *("--state-dir", place, "--approve", chosen),
-    ]
+    words = ("--session", session.id, "--state-dir", str(session.state_dir))
+    # -P: a file of the user's that is called like a module must not be one.
+    return [sys.executable, "-P", "-m", __name__, *words, "--approve", chosen]
 
 
 def _wait_start(
@@ -80,7 +75,7 @@ def _wait_start(
             return True
         if child.poll() not in (None, 0):
             return False
-        time.sleep(_STEP_SECONDS)
+        time.sleep(0.05)
     return False
 
 
@@ -98,27 +93,21 @@ def _find_scope() -> Sequence[str]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Go on with a session without a terminal: `autoexp-monitor --heir`."""
-    return go_on(parse_options("autoexp-monitor", __doc__, argv, overrides=False)[0])
-
-
-def go_on(options: Options) -> int:
-    """Take over from an engine that is leaving, and go on without a terminal.
+    """In the background: take a session over from an engine that leaves, and go on.
 
     Stays while jobs may move, so that they can be approved, and a storm's pause ended,
     from elsewhere.
     """
-    from autoexp_tui.cli import open as opening
+    options, _ = parse_options("autoexp-monitor", __doc__, argv, overrides=False)
     from autoexp_tui.cli.headless import watch_detached
+    from autoexp_tui.cli.open import SessionOpener, find_session
 
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    session = opening.find_session(options)
-    handle = opening.open_as_owner(session, options, wait=WAIT_SECONDS)
+    session = find_session(options)
+    handle = SessionOpener(options).own(str(session.path), wait=WAIT_SECONDS)
     freeze_garbage()
     return watch_detached(handle)
 
 
-entry = partial(exit_with, main)
-
 if __name__ == "__main__":
-    entry()
+    exit_with(main)

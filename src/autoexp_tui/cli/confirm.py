@@ -30,8 +30,7 @@ def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[st
     """
     chosen: tuple[str, ...] = ()
     if first_family:
-        done = frozenset() if options.force else find_done_jobs(plan)
-        chosen = find_first_family(plan, done)
+        chosen = find_first_family(plan, _find_done_jobs(plan, options))
     confirm(plan, options, frozenset(chosen) if first_family else None)
     return chosen
 
@@ -60,11 +59,7 @@ def confirm(plan: Plan, options: Options, going: Container[str] | None = None) -
 
 
 def require_confirmed(plan: Plan, options: Options) -> None:
-    """The same where a screen has the terminal: S asks there.
-
-    Raises:
-        NotConfirmed: it is above a bound, and --yes was not given.
-    """
+    """The same where a screen has the terminal: there S asks."""
     if above := _find_above(plan, options):
         raise _build_refusal(f"--submit submits {'; '.join(above)}")
 
@@ -84,7 +79,7 @@ def _find_above(
     jobs = [job for job in plan.jobs if going is None or job.name in going]
     if options.yes or not bounds.exceeded(estimate(jobs)):
         return ()
-    done = frozenset() if options.force else find_done_jobs(plan)
+    done = _find_done_jobs(plan, options)
     found = estimate([job for job in jobs if job.name not in done])
     exceeded = [f"{one.words} ({one.key})" for one in bounds.exceeded(found)]
     if exceeded and found.without_limit and found.gpus:
@@ -93,6 +88,6 @@ def _find_above(
     return exceeded
 
 
-def find_done_jobs(plan: Plan) -> frozenset[str]:
+def _find_done_jobs(plan: Plan, options: Options) -> frozenset[str]:
     """The names of the jobs that are done already, by their output directories."""
-    return frozenset(check_done(plan).done)
+    return frozenset() if options.force else frozenset(check_done(plan).done)

@@ -14,8 +14,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from autoexp_tui.cli.detach import name_shown, release_terminal
-from autoexp_tui.cli.diagnostics import ExitCode, handle_signals, say
+from autoexp_tui.cli.detach import detach, name_shown, release_terminal
+from autoexp_tui.cli.diagnostics import (
+    ExitCode,
+    freeze_garbage,
+    handle_signals,
+    say,
+)
 from autoexp_tui.cli.job_reasons import (
     SPENT,
     describe_job,
@@ -83,6 +88,31 @@ def watch_detached(handle: EngineHandle) -> int:
     finally:
         handle.close()
     return ExitCode.OK
+
+
+def follow(
+    handle: EngineHandle,
+    how: Watching,
+    command: str,
+    *,
+    begin: Callable[[], None] = lambda: None,
+    chosen: frozenset[str] = frozenset(),
+) -> int:
+    """Watch to the end, say how it ended, and give the exit code.
+
+    `begin` is called first. An interrupt releases the session; how `command` goes on is
+    said. `chosen`: the jobs that have to complete; empty: all.
+    """
+    try:
+        freeze_garbage()
+        begin()
+        snapshot = watch(handle, how)
+    except (Interrupted, KeyboardInterrupt):
+        return detach(handle, command)
+    handle.close()
+    if not snapshot.session:
+        return report_no_start(snapshot, getattr(handle, "problem", None))
+    return finish(snapshot, as_json=how.json, chosen=chosen)
 
 
 def _read_newest(inbox: Inbox, first: Snapshot) -> Iterator[Snapshot]:

@@ -22,15 +22,11 @@ from autoexp_tui.model.errors import UsageError
 if TYPE_CHECKING:
     from autoexp_tui.storage.session_dir import SessionDir
 
-_FLAGS = (
-    option("--interactive", "open the cockpit"),
-    QUIET,
-    option("--heir", "go on detached, silently"),
-)
+_FLAGS = (option("--interactive", "open the cockpit"), QUIET)
 
 
 def main(argv: Sequence[str]) -> int:
-    """Monitor a session to its end."""
+    """Report a session until nothing moves any more; 0 when all completed."""
     options, args = parse_options(
         "autoexp-monitor", __doc__, argv, _FLAGS, overrides=False
     )
@@ -50,11 +46,17 @@ def main(argv: Sequence[str]) -> int:
         from autoexp_tui.cli.tui import main as open_cockpit
 
         return open_cockpit(words)
-    if args.heir:
-        from autoexp_tui.cli.background import go_on
+    from autoexp_tui.cli.headless import Watching, follow
+    from autoexp_tui.cli.open import SessionOpener, find_session
 
-        return go_on(options)
-    return monitor(options, quiet=args.quiet)
+    session = find_session(options)
+    handle = SessionOpener(options).join(str(session.path))
+    if options.approve and handle.role == "viewer":
+        where = name_session(session.id, session.state_dir)
+        say("--approve counts once this process runs the session; now it watches.")
+        say(f"Answer what asks now: `autoexp-sessions approve {where}`")
+    how = Watching(json=options.json, quiet=args.quiet)
+    return follow(handle, how, "autoexp-monitor")
 
 
 def _find_by_manifest(options: Options) -> SessionDir:
@@ -80,27 +82,6 @@ def _find_by_manifest(options: Options) -> SessionDir:
             "autoexp-submit --manifest FILE makes one.",
         )
     return max(found, key=lambda session: session.plan.stat().st_mtime)
-
-
-def monitor(options: Options, *, quiet: bool) -> int:
-    """Report a session until nothing moves any more; 0 when all completed."""
-    from autoexp_tui.cli import headless
-    from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.detach import detach
-
-    session = opening.find_session(options)
-    handle = opening.open_joined(session, options)
-    if options.approve and handle.role == "viewer":
-        where = name_session(session.id, session.state_dir)
-        say("--approve counts once this process runs the session; now it watches.")
-        say(f"Answer what asks now: `autoexp-sessions approve {where}`")
-    how = headless.Watching(json=options.json, quiet=quiet)
-    try:
-        snapshot = headless.watch(handle, how)
-    except (headless.Interrupted, KeyboardInterrupt):
-        return detach(handle, "autoexp-monitor")
-    handle.close()
-    return headless.finish(snapshot, as_json=options.json)
 
 
 entry = partial(exit_with, main)

@@ -83,9 +83,8 @@ def refuse_overrides(options: Options, given: str) -> None:
     Raises:
         UsageError: there are some; `given` is the option that names the plan.
     """
-    written = [
-        text for text in options.overrides if text not in add_local((), local=True)
-    ]
+    own = add_local((), local=True)
+    written = [text for text in options.overrides if text not in own]
     if written:
         raise UsageError(
             f"{given} takes no overrides: its plan is made already",
@@ -112,7 +111,7 @@ def _require_stages(plan: Plan, options: Options) -> None:
 
 def open_plan(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
-    from autoexp_tui.cli.assemble import Wanted, start_session
+    from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import find_offer
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.storage.done_file import check_done
@@ -120,14 +119,13 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     from autoexp_tui.storage.senders import describe_sender
 
     offer, place = find_offer(plan), find_state_dir(options, plan.state_dir)
-    wanted = Wanted(state_dir=place, approve=options.approve, force=options.force)
     return LiveHandle(
         plan=plan,
         slots=offer.slots,
         gpus=offer.gpus,
         earlier=list_earlier,
         done={} if options.force else check_done(plan).done,
-        start=lambda plan, listener: start_session(plan, listener, wanted),
+        start=lambda plan, listener: start_session(plan, listener, options),
         identify=lambda: describe_sender(place),
     )
 
@@ -155,50 +153,6 @@ def list_places(options: Options) -> tuple[Path, ...]:
     return (place,) if options.state_dir else list_places(place)
 
 
-def open_as_owner(
-    session: SessionDir,
-    options: Options,
-    wait: float = 0.0,
-    lease_watch: LeaseWatch | None = None,
-) -> LiveHandle:
-    """A handle that owns an existing session: its engine runs in this process.
-
-    `wait` is how many seconds another engine is given to let go; `lease_watch` what
-    has looked at the lease before.
-
-    Raises:
-        SessionOwned: another engine lives.
-        UsageError: `--approve` names a stage that the session does not have.
-        NotConfirmed: a job brings approvals with it.
-        AutoexpError: the session cannot be read.
-    """
-    from autoexp_tui.cli.assemble import Wanted, resume_session
-    from autoexp_tui.engine.live import LiveHandle
-    from autoexp_tui.storage.journal import list_earlier
-    from autoexp_tui.storage.senders import describe_sender
-
-    wanted = Wanted(
-        state_dir=session.state_dir,
-        approve=options.approve,
-        wait_for_lease=wait,
-        lease_watch=lease_watch,
-    )
-    if options.approve:
-        require_person("--approve", session.state_dir)
-    handle = LiveHandle(
-        earlier=list_earlier,
-        identify=lambda: describe_sender(session.state_dir),
-    )
-    handle.attach(resume_session(session, handle.publish, wanted))
-    try:
-        if (plan := handle.snapshot().plan) is not None:
-            _require_stages(plan, options)
-    except UsageError:
-        handle.close()
-        raise
-    return handle
-
-
 def require_person(what: str, state_dir: Path) -> None:
     """This process is no job's.
 
@@ -214,30 +168,96 @@ def require_person(what: str, state_dir: Path) -> None:
         )
 
 
-def open_as_viewer(
-    session: SessionDir,
-    *,
-    read_only: bool = False,
-    lease_watch: LeaseWatch | None = None,
-) -> ViewerHandle:
-    """A handle on a session that another process runs; read-only when it is another
-    user's."""
-    from autoexp_tui.engine.viewer import ViewerHandle
-    from autoexp_tui.probes.clock import SystemClock
-    from autoexp_tui.storage.journal import list_earlier
-    from autoexp_tui.storage.live_sink import FileSessionWatcher
-    from autoexp_tui.storage.senders import describe_sender
+class SessionOpener:
+    """The ways into sessions. Implements `session_handle.SessionEntry`.
 
-    clock, user = SystemClock(), session.find_user()
-    return ViewerHandle(
-        FileSessionWatcher(session, clock, lease=lease_watch),
-        clock,
-        read_only=read_only or bool(user),
-        directory=str(session.path),
-        user=user,
-        earlier=list_earlier,
-        identify=lambda: describe_sender(session.state_dir),
-    )
+    The same eyes watch a lease throughout: a heartbeat elsewhere counts as still only
+    for who has seen it stand.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._watches: dict[str, LeaseWatch] = {}
+
+    def enter(self, directory: str) -> LiveHandle | ViewerHandle:
+        """Run the session if it is free, else watch it."""
+        try:
+            return self.own(directory)
+        except SessionOwned:
+            return self.view(directory)
+
+    def own(self, directory: str, wait: float = 0.0) -> LiveHandle:
+        """Run the session in this process; another engine has `wait` seconds to let go.
+
+        Raises:
+            SessionOwned: another engine lives.
+            UsageError: `--approve` names a stage that the session does not have.
+            NotConfirmed: a job brings approvals with it.
+            AutoexpError: the session cannot be read.
+        """
+        from autoexp_tui.cli.assemble import resume_session
+        from autoexp_tui.engine.live import LiveHandle
+        from autoexp_tui.storage.journal import list_earlier
+        from autoexp_tui.storage.senders import describe_sender
+
+        session, watch = self._find(directory)
+        if self._options.approve:
+            require_person("--approve", session.state_dir)
+        handle = LiveHandle(
+            earlier=list_earlier,
+            identify=lambda: describe_sender(session.state_dir),
+        )
+        publish, options = handle.publish, self._options
+        handle.attach(resume_session(session, publish, options, wait=wait, watch=watch))
+        try:
+            if (plan := handle.snapshot().plan) is not None:
+                _require_stages(plan, options)
+        except UsageError:
+            handle.close()
+            raise
+        return handle
+
+    def view(self, directory: str, *, read_only: bool = False) -> ViewerHandle:
+        """Watch the session; read-only when it is another user's."""
+        from autoexp_tui.engine.viewer import ViewerHandle
+        from autoexp_tui.probes.clock import SystemClock
+        from autoexp_tui.storage.journal import list_earlier
+        from autoexp_tui.storage.live_sink import FileSessionWatcher
+        from autoexp_tui.storage.senders import describe_sender
+
+        session, watch = self._find(directory)
+        clock, user = SystemClock(), session.find_user()
+        return ViewerHandle(
+            FileSessionWatcher(session, clock, lease=watch),
+            clock,
+            read_only=read_only or bool(user),
+            directory=directory,
+            user=user,
+            earlier=list_earlier,
+            identify=lambda: describe_sender(session.state_dir),
+        )
+
+    def join(self, directory: str) -> SessionHandle:
+        """Run the session if it is free; else watch it, and go on once its engine has
+        gone.
+
+        Raises:
+            AutoexpError: the session cannot be read.
+        """
+        from autoexp_tui.engine.session_handle import SessionHandle
+
+        handle = SessionHandle(lambda: self.enter(directory), self)
+        handle.open_now()
+        return handle
+
+    def _find(self, directory: str) -> tuple[SessionDir, LeaseWatch]:
+        from autoexp_tui.storage.lease import LeaseWatch
+        from autoexp_tui.storage.session_dir import SessionDir
+
+        session = SessionDir(Path(directory))
+        if directory not in self._watches:
+            self._watches[directory] = LeaseWatch(session)
+        return session, self._watches[directory]
 
 
 def open_replay(
@@ -274,64 +294,3 @@ def open_replay(
         for newest in list_earlier(str(session.path), _BEYOND, 1):
             buffer.expect(newest.seq, newest.t)
     return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)
-
-
-# -------------------------------------------------------------------- joining a session
-def open_either(session: SessionDir, options: Options) -> LiveHandle | ViewerHandle:
-    """Own the session if it is free, else watch it."""
-    try:
-        return open_as_owner(session, options)
-    except SessionOwned:
-        return open_as_viewer(session)
-
-
-def open_joined(session: SessionDir, options: Options) -> SessionHandle:
-    """Own the session if it is free; else watch it, and go on once its engine is gone.
-
-    Raises:
-        AutoexpError: the session cannot be read.
-    """
-    from autoexp_tui.engine.session_handle import SessionHandle
-
-    entry = SessionOpener(options)
-    handle = SessionHandle(lambda: entry.enter(str(session.path)), entry)
-    handle.open_now()
-    return handle
-
-
-class SessionOpener:
-    """Implements `session_handle.SessionEntry`.
-
-    The same eyes watch the lease throughout: a heartbeat elsewhere counts as still
-    only for who has seen it stand.
-    """
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._watches: dict[str, LeaseWatch] = {}
-
-    def enter(self, directory: str) -> LiveHandle | ViewerHandle:
-        """Run the session if it is free, else watch it."""
-        try:
-            return self.own(directory)
-        except SessionOwned:
-            return self.view(directory)
-
-    def view(self, directory: str) -> ViewerHandle:
-        """Watch the session."""
-        session, watch = self._find(directory)
-        return open_as_viewer(session, lease_watch=watch)
-
-    def own(self, directory: str) -> LiveHandle:
-        """Run the session in this process."""
-        session, watch = self._find(directory)
-        return open_as_owner(session, self._options, lease_watch=watch)
-
-    def _find(self, directory: str) -> tuple[SessionDir, LeaseWatch]:
-        from autoexp_tui.storage.lease import LeaseWatch
-        from autoexp_tui.storage.session_dir import SessionDir
-
-        session = SessionDir(Path(directory))
-        if directory not in self._watches:
-            self._watches[directory] = LeaseWatch(session)
-        return session, self._watches[directory]

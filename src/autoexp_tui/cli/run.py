@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
+from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import (
     FIRST_FAMILY,
     FORCE,
@@ -19,7 +20,6 @@ from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
-    from autoexp_tui.cli.headless import Watching
     from autoexp_tui.engine.live import LiveHandle
 
 _NOT_SUBMITTED = frozenset({JobState.PLANNED, JobState.HELD})
@@ -37,6 +37,7 @@ def main(argv: Sequence[str]) -> int:
 
     Raises:
         UsageError: one family is asked of a session, or the rest of a plan.
+        NotConfirmed: nobody said yes to what is above the bounds.
     """
     options, args = parse_options("autoexp-run", __doc__, argv, _FLAGS)
     if args.first_family and options.session:
@@ -49,60 +50,38 @@ def main(argv: Sequence[str]) -> int:
             "--rest needs the session whose held jobs it submits",
             hint="autoexp-run --session ID --rest; autoexp-sessions list shows ids.",
         )
-    from autoexp_tui.cli.headless import Watching
+    from autoexp_tui.cli.headless import Watching, follow
 
     how = Watching(
         json=options.json, wait_for_approval=not args.no_wait, quiet=args.quiet
     )
-    return run(options, how, first_family=args.first_family, rest=args.rest)
-
-
-def run(
-    options: Options, how: Watching, *, first_family: bool = False, rest: bool = False
-) -> int:
-    """The campaign of `options`, watched as `how` says; its exit code.
-
-    With `first_family` the rest is held, and those that were chosen decide the code;
-    `rest` submits what a session holds.
-    """
-    from autoexp_tui.cli import headless
-    from autoexp_tui.cli.detach import detach
-
     try:
-        handle, chosen = _open(options, first_family=first_family, rest=rest)
+        handle, chosen = _open(options, args)
     except KeyboardInterrupt:
         say("interrupted; nothing was submitted")
         return ExitCode.INTERRUPTED
-    try:
-        freeze_garbage()
-        submit_fresh(handle, chosen, rest=rest)
-        snapshot = headless.watch(handle, how)
-    except (headless.Interrupted, KeyboardInterrupt):
-        return detach(handle, "autoexp-run")
-    handle.close()
-    if not snapshot.session:
-        return headless.report_no_start(snapshot, handle.problem)
-    return headless.finish(snapshot, as_json=how.json, chosen=frozenset(chosen))
+    submit = partial(_submit_fresh, handle, chosen, rest=args.rest)
+    return follow(handle, how, "autoexp-run", begin=submit, chosen=frozenset(chosen))
 
 
 def _open(
-    options: Options, *, first_family: bool, rest: bool
+    options: Options, args: argparse.Namespace
 ) -> tuple[LiveHandle, tuple[str, ...]]:
     """An engine for the session that was named, or for a new one; what is chosen of it.
 
-    Raises:
-        NotConfirmed: nobody said yes to what is above the bounds.
+    With --first-family the rest is held, and those that were chosen decide the code.
     """
     from autoexp_tui.cli import open as opening
     from autoexp_tui.cli.confirm import choose_jobs
 
     if options.session:
-        handle = opening.open_as_owner(opening.find_session(options), options)
-        if rest:
+        session = opening.find_session(options)
+        handle = opening.SessionOpener(options).own(str(session.path))
+        if args.rest:
             _confirm_rest(handle, options)
         return handle, ()
     plan = opening.make_plan(options)
-    chosen = choose_jobs(plan, options, first_family=first_family)
+    chosen = choose_jobs(plan, options, first_family=args.first_family)
     return opening.open_plan(plan, options), chosen
 
 
@@ -119,9 +98,7 @@ def _confirm_rest(handle: LiveHandle, options: Options) -> None:
         raise
 
 
-def submit_fresh(
-    handle: LiveHandle, chosen: tuple[str, ...] = (), *, rest: bool = False
-) -> None:
+def _submit_fresh(handle: LiveHandle, chosen: tuple[str, ...], *, rest: bool) -> None:
     """Let the jobs run, or those `chosen` alone, unless that was done before.
 
     With `rest` also what was held then.

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoexp_tui.cli.background import start_background
+from autoexp_tui.cli.detach import detach, name_shown
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
-from autoexp_tui.cli.options import (
-    FIRST_FAMILY,
-    FORCE,
-    Options,
-    option,
-    parse_options,
-)
+from autoexp_tui.cli.options import FIRST_FAMILY, FORCE, option, parse_options
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:
@@ -38,25 +35,16 @@ _FLAGS = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """Submit a manifest or a config."""
+    """Create the session of a plan, wait until what may go is taken, and let go."""
     options, args = parse_options("autoexp-submit", __doc__, argv, _FLAGS)
-    return submit(options, detached=args.detach, first_family=args.first_family)
-
-
-def submit(options: Options, *, detached: bool, first_family: bool = False) -> int:
-    """Create the session, wait until what may go is taken, and let go.
-
-    With `first_family` only that one goes, and the rest is held.
-    """
-    from autoexp_tui.cli import open as opening
     from autoexp_tui.cli.confirm import choose_jobs
-    from autoexp_tui.cli.detach import detach
     from autoexp_tui.cli.headless import report_no_start
+    from autoexp_tui.cli.open import make_plan, open_plan
     from autoexp_tui.model.commands import Submit
 
-    plan = opening.make_plan(options)
-    chosen = choose_jobs(plan, options, first_family=first_family)
-    handle = opening.open_plan(plan, options)
+    plan = make_plan(options)
+    chosen = choose_jobs(plan, options, first_family=args.first_family)
+    handle = open_plan(plan, options)
     try:
         command = handle.send(Submit(jobs=chosen), by="autoexp-submit")
         snapshot = _wait_sent(handle, command)
@@ -65,9 +53,13 @@ def submit(options: Options, *, detached: bool, first_family: bool = False) -> i
     if not snapshot.session:
         return report_no_start(snapshot, handle.problem)
     handle.close()
-    if detached:
-        _leave_engine(snapshot, options)
-    _print_result(snapshot, options, detached=detached)
+    if args.detach:
+        _leave_engine(snapshot, options.approve)
+    if options.json:
+        states = {job.name: job.state.value for job in snapshot.jobs}
+        print(json.dumps({"session": snapshot.session, "jobs": states}))
+    else:
+        _print_result(snapshot, detached=args.detach)
     return ExitCode.OK
 
 
@@ -83,29 +75,21 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
     return handle.snapshot()
 
 
-def _leave_engine(snapshot: Snapshot, options: Options) -> None:
-    from autoexp_tui.cli.background import start_background
-    from autoexp_tui.cli.detach import name_shown
+def _leave_engine(snapshot: Snapshot, approve: frozenset[str]) -> None:
     from autoexp_tui.storage.session_dir import SessionDir
 
     session = SessionDir(Path(snapshot.engine.directory))
-    if not start_background(session, options.approve, snapshot.engine.epoch):
+    if not start_background(session, approve, snapshot.engine.epoch):
         say(
             f"no engine came up; see {session.path / 'heir.log'}. Start one:\n"
             f"  autoexp-sessions restart {name_shown(snapshot)}"
         )
 
 
-def _print_result(snapshot: Snapshot, options: Options, *, detached: bool) -> None:
-    from autoexp_tui.cli.detach import name_shown
-
-    if options.json:
-        states = {job.name: job.state.value for job in snapshot.jobs}
-        print(json.dumps({"session": snapshot.session, "jobs": states}))
-        return
-    waiting = sum(job.state is JobState.WAITING for job in snapshot.jobs)
+def _print_result(snapshot: Snapshot, *, detached: bool) -> None:
+    states = Counter(job.state for job in snapshot.jobs)
+    waiting, held = states[JobState.WAITING], states[JobState.HELD]
     sent = sum(job.started for job in snapshot.jobs)
-    held = sum(job.state is JobState.HELD for job in snapshot.jobs)
     rest = f", {held} held" if held else ""
     print(f"session {snapshot.session}: {sent} submitted, {waiting} waiting{rest}")
     where = f"--session {name_shown(snapshot)}"

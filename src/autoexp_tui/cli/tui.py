@@ -275,7 +275,7 @@ class Cockpit:
             )
         record_visit(session.path)  # should the screen be killed, it was seen until now
         if self._args.read_only or session.find_user():
-            return opening.open_as_viewer(session, read_only=True)
+            return self._entry.view(str(session.path), read_only=True)
         return self._entry.enter(str(session.path))
 
     def _report_failure(self, error: BaseException) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from autoexp_tui.cli.diagnostics import ExitCode, say
-from autoexp_tui.cli.open import open_either
+from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import name_session
 from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.effects.effects import CancelTasks, ComposeJob
@@ -65,7 +65,7 @@ def carry_out(
 def send(request: Request, commands: Sequence[Command]) -> Answer:
     """Send commands one after the other; the first that is not done ends it."""
     session = request.session
-    handle = open_either(session, request.options)
+    handle = SessionOpener(request.options).enter(str(session.path))
     answer = Answer(outcome="done")
     try:
         for command in commands:
