@@ -11,88 +11,52 @@ read. Names that are stored in journals stay for ever.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from autoexp_tui.actions.base import RuleAction as RuleAction
-    from autoexp_tui.actions.firing import Firing as Firing
-    from autoexp_tui.backends.base import Backend as Backend
-    from autoexp_tui.backends.base import Places as Places
-    from autoexp_tui.conditions.custom_conditions import says as says
-    from autoexp_tui.effects.outside import Answer as Answer
-    from autoexp_tui.effects.outside import Outside as Outside
-    from autoexp_tui.effects.outside import OutsideEffect as OutsideEffect
-    from autoexp_tui.effects.outside import Settlement as Settlement
-    from autoexp_tui.engine.executor_port import Executor as Executor
-    from autoexp_tui.engine.executor_port import Submission as Submission
-    from autoexp_tui.engine.executor_port import Task as Task
-    from autoexp_tui.model.action import Action as Action
-    from autoexp_tui.model.commands import Command as Command
-    from autoexp_tui.model.commands import Order as Order
-    from autoexp_tui.model.condition import Condition as Condition
-    from autoexp_tui.model.condition import EvalContext as EvalContext
-    from autoexp_tui.model.condition import NameJobs as NameJobs
-    from autoexp_tui.model.condition import read_fact as read_fact
-    from autoexp_tui.model.condition import say_fail as say_fail
-    from autoexp_tui.model.condition import say_pass as say_pass
-    from autoexp_tui.model.condition import say_wait as say_wait
-    from autoexp_tui.model.decision_context import DecisionContext as DecisionContext
-    from autoexp_tui.model.effect import Effect as Effect
-    from autoexp_tui.model.event import Event as Event
-    from autoexp_tui.model.event import Headline as Headline
-    from autoexp_tui.model.event import Recorded as Recorded
-    from autoexp_tui.model.event import update as update
-    from autoexp_tui.model.facts import CommandKey as CommandKey
-    from autoexp_tui.model.facts import Fact as Fact
-    from autoexp_tui.model.facts import FactKey as FactKey
-    from autoexp_tui.model.facts import Facts as Facts
-    from autoexp_tui.model.facts import FileStat as FileStat
-    from autoexp_tui.model.facts import FileText as FileText
-    from autoexp_tui.model.facts import GlobKey as GlobKey
-    from autoexp_tui.model.facts import JobKey as JobKey
-    from autoexp_tui.model.facts import MetadataKey as MetadataKey
-    from autoexp_tui.model.facts import MetricKey as MetricKey
-    from autoexp_tui.model.facts import Moment as Moment
-    from autoexp_tui.model.facts import StatKey as StatKey
-    from autoexp_tui.model.facts import TextKey as TextKey
-    from autoexp_tui.model.policy import Policy as Policy
-    from autoexp_tui.model.snapshot import Snapshot as Snapshot
-    from autoexp_tui.model.state import SessionState as SessionState
-    from autoexp_tui.model.states import Result as Result
-    from autoexp_tui.model.states import Topic as Topic
-    from autoexp_tui.model.states import Verdict as Verdict
-    from autoexp_tui.model.states import Why as Why
-    from autoexp_tui.model.states import why as why
-
-_HOMES: Final = {
-    "actions.base": "RuleAction",
-    "actions.firing": "Firing",
-    "backends.base": "Backend Places",
-    "conditions.custom_conditions": "says",
-    "effects.outside": "Answer Outside OutsideEffect Settlement",
-    "engine.executor_port": "Executor Submission Task",
-    "model.action": "Action",
-    "model.commands": "Command Order",
-    "model.condition": "Condition EvalContext NameJobs say_fail say_pass say_wait "
-    "read_fact",
-    "model.decision_context": "DecisionContext",
-    "model.effect": "Effect",
-    "model.event": "Event Headline Recorded update",
-    "model.facts": "CommandKey Fact FactKey Facts FileStat FileText GlobKey "
-    "JobKey MetadataKey MetricKey Moment StatKey TextKey",
-    "model.policy": "Policy",
-    "model.snapshot": "Snapshot",
-    "model.state": "SessionState",
-    "model.states": "Result Topic Verdict Why why",
-}
-_MODULES: Final = {
-    name: module for module, names in _HOMES.items() for name in names.split()
-}
-
-
-def __getattr__(name: str) -> object:
-    """Imported when it is first asked for: a condition needs no executor."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"autoexp_tui.{_MODULES[name]}"), name)
+from autoexp_tui.actions.base import RuleAction as RuleAction
+from autoexp_tui.actions.firing import Firing as Firing
+from autoexp_tui.backends.base import Backend as Backend
+from autoexp_tui.backends.base import Places as Places
+from autoexp_tui.conditions.custom_conditions import says as says
+from autoexp_tui.effects.outside import Answer as Answer
+from autoexp_tui.effects.outside import Outside as Outside
+from autoexp_tui.effects.outside import OutsideEffect as OutsideEffect
+from autoexp_tui.effects.outside import Settlement as Settlement
+from autoexp_tui.engine.executor_port import Executor as Executor
+from autoexp_tui.engine.executor_port import Submission as Submission
+from autoexp_tui.engine.executor_port import Task as Task
+from autoexp_tui.model.action import Action as Action
+from autoexp_tui.model.commands import Command as Command
+from autoexp_tui.model.commands import Order as Order
+from autoexp_tui.model.condition import Condition as Condition
+from autoexp_tui.model.condition import EvalContext as EvalContext
+from autoexp_tui.model.condition import NameJobs as NameJobs
+from autoexp_tui.model.condition import read_fact as read_fact
+from autoexp_tui.model.condition import say_fail as say_fail
+from autoexp_tui.model.condition import say_pass as say_pass
+from autoexp_tui.model.condition import say_wait as say_wait
+from autoexp_tui.model.decision_context import DecisionContext as DecisionContext
+from autoexp_tui.model.effect import Effect as Effect
+from autoexp_tui.model.event import Event as Event
+from autoexp_tui.model.event import Headline as Headline
+from autoexp_tui.model.event import Recorded as Recorded
+from autoexp_tui.model.event import update as update
+from autoexp_tui.model.facts import CommandKey as CommandKey
+from autoexp_tui.model.facts import Fact as Fact
+from autoexp_tui.model.facts import FactKey as FactKey
+from autoexp_tui.model.facts import Facts as Facts
+from autoexp_tui.model.facts import FileStat as FileStat
+from autoexp_tui.model.facts import FileText as FileText
+from autoexp_tui.model.facts import GlobKey as GlobKey
+from autoexp_tui.model.facts import JobKey as JobKey
+from autoexp_tui.model.facts import MetadataKey as MetadataKey
+from autoexp_tui.model.facts import MetricKey as MetricKey
+from autoexp_tui.model.facts import Moment as Moment
+from autoexp_tui.model.facts import StatKey as StatKey
+from autoexp_tui.model.facts import TextKey as TextKey
+from autoexp_tui.model.policy import Policy as Policy
+from autoexp_tui.model.snapshot import Snapshot as Snapshot
+from autoexp_tui.model.state import SessionState as SessionState
+from autoexp_tui.model.states import Result as Result
+from autoexp_tui.model.states import Topic as Topic
+from autoexp_tui.model.states import Verdict as Verdict
+from autoexp_tui.model.states import Why as Why
+from autoexp_tui.model.states import why as why
