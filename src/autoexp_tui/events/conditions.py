@@ -37,7 +37,6 @@ class ConditionJudged(Event):
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep the verdict."""
         statuses = list(getattr(state.jobs[self.job], self.role))
         old = statuses[self.index]
         statuses[self.index] = ConditionStatus(
@@ -58,6 +57,11 @@ class ConditionLatched(Event):
     """A start condition's pattern was found in a log: for this wait it stays found."""
 
     topic: ClassVar[Topic] = "condition"
+    verb: ClassVar[str] = "found for good"
+    about: ClassVar[tuple[str, ...]] = (
+        "path",
+        "line",
+    )
 
     job: str
     key: str
@@ -66,13 +70,9 @@ class ConditionLatched(Event):
     path: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep the line that the pattern was found in."""
         latched = Latched(line=self.line, path=self.path)
         known = state.jobs[self.job].latched
         update(state, self.job, latched={**known, self.key: latched})
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("found for good", append_reason(self.path, self.line))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +80,7 @@ class ConditionWaived(Event):
     """A person let a start condition count as passed."""
 
     topic: ClassVar[Topic] = "condition"
+    rejudges: ClassVar[bool] = True
 
     job: str
     index: int
@@ -87,7 +88,6 @@ class ConditionWaived(Event):
     sender: Sender | None = None
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the condition not hold the job back."""
         statuses = list(state.jobs[self.job].start)
         old = statuses[self.index]
         statuses[self.index] = ConditionStatus(
@@ -103,9 +103,6 @@ class ConditionWaived(Event):
         by = f"{which}, by {self.sender}" if self.sender else which
         return Headline("waived", append_reason(by, self.reason))
 
-    def list_jobs_to_check(self) -> tuple[str, ...]:
-        return (self.job,)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalAsked(Event):
@@ -113,6 +110,8 @@ class ApprovalAsked(Event):
 
     topic: ClassVar[Topic] = "approval"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "asked"
+    about: ClassVar[tuple[str, ...]] = ("prompt",)
 
     job: str
     attempt: int
@@ -121,7 +120,6 @@ class ApprovalAsked(Event):
     prompt: str
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Put the question to a person."""
         ask = Ask(
             digest=self.digest,
             prompt=self.prompt,
@@ -129,9 +127,6 @@ class ApprovalAsked(Event):
             asked_lived=state.lived,
         )
         update(state, self.job, ask=ask)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("asked", self.prompt)
 
     def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (ApprovalKey(self.job),)
@@ -142,6 +137,7 @@ class ApprovalAnswered(Event):
     """A person answered, or a policy that was given beforehand."""
 
     topic: ClassVar[Topic] = "approval"
+    rejudges: ClassVar[bool] = True
 
     job: str
     digest: str
@@ -154,7 +150,6 @@ class ApprovalAnswered(Event):
     """`--approve all` and the like; empty: a person answered."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep the answer, if it is to the question as it stands."""
         ask = state.jobs[self.job].ask
         if ask is None or ask.digest != self.digest:
             return
@@ -177,6 +172,3 @@ class ApprovalAnswered(Event):
 
     def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (ApprovalKey(self.job),)
-
-    def list_jobs_to_check(self) -> tuple[str, ...]:
-        return (self.job,)

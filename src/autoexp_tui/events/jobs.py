@@ -18,7 +18,6 @@ from autoexp_tui.model.event import (
     move_all,
     update,
 )
-from autoexp_tui.model.facts import FactKey, JobKey
 from autoexp_tui.model.outputs import SetAside
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Retry
@@ -42,13 +41,9 @@ class _OfJobs(Event):
     """An event about several jobs' own state."""
 
     topic: ClassVar[Topic] = "state"
+    changes_jobs: ClassVar[bool] = True
+    rejudges: ClassVar[bool] = True
     jobs: tuple[str, ...]
-
-    def list_changed_facts(self) -> tuple[FactKey, ...]:
-        return tuple(JobKey(job) for job in self.jobs)
-
-    def list_jobs_to_check(self) -> tuple[str, ...]:
-        return self.jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,13 +51,9 @@ class OfJob(Event):
     """An event about one job's own state."""
 
     topic: ClassVar[Topic] = "state"
+    changes_jobs: ClassVar[bool] = True
+    rejudges: ClassVar[bool] = True
     job: str
-
-    def list_changed_facts(self) -> tuple[FactKey, ...]:
-        return (JobKey(self.job),)
-
-    def list_jobs_to_check(self) -> tuple[str, ...]:
-        return (self.job,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +64,6 @@ class JobsReleased(_OfJobs):
     """Before all others that wait for a slot."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let them wait."""
         move_all(state, record, self.jobs, JobState.WAITING, ahead=self.ahead)
 
     def format_headline(self, now: float) -> Headline:
@@ -85,16 +75,17 @@ class JobsReleased(_OfJobs):
 class JobsHeld(_OfJobs):
     """PLANNED jobs that were not chosen, or jobs that cannot go on without a person."""
 
+    verb: ClassVar[str] = "held"
+    about: ClassVar[tuple[str, ...]] = (
+        "jobs",
+        "why",
+    )
+
     why: Why | None = None
     """None: they were not chosen."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Hold them."""
         move_all(state, record, self.jobs, JobState.HELD, why=self.why)
-
-    def format_headline(self, now: float) -> Headline:
-        reason = f": {explain(self.why, now)}" if self.why else ""
-        return Headline("held", f"{list_names(self.jobs)}{reason}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,21 +93,20 @@ class WaitExplained(Event):
     """Why a ready job is not sent (a slot, a pause); recorded when the code changes."""
 
     topic: ClassVar[Topic] = "condition"
+    verb: ClassVar[str] = "waits"
 
     job: str
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep the reason."""
         update(state, self.job, why=self.why)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("waits", explain(self.why, now))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReplanned(OfJob):
     """The job will run differently from now on."""
+
+    verb: ClassVar[str] = "planned anew"
 
     spec: JobSpec
     why: Why
@@ -129,9 +119,6 @@ class JobReplanned(OfJob):
             update(state, self.job, attempts=keep_metrics(old), noted=None)
         update(state, self.job, spec=self.spec)
 
-    def format_headline(self, now: float) -> Headline:
-        return Headline("planned anew", explain(self.why, now))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilesSetAside(OfJob):
@@ -143,7 +130,6 @@ class FilesSetAside(OfJob):
     files: tuple[SetAside, ...] = ()
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep what lay there."""
         job, found = state.jobs[self.job], {one.file.path: one for one in self.files}
         reason = job.why
         if reason is not None and reason.code in _LOOK_REASONS:
@@ -161,6 +147,7 @@ class RetryOrdered(OfJob):
 
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "retry ordered"
 
     wait_seconds: float | None = None
     """Seconds that an engine has to live until then."""
@@ -174,7 +161,6 @@ class RetryOrdered(OfJob):
     """Followers may use what lies there although the attempt begins anew."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the job be tried again, at its time."""
         waits = self.wait_seconds
         if waits is None:  # of an older version
             waits = max(0.0, self.not_before - record.t)
@@ -195,9 +181,6 @@ class RetryOrdered(OfJob):
             **_NOT_LOOKED,
         )
 
-    def format_headline(self, now: float) -> Headline:
-        return Headline("retry ordered", explain(self.why, now))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnded(OfJob):
@@ -212,7 +195,6 @@ class JobEnded(OfJob):
     """Deferred actions that may still fire; the others end with the job."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Move the job to where it ends, with what it keeps."""
         deferred = state.jobs[self.job].deferred
         state.matches.pop(self.job, None)
         move(
@@ -240,13 +222,14 @@ class JobEnded(OfJob):
 class JobRevived(OfJob):
     """An ended job waits again."""
 
+    verb: ClassVar[str] = "revived"
+
     from_checkpoint: bool = True
     use_files: bool = False
     """Followers may use what lies there although the attempt begins anew."""
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the job wait again, with nothing judged."""
         old = state.jobs[self.job]
         again = old.done_before  # a fold may change the record itself
         if old.done is not None:  # a former life's words say nothing of the run to come
@@ -270,6 +253,3 @@ class JobRevived(OfJob):
             use_files=self.use_files,
             **_NOT_LOOKED,
         )
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("revived", explain(self.why, now))

@@ -10,7 +10,6 @@ from autoexp_tui.model.event import (
     Event,
     Headline,
     append_reason,
-    explain,
     join_parts,
     update,
     update_attempt,
@@ -47,7 +46,6 @@ class LogMatched(Event):
     """Where the first of several lies; None: it is the only one."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep how far the rule has got in the log, and what it told."""
         found = state.matches.get(self.job)
         marks: dict[str, Mark] = {}
         if found is not None and (found.attempt, found.run) == (self.attempt, self.run):
@@ -86,7 +84,6 @@ class MetricsNoted(Event):
     """The number that the job is for; None: not known."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep them."""
         noted = NotedMetrics(
             attempt=self.attempt,
             run=self.run,
@@ -116,6 +113,7 @@ class WarningRaised(Event):
 
     topic: ClassVar[Topic] = "warning"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "warning"
 
     warning_id: str
     why: Why
@@ -124,7 +122,6 @@ class WarningRaised(Event):
     evidence: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep the warning until it is cleared."""
         state.warnings[self.warning_id] = Warned(
             warning_id=self.warning_id,
             why=self.why,
@@ -133,9 +130,6 @@ class WarningRaised(Event):
             evidence=self.evidence,
             raised_at=record.t,
         )
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("warning", explain(self.why, now))
 
     def is_error(self) -> bool:
         return self.severity == "error"
@@ -151,7 +145,6 @@ class WarningCleared(Event):
     by: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Forget the warning."""
         state.warnings.pop(self.warning_id, None)
 
     def format_headline(self, now: float) -> Headline:
@@ -169,7 +162,6 @@ class LimitAcknowledged(Event):
     by: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Warn of it no more."""
         update_attempt(state, self.job, self.attempt, limit_seen=True)
 
     def format_headline(self, now: float) -> Headline:
@@ -193,7 +185,6 @@ class EvidenceCaptured(Event):
     """What was obtained and what not, in one line."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep where it lies what the run was doing."""
         if self.directory:
             attempt = state.jobs[self.job].attempts[self.attempt - 1]
             captures = (*attempt.captures, self.directory)
@@ -208,6 +199,8 @@ class ActionFired(Event):
     """A rule's action was carried out for a job."""
 
     topic: ClassVar[Topic] = "reaction"
+    verb: ClassVar[str] = "action fired"
+    about: ClassVar[tuple[str, ...]] = ("action",)
 
     job: str
     action: str
@@ -216,15 +209,11 @@ class ActionFired(Event):
     """The match or the attempt that triggered it."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Count that the action fired; it is deferred no more."""
         job = state.jobs[self.job]
         fired = {**job.fired, self.action: state.lived}
         firings = {**job.firings, self.action: job.firings.get(self.action, 0) + 1}
         update(state, self.job, fired=fired, firings=firings)
         _forget_deferred(state, self.job, self.action)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("action fired", self.action)
 
     def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (FiredKey(self.job, self.action),)
@@ -235,6 +224,12 @@ class ActionDeferred(Event):
     """A rule's action waits for one of its conditions."""
 
     topic: ClassVar[Topic] = "reaction"
+    verb: ClassVar[str] = "action deferred"
+    about: ClassVar[tuple[str, ...]] = (
+        "action",
+        "why",
+    )
+    rejudges: ClassVar[bool] = True
 
     job: str
     action: str
@@ -248,7 +243,6 @@ class ActionDeferred(Event):
     """The log line that triggered it."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep why the action is deferred, and since when."""
         before = state.jobs[self.job].deferred
         old = before.get(self.action)
         waits = self.wait_seconds
@@ -264,14 +258,6 @@ class ActionDeferred(Event):
         )
         update(state, self.job, deferred={**before, self.action: deferred})
 
-    def format_headline(self, now: float) -> Headline:
-        return Headline(
-            "action deferred", append_reason(self.action, explain(self.why, now))
-        )
-
-    def list_jobs_to_check(self) -> tuple[str, ...]:
-        return (self.job,)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionDropped(Event):
@@ -279,6 +265,11 @@ class ActionDropped(Event):
 
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "action dropped"
+    about: ClassVar[tuple[str, ...]] = (
+        "action",
+        "why",
+    )
 
     job: str
     action: str
@@ -286,13 +277,7 @@ class ActionDropped(Event):
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """The action is deferred no more."""
         _forget_deferred(state, self.job, self.action)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline(
-            "action dropped", append_reason(self.action, explain(self.why, now))
-        )
 
 
 def _forget_deferred(state: SessionState, job: str, action: str) -> None:

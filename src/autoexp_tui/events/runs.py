@@ -42,7 +42,6 @@ class RunBegan(OfJob):
     """Bytes that earlier runs had left in that log: they say nothing of this one."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the attempt run, in place of its run before."""
         found: dict[str, Any] = {
             "run": self.run,
             "began_at": _session_time(state, self, self.began_at),
@@ -71,46 +70,40 @@ class RunBegan(OfJob):
 class RunRequeued(OfJob):
     """The executor put a begun run back into its queue."""
 
+    verb: ClassVar[str] = "requeued"
+
     attempt: int
     run: int
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the job wait in the queue."""
         move(state, record, self.job, JobState.QUEUED, why=self.why)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("requeued", explain(self.why, now))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSuspended(OfJob):
     """The executor stopped a run's processes for a while."""
 
+    verb: ClassVar[str] = "suspended"
+
     attempt: int
     run: int
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the job stand still."""
         move(state, record, self.job, JobState.SUSPENDED, why=None)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("suspended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResumed(OfJob):
     """The executor let a suspended run go on."""
 
+    verb: ClassVar[str] = "goes on"
+
     attempt: int
     run: int
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the job run."""
         move(state, record, self.job, JobState.RUNNING, why=None)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("goes on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +119,6 @@ class LogReplaced(Event):
     """How often by now."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Forget places in a log that is not the same any more."""
         update_attempt(state, self.job, self.attempt, log_replaced=self.count)
         found = state.matches.get(self.job)
         if found is not None:
@@ -164,7 +156,6 @@ class AttemptEnded(OfJob):
     """The executor would have started it again, had it not forgotten it itself."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep how the attempt ended; its log is over."""
         update_attempt(
             state,
             self.job,
@@ -222,7 +213,6 @@ class CheckpointSeen(Event):
     saved: SavedCheckpoint | None = None
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep it."""
         update(state, self.job, saved=self.saved)
 
     def format_headline(self, now: float) -> Headline:
@@ -243,7 +233,6 @@ class CheckpointQuarantined(Event):
     """The newest that is left."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """The one before counts; what the log told of the newest is no longer so."""
         saved = SavedCheckpoint(checkpoint=self.before) if self.before else None
         metadata = dict(state.jobs[self.job].metadata)
         for key in [key for key in metadata if key.startswith("checkpoint")]:

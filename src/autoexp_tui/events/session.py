@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from autoexp_tui.model.event import (
     Event,
     Headline,
-    append_reason,
-    explain,
     join_parts,
     list_names,
     update,
@@ -39,7 +37,6 @@ class SessionStarted(Event):
     environment_digest: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Name the session, and when it began."""
         state.session = self.session
         state.name = self.name
         state.started_at = record.t
@@ -70,7 +67,6 @@ class EngineStarted(Event):
     """Of the session's copy of the wrapper, as this engine uses it."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Note who runs the session, and for how long nobody did."""
         state.engine_host = self.host
         state.engine_pid = self.pid
         state.engine_stopped = False
@@ -93,16 +89,15 @@ class EngineStarted(Event):
 class EngineStopped(Event):
     """An engine gave the session back in an orderly way."""
 
+    verb: ClassVar[str] = "engine stopped"
+    about: ClassVar[tuple[str, ...]] = ("reason",)
+
     reason: str = ""
     on_request: bool = False
     """Somebody told it to: who watches leaves the session at rest."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Note that nobody runs the session."""
         state.engine_stopped = True
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("engine stopped", self.reason)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +128,6 @@ class PlanAdded(Event):
     """Of that rule: `<rule>/<index>`."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the jobs of the plan join, with nothing judged yet."""
         plan = state.plans[self.sha]
         new: Sequence[JobSpec] = plan.jobs
         if state.plan is None:
@@ -222,7 +216,6 @@ class DoneFound(Event):
     works: tuple[DoneWork, ...]
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Take over what an earlier session left of work that is done."""
         for work in self.works:
             update(
                 state,
@@ -254,16 +247,14 @@ class ForeignFilesFound(Event):
     as such."""
 
     topic: ClassVar[Topic] = "state"
+    verb: ClassVar[str] = "files of other work"
+    about: ClassVar[tuple[str, ...]] = ("jobs",)
 
     jobs: tuple[str, ...]
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Note whose directories hold what other work has left."""
         for job in self.jobs:
             update(state, job, foreign_files=True)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("files of other work", list_names(self.jobs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,15 +262,12 @@ class SubmissionPaused(Event):
     """Nothing more is submitted."""
 
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "submission paused"
 
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Pause submission."""
         state.paused = self.why
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("submission paused", explain(self.why, now))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,14 +275,11 @@ class SubmissionResumed(Event):
     """Jobs are submitted again."""
 
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "submission goes on"
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Resume submission; quick failures are counted anew."""
         state.paused = None
         state.streaks.clear()
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("submission goes on")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,19 +288,18 @@ class NodeExcluded(Event):
 
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "node excluded"
+    about: ClassVar[tuple[str, ...]] = (
+        "node",
+        "why",
+    )
 
     node: str
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Exclude the node; quick failures are counted anew."""
         state.excluded_nodes = (*state.excluded_nodes, self.node)
         state.streaks.clear()
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline(
-            "node excluded", append_reason(self.node, explain(self.why, now))
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,13 +308,14 @@ class CommandRefused(Event):
 
     topic: ClassVar[Topic] = "error"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "order refused"
+    about: ClassVar[tuple[str, ...]] = (
+        "jobs",
+        "why",
+    )
 
     why: Why
     jobs: tuple[str, ...] = ()
-
-    def format_headline(self, now: float) -> Headline:
-        about = append_reason(list_names(self.jobs), explain(self.why, now))
-        return Headline("order refused", about)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -338,13 +323,12 @@ class MessageLogged(Event):
     """A line that a rule or the engine wrote for people."""
 
     topic: ClassVar[Topic] = "reaction"
+    verb: ClassVar[str] = "message"
+    about: ClassVar[tuple[str, ...]] = ("text",)
 
     text: str
     level: Literal["info", "warning", "error"] = "info"
     job: str = ""
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("message", self.text)
 
     def is_error(self) -> bool:
         return self.level == "error"
@@ -356,9 +340,11 @@ class EngineFaulted(Event):
 
     topic: ClassVar[Topic] = "error"
     matters: ClassVar[bool] = True
+    verb: ClassVar[str] = "engine faulted"
+    about: ClassVar[tuple[str, ...]] = (
+        "where",
+        "problem",
+    )
 
     where: str
     problem: str
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("engine faulted", append_reason(self.where, self.problem))

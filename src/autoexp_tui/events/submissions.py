@@ -10,7 +10,6 @@ from autoexp_tui.model.event import (
     Event,
     Headline,
     append_reason,
-    explain,
     join_parts,
     keep_metrics,
     list_names,
@@ -47,7 +46,6 @@ class EffectOrdered(Event):
     """For cancels: the attempts are done, and will have completed."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Keep the order until it is settled; tasks that it names move on."""
         state.pending[self.effect_id] = PendingEffect(
             effect_id=self.effect_id,
             effect=self.effect,
@@ -121,7 +119,6 @@ class EffectSettled(Event):
     """The exact words sent and answered, for the Events mode."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Forget the order."""
         state.pending.pop(self.effect_id, None)
 
     def format_headline(self, now: float) -> Headline:
@@ -145,7 +142,6 @@ class SubmissionAccepted(Event):
     adopted: bool = False
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the attempts wait in the executor's queue."""
         submitted_at = self.submitted_at - state.wall_ahead
         tasks = state.tokens[self.token]
         for (job, number), executor_id in zip(tasks, self.executor_ids, strict=True):
@@ -165,16 +161,13 @@ class SubmissionUncertain(Event):
     """The executor's answer was lost: the tasks may live."""
 
     topic: ClassVar[Topic] = "submit"
+    verb: ClassVar[str] = "in doubt"
 
     token: str
     why: Why
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the jobs be in doubt."""
         _move_submission(state, record, self.token, JobState.SUBMIT_UNKNOWN, self.why)
-
-    def format_headline(self, now: float) -> Headline:
-        return Headline("in doubt", explain(self.why, now))
 
     def is_error(self) -> bool:
         return True
@@ -189,7 +182,6 @@ class SubmissionAbsent(Event):
     token: str
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Let the jobs be sent again."""
         _move_submission(state, record, self.token, JobState.SUBMITTING, None)
 
     def format_headline(self, now: float) -> Headline:

@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
+from autoexp_tui.model.facts import FactKey, JobKey
 from autoexp_tui.model.fast_replace import amended, changed
 from autoexp_tui.model.kinds import KindTable
 from autoexp_tui.model.states import JobState, Topic, is_legal_step
 from autoexp_tui.model.wording import sentence
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.facts import FactKey
     from autoexp_tui.model.state import Attempt, JobRecord, SessionState
     from autoexp_tui.model.states import Why
 
@@ -65,6 +66,13 @@ class Event:
     topic: ClassVar[Topic] = "engine"
     matters: ClassVar[bool] = False
     """A person wants to see it: something was ordered, ended, asked or warned of."""
+    changes_jobs: ClassVar[bool] = False
+    """What conditions may ask about its jobs is another than before."""
+    rejudges: ClassVar[bool] = False
+    """The conditions of its jobs must be judged anew because of it."""
+    verb: ClassVar[str] = ""
+    about: ClassVar[tuple[str, ...]] = ("why",)
+    """The fields that its headline tells."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         """Change the state; by default nothing.
@@ -76,19 +84,25 @@ class Event:
 
     def format_headline(self, now: float) -> Headline:
         """The event on one line, not cleaned; `now` in UTC seconds."""
-        raise NotImplementedError(type(self).__name__)
+        told = (_spell_field(getattr(self, name, ""), now) for name in self.about)
+        return Headline(self.verb or type(self).__name__, reduce(append_reason, told))
 
     def is_error(self) -> bool:
         """Whether it reports a failure."""
         return False
 
+    def list_jobs(self) -> tuple[str, ...]:
+        """The jobs that it is about."""
+        jobs: tuple[str, ...] = getattr(self, "jobs", ())
+        return jobs or tuple(filter(None, (getattr(self, "job", ""),)))
+
     def list_changed_facts(self) -> tuple[FactKey, ...]:
         """The facts inside the session that it changes."""
-        return ()
+        return tuple(map(JobKey, self.list_jobs())) if self.changes_jobs else ()
 
     def list_jobs_to_check(self) -> tuple[str, ...]:
         """Jobs whose conditions must be judged anew because of it."""
-        return ()
+        return self.list_jobs() if self.rejudges else ()
 
     def find_opened_session(self) -> str:
         """The session that begins with it; empty: it is in one."""
@@ -257,3 +271,9 @@ def append_reason(what: str, reason: str) -> str:
 def explain(why: Why | None, now: float) -> str:
     """A reason as a sentence; empty for none."""
     return sentence(why, now) if why is not None else ""
+
+
+def _spell_field(value: str | tuple[str, ...] | Why | None, now: float) -> str:
+    if isinstance(value, tuple):
+        return list_names(value)
+    return value if isinstance(value, str) else explain(value, now)
