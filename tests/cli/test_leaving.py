@@ -7,11 +7,12 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli import submit
+from autoexp_tui.cli import background, monitor, submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.detach import (
     detach,
@@ -51,6 +52,14 @@ def test_an_engine_that_was_only_watched_goes_on() -> None:
 def test_a_watcher_of_a_dead_engine_says_that_nothing_more_is_submitted() -> None:
     told = format_interrupted(shown("viewer", alive=False), "autoexp-monitor")
     assert "nothing more is submitted" in told
+
+
+def test_names_that_engines_of_earlier_versions_start_lead_where_they_led(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(background, "main", len)
+    assert monitor.main(["--session", "k7f2", "--heir"]) == 2
+    assert find_spec("autoexp_tui.adapters.planning_process")
 
 
 def test_how_to_resume_is_said_before_the_engine_is_waited_for(
@@ -132,7 +141,7 @@ def test_an_engine_that_cannot_write_is_not_waited_for() -> None:
 
 HANGING = """
 import sys, time
-from autoexp_tui.cli import submit
+from autoexp_tui.cli import background, monitor, submit
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.detach import end_at_once
 with end_at_once():
