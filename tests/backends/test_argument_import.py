@@ -10,7 +10,6 @@ import yaml
 
 from autoexp_tui.backends.argument_import import (
     Source,
-    compare_schemas,
     fetch_schema,
     format_group,
     format_schema,
@@ -233,23 +232,3 @@ def test_texts_that_a_config_would_read_otherwise_are_kept_as_they_are(
     assert yaml.safe_load(format_group(found, "x")) == {
         "a": "\\${x}", "b": None, "c": "yes: no # x", "d": "???",
     }  # fmt: skip
-
-
-def test_what_changed_in_a_program_is_told_by_argument(tmp_path: Path) -> None:
-    old = schema(
-        tmp_path,
-        "def f(p):\n"
-        "    p.add_argument('--lr', type=float, default=0.1, help='one')\n"
-        "    p.add_argument('--gone')\n",
-    )
-    new = schema(
-        tmp_path,
-        "def f(p):\n"
-        "    p.add_argument('--lr', type=float, default=0.2, help='two')\n"
-        "    p.add_argument('--new', action='store_true')\n",
-    )
-
-    assert compare_schemas(old, old) == []
-    assert compare_schemas(old, new) == [
-        "+ new", "- gone", "~ lr: its help", "~ lr: default 0.1 -> 0.2",
-    ]  # fmt: skip

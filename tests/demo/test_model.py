@@ -138,31 +138,20 @@ def test_a_gradient_within_the_limit_or_without_one_is_left(limit: float) -> Non
     assert gradient.tolist() == [3.0, 4.0]
 
 
+FALLING = Schedule(lr=1.0, train_iters=100, decay_iters=20, min_lr=0.2)
+STEEP = Schedule(lr=1.0, train_iters=100, decay_iters=20, decay_style="1-sqrt")
+
+
 @pytest.mark.parametrize(
-    ("iteration", "rate"),
+    ("schedule", "rates"),
     [
-        *((1, 0.1), (5, 0.5), (10, 1.0), (11, 1.0)),
-        *((80, 1.0), (81, 0.95), (90, 0.5), (99, 0.05), (100, 0.0)),
+        (WSD, {1: 0.1, 5: 0.5, 10: 1.0, 11: 1.0, 80: 1.0, 81: 0.95, 90: 0.5, 100: 0.0}),
+        (Schedule(lr=0.3, train_iters=100), {100: 0.3}),
+        (FALLING, {90: 0.6, 100: 0.2}),
+        (STEEP, {80: 1.0, 81: 1 - 0.05**0.5, 85: 0.5, 100: 0.0}),
     ],
 )
-def test_the_rate_rises_stays_and_falls_linearly(iteration: int, rate: float) -> None:
-    assert WSD.rate(iteration) == pytest.approx(rate)
-
-
-def test_without_decay_the_rate_stays_to_the_end() -> None:
-    assert Schedule(lr=0.3, train_iters=100).rate(100) == 0.3
-
-
-def test_the_decay_ends_at_the_minimum() -> None:
-    schedule = Schedule(lr=1.0, train_iters=100, decay_iters=20, min_lr=0.2)
-    assert schedule.rate(90) == pytest.approx(0.6)
-    assert schedule.rate(100) == pytest.approx(0.2)
-
-
-@pytest.mark.parametrize(
-    ("iteration", "rate"), [(80, 1.0), (85, 0.5), (100, 0.0), (81, 1 - 0.05**0.5)]
-)
-def test_one_minus_sqrt_falls_steeply_first(iteration: int, rate: float) -> None:
-    style = "1-sqrt"
-    schedule = Schedule(lr=1.0, train_iters=100, decay_iters=20, decay_style=style)
-    assert schedule.rate(iteration) == pytest.approx(rate)
+def test_the_rate_rises_stays_and_falls(
+    schedule: Schedule, rates: dict[int, float]
+) -> None:
+    assert {at: schedule.rate(at) for at in rates} == pytest.approx(rates)

@@ -47,6 +47,20 @@ def test_a_run_logs_each_interval_and_saves_each_checkpoint(
     assert (tmp_path / FINAL / "done.txt").exists()
 
 
+def test_a_progress_line_has_the_megatron_form(small_train: Run) -> None:
+    (line,) = small_train("--train-iters", 40, "--log-interval", 40).lines(
+        "iteration  "
+    )
+    number = r"\d\.\d{6}E[+-]\d\d"
+    assert re.fullmatch(
+        r" \[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\] iteration       40/      40 \| "
+        rf"lm loss: {number} \| learning rate: 1\.000E-02 \| tokens/s: \d+ \| "
+        r"grad norm: \d+\.\d{3} \| consumed samples: 320 \| "
+        r"elapsed time per iteration \(ms\): \d+\.\d \|",
+        line,
+    )
+
+
 def test_a_run_learns(small_train: Run) -> None:
     values = [float(loss) for loss in losses(small_train("--train-iters", 200))]
     assert values[-1] < values[0] - 0.5
@@ -65,6 +79,7 @@ def test_the_heldout_loss_is_logged_at_its_interval(small_train: Run) -> None:
         r"validation loss at iteration (\d+) \| lm loss value: \d", outcome.out
     )
     assert found == ["20", "40"]
+    assert len(losses(outcome)) == 4  # a training loss is told from it
 
 
 def test_a_crash_and_a_restart_end_bit_for_bit_like_an_uninterrupted_run(
@@ -165,6 +180,8 @@ def test_a_high_rate_without_clipping_overflows_to_nan_and_goes_on(demo: Run) ->
     assert outcome.status == 0
     assert np.isfinite(float(losses(outcome)[0]))
     assert losses(outcome)[-1] == "nan"
+    assert outcome.lines("lm loss: nan |")
+    assert outcome.lines("grad norm: nan |")
 
 
 @pytest.mark.parametrize(

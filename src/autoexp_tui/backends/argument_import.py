@@ -33,7 +33,6 @@ from autoexp_tui.backends.argument_schema import (
 )
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
-from autoexp_tui.planning.plan_diff import ABSENT, diff_values
 from autoexp_tui.probes import yaml_text
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
@@ -289,48 +288,3 @@ def _repeat_kind(kind: str, nargs: str | int | None) -> str:
     some = f"[{kind} ...]"
     many = {"?": f"[{kind}]", "*": some, "...": some, "+": f"{kind} ..."}
     return many.get(str(nargs), kind)
-
-
-# ------------------------------------------------------------------------- differences
-def compare_schemas(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What changed between two schemas, a line for each; empty: nothing did."""
-    lines: list[str] = []
-    facts = _collect_facts(old), _collect_facts(new)
-    for dest, before, after in diff_values(*facts):
-        if isinstance(before, dict) and isinstance(after, dict):
-            lines += _format_changes(f"{dest}: ", before, after)
-        else:
-            lines.append(f"{'-' if isinstance(before, dict) else '+'} {dest}")
-    keys = ("source", "exclusive", "prefix_chars", "fromfile_prefix_chars")
-    heads = ({f"{key}:": data.get(key) for key in keys} for data in (old, new))
-    lines += _format_changes("", *heads)
-    return sorted(lines, key=lambda line: "+-~".index(line[0]))
-
-
-def _collect_facts(data: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The facts of each destination, by what they are called."""
-    found: dict[str, dict[str, Any]] = {}
-    for item in data.get("arguments", ()):
-        facts = found.setdefault(item["dest"], {})
-        for key, value in item.items():
-            facts.setdefault(key, []).append(value)
-    for dest, value in data.get("defaults", {}).items():
-        found.setdefault(dest, {})["default"] = [value]
-    return found
-
-
-def _format_changes(
-    place: str, before: Mapping[str, Any], after: Mapping[str, Any]
-) -> Iterator[str]:
-    for key, old, new in diff_values(before, after):
-        if key == "help":
-            yield f"~ {place}its help"
-        else:
-            yield f"~ {place}{key} {_format_fact(old)} -> {_format_fact(new)}"
-
-
-def _format_fact(value: Any) -> str:
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
-    text = "nothing" if value is ABSENT else _dump(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -13,20 +13,18 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from difflib import unified_diff
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from autoexp_tui.backends.argument_import import (
     Source,
-    compare_schemas,
     fetch_schema,
     format_group,
     format_schema,
 )
-from autoexp_tui.backends.argument_schema import SUFFIX, decode_schema
+from autoexp_tui.backends.argument_schema import SUFFIX
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import JSON, build_parser, option
 from autoexp_tui.model.errors import UsageError
@@ -34,7 +32,7 @@ from autoexp_tui.storage.atomic import explaining, write_atomic
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _SHOWN = 40
-"""Differences that are listed before the rest is only counted."""
+"""Lines of a difference that are shown before the rest is only counted."""
 
 
 def _parse_seconds(text: str) -> float:
@@ -82,7 +80,12 @@ _FLAGS = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """Ask the program, and write the two files."""
+    """Ask the program, and write the two files.
+
+    Raises:
+        UsageError: a file would change, and --force is not given.
+        EnvironmentFailed: the disk does not let us.
+    """
     args = build_parser("autoexp-import-args", __doc__, _FLAGS).parse_args(argv)
     if args.target is None:
         hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"
@@ -97,21 +100,26 @@ def main(argv: Sequence[str]) -> int:
             limit_seconds=args.timeout,
         )
     )
-    files = _Files(Path(args.output_dir), name)
-    changes = files.find_changes(data)
-    written = files.write(data, changes, force=args.force)
+    place = Path(args.output_dir)
+    group, schema = place / f"{name}.yaml", place / f"{name}{SUFFIX}"
+    texts = {group: format_group(data, name), schema: format_schema(data)}
+    old = _read(schema)
+    changes = _compare(old, texts[schema])
+    written = _write_changed(place, texts, changes, force=args.force)
     count = len({item["dest"] for item in data["arguments"]})
     if args.json:
-        report = {
-            "version": 1,
-            "name": name,
-            "arguments": count,
-            "written": [str(path) for path in written],
-            "changes": list(changes or ()),
-        }
-        print(json.dumps(report))
-    else:
-        _print_report(files, count, changes, written)
+        report = {"version": 1, "name": name, "arguments": count, "changes": changes}
+        print(json.dumps(report | {"written": [str(path) for path in written]}))
+        return ExitCode.OK
+    arguments = f"{count} argument" if count == 1 else f"{count} arguments"
+    for line in _limit_lines(changes):
+        print(line)
+    if not written:
+        print(f"nothing changed: {schema} holds its {arguments}")
+        return ExitCode.OK
+    print(f"wrote {' and '.join(map(str, written))}: {arguments}")
+    if old is None:
+        print(f"  a backend checks them with `schema: {name}`")
     return ExitCode.OK
 
 
@@ -128,75 +136,36 @@ def _check_name(name: str) -> str:
     raise UsageError(f"{name!r} cannot name a group", "--name", hint)
 
 
-@dataclass(frozen=True)
-class _Files:
-    """The two files of a group, and what lies there already."""
+def _compare(old: str | None, new: str) -> list[str]:
+    """The lines by which a schema differs from the one that is there, an argument
+    each."""
+    if old is None:
+        return []
+    lines = unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0)
+    return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
-    place: Path
-    name: str
 
-    @property
-    def group(self) -> Path:
-        return self.place / f"{self.name}.yaml"
-
-    @property
-    def schema(self) -> Path:
-        return self.place / f"{self.name}{SUFFIX}"
-
-    def find_changes(self, data: Mapping[str, Any]) -> list[str] | None:
-        """What differs from the schema that is there; None: there is none."""
-        old = self._read_schema()
-        return None if old is None else compare_schemas(old, data)
-
-    def write(
-        self, data: Mapping[str, Any], changes: Sequence[str] | None, *, force: bool
-    ) -> list[Path]:
-        """Write what is new; the paths of it.
-
-        Raises:
-            UsageError: a file would change, and `force` is not given.
-            EnvironmentFailed: the disk does not let us.
-        """
-        texts = {self.group: format_group(data, self.name)}
-        texts[self.schema] = format_schema(data)
-        new = {path: text for path, text in texts.items() if _read(path) != text}
-        if not force:
-            if changes == [] and _read(self.group) is not None:
-                return []  # the program is as it was; the group may have been edited
-            self._check_overwriting(new, changes)
-        with explaining(self.place, "make the directory of arguments"):
-            self.place.mkdir(parents=True, exist_ok=True)
-        for path, text in new.items():
-            with explaining(path, "write the arguments"):
-                write_atomic(path, text.encode(), mode=0o644)
-        return list(new)
-
-    def _check_overwriting(
-        self, new: Iterable[Path], changes: Sequence[str] | None
-    ) -> None:
-        there = [path.name for path in new if os.path.lexists(path)]
-        if not there:
-            return
-        lines = "".join(f"\n    {line}" for line in _limit_lines(changes or ()))
-        edited = " The group was edited by hand." if self._is_edited() else ""
+def _write_changed(
+    place: Path, texts: Mapping[Path, str], changes: Sequence[str], *, force: bool
+) -> list[Path]:
+    """Write the files that are new; the paths of them."""
+    new = {path: text for path, text in texts.items() if _read(path) != text}
+    there = [path.name for path in new if os.path.lexists(path)]
+    if there and not force:
+        if not changes and all(_read(path) is not None for path in texts):
+            return []  # the program is as it was, and the group was edited
+        lines = "".join(f"\n    {line}" for line in _limit_lines(changes))
         raise UsageError(
-            f"{' and '.join(there)} would change; nothing was written.{edited}{lines}",
-            str(self.place),
+            f"{' and '.join(there)} would change; nothing was written.{lines}",
+            str(place),
             "--force writes it; --name NAME writes another.",
         )
-
-    def _is_edited(self) -> bool:
-        """Whether the group is not what its own schema gives."""
-        old, text = self._read_schema(), _read(self.group)
-        return old is None or text not in (None, format_group(old, self.name))
-
-    def _read_schema(self) -> dict[str, Any] | None:
-        try:
-            data: dict[str, Any] = json.loads(_read(self.schema) or "")
-            decode_schema(data)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
-        return data
+    with explaining(place, "make the directory of arguments"):
+        place.mkdir(parents=True, exist_ok=True)
+    for path, text in new.items():
+        with explaining(path, "write the arguments"):
+            write_atomic(path, text.encode(), mode=0o644)
+    return list(new)
 
 
 def _read(path: Path) -> str | None:
@@ -205,20 +174,6 @@ def _read(path: Path) -> str | None:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return None
-
-
-def _print_report(
-    files: _Files, count: int, changes: Sequence[str] | None, written: Sequence[Path]
-) -> None:
-    noun = "argument" if count == 1 else "arguments"
-    for line in _limit_lines(changes or ()):
-        print(line)
-    if not written:
-        print(f"nothing changed: {files.schema} holds its {count} {noun}")
-        return
-    print(f"wrote {' and '.join(map(str, written))}: {count} {noun}")
-    if changes is None:
-        print(f"  a backend checks them with `schema: {files.name}`")
 
 
 def _limit_lines(lines: Sequence[str]) -> list[str]:

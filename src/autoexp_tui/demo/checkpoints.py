@@ -14,8 +14,11 @@ import os
 import re
 import shutil
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -131,8 +134,16 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     partial = get_partial_path(final)
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
-    _write_arrays(partial / ARRAYS_FILE, checkpoint)
-    write_synced(partial / DONE_FILE, f"{checkpoint.facts.iteration}\n")
+    with _open_synced(partial / ARRAYS_FILE) as file:
+        np.savez(
+            file,
+            facts=np.array(json.dumps(asdict(checkpoint.facts))),
+            parameters=checkpoint.parameters,
+            mean=checkpoint.mean,
+            square=checkpoint.square,
+        )
+    with _open_synced(partial / DONE_FILE) as file:
+        file.write(f"{checkpoint.facts.iteration}\n".encode())
     sync_directory(partial)
     if final.exists():
         # A rename cannot replace a directory; what stood here was not complete, or
@@ -144,42 +155,20 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
     return final
 
 
-def _write_arrays(path: Path, checkpoint: Checkpoint) -> None:
-    facts = json.dumps(asdict(checkpoint.facts))
-    with path.open("wb") as file:
-        np.savez(
-            file,
-            facts=np.array(facts),
-            parameters=checkpoint.parameters,
-            mean=checkpoint.mean,
-            square=checkpoint.square,
-        )
-        file.flush()
-        os.fsync(file.fileno())
-
-
 def load(path: Path) -> Checkpoint:
     """Read the checkpoint in an `iter_*` directory.
 
     Raises DemoError when it cannot be read.
     """
     try:
-        return _read_arrays(path / ARRAYS_FILE)
+        # Opened here, because np.load leaves a file open that is no archive.
+        with (path / ARRAYS_FILE).open("rb") as file, np.load(file) as arrays:
+            record = json.loads(str(arrays["facts"]))
+            shape = Shape(**record.pop("shape"))
+            states = (arrays[name] for name in ("parameters", "mean", "square"))
+            return Checkpoint(RunFacts(**record, shape=shape), *states)
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise DemoError(f"cannot read the checkpoint {path}: {error}") from error
-
-
-def _read_arrays(path: Path) -> Checkpoint:
-    # Opened here, because np.load leaves a file open that is no archive.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-        record = json.loads(str(arrays["facts"]))
-        shape = Shape(**record.pop("shape"))
-        return Checkpoint(
-            RunFacts(**record, shape=shape),
-            arrays["parameters"],
-            arrays["mean"],
-            arrays["square"],
-        )
 
 
 def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
@@ -197,10 +186,11 @@ def get_partial_path(path: Path) -> Path:
     return path.with_name(f".{path.name}{PARTIAL_SUFFIX}")
 
 
-def write_synced(path: Path, text: str) -> None:
-    """Write text and wait until the disk has it; not atomic."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
+@contextmanager
+def _open_synced(path: Path) -> Iterator[IO[bytes]]:
+    """A file to write, which has reached the disk behind the block; not atomic."""
+    with path.open("wb") as file:
+        yield file
         file.flush()
         os.fsync(file.fileno())
 
@@ -221,6 +211,7 @@ def write_atomic(path: Path, text: str) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = get_partial_path(path)
-    write_synced(partial, text)
+    with _open_synced(partial) as file:
+        file.write(text.encode())
     partial.replace(path)
     sync_directory(path.parent)

@@ -83,19 +83,14 @@ def _parse_whole(text: str, *, least: int) -> int:
     return int(text)
 
 
-def _parse_number(text: str) -> float:
+def _parse_number(text: str, *, above: float = -1.0) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number >= 0")
-    return value
-
-
-def _parse_positive_number(text: str) -> float:
-    if (value := _parse_number(text)) == 0:
-        raise argparse.ArgumentTypeError("0 is not a number > 0")
+    if not (math.isfinite(value) and value >= 0 and value > above):
+        sign = ">= 0" if above < 0 else "> 0"
+        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number {sign}")
     return value
 
 
@@ -107,7 +102,7 @@ def _option(kind: Any, default: Any = None, about: str = "", **more: Any) -> Any
 _positive = partial(_option, partial(_parse_whole, least=1))
 _count = partial(_option, partial(_parse_whole, least=0))
 _number = partial(_option, _parse_number)
-_rate = partial(_option, _parse_positive_number)
+_rate = partial(_option, partial(_parse_number, above=0.0))
 _dir = partial(_option, Path, None, metavar="DIR")
 _file = partial(_option, _parse_file, None, metavar="FILE")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,34 +26,17 @@ if TYPE_CHECKING:
 QUESTION = "Does the learning rate that looks best before cooldown still win after it?"
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
-    """One checkpoint on the whole held-out text."""
-
-    checkpoint: str
-    lr: float
-    iteration: int
-    tokens: int
-    """Bytes predicted in training."""
-    heldout_loss: float
-    """Nats per byte; not finite for a run that diverged."""
-    bits_per_byte: float
-
-    def to_record(self) -> dict[str, Any]:
-        """As JSON; what is not finite becomes null."""
-        return {
-            key: _convert_loss(value) if isinstance(value, float) else value
-            for key, value in asdict(self).items()
-        }
-
-    def format_losses(self) -> str:
-        """Its losses as a log line tells them."""
-        bits = format_number(self.bits_per_byte, ".4f")
-        return f"{format_number(self.heldout_loss, '.6f')} | bits per byte: {bits}"
+Record = dict[str, Any]
 
 
-def _convert_loss(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def to_json(value: Any) -> Any:
+    """A record with null in the place of what is not finite."""
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [to_json(item) for item in value]
+    bad = isinstance(value, float) and not math.isfinite(value)
+    return None if bad else value
 
 
 def evaluate(
@@ -71,52 +54,62 @@ def evaluate(
     and for a baseline that has not seen as many tokens.
     """
     corpus = read_corpus()
-    result = measure(checkpoints.locate(load), corpus)
-    compared = _measure_baseline(baseline, result, corpus) if baseline else None
+    found = measure(checkpoints.locate(load), corpus)
+    compared = _measure_baseline(baseline, found, corpus) if baseline else None
     record = {
-        "name": name or f"lr={result.lr:g}",
-        **result.to_record(),
+        "name": name or f"lr={found['lr']:g}",
+        **found,
         "heldout_bytes": len(corpus.heldout),
         "corpus": corpus.digest,
-        "baseline": compared.to_record() if compared else None,
+        "baseline": compared,
     }
-    write_atomic(output, json.dumps(record, indent=2) + "\n")
+    write_atomic(output, json.dumps(to_json(record), indent=2) + "\n")
     if summary is not None:
-        write_atomic(summary, format_summary(record) + "\n")
-    say(f"held-out loss: {result.format_losses()}")
+        write_atomic(summary, format_summary(to_json(record)) + "\n")
+    say(f"held-out loss: {_format_losses(found)}")
     if compared is not None:
-        say(f"baseline loss: {compared.format_losses()}")
+        say(f"baseline loss: {_format_losses(compared)}")
 
 
-def measure(path: Path, corpus: Corpus) -> Measurement:
-    """The loss of the checkpoint in an `iter_*` directory."""
+def measure(path: Path, corpus: Corpus) -> Record:
+    """The loss of the checkpoint in an `iter_*` directory, in nats per byte.
+
+    It is not finite for a run that diverged. `tokens` are bytes predicted in training.
+    """
     found = checkpoints.load(path)
     facts = found.facts
     checkpoints.require_corpus(path, facts, corpus.digest)
     weights = split_weights(found.parameters, facts.shape)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         loss = text_loss(weights, corpus.heldout, facts.shape.context)
-    return Measurement(
-        checkpoint=str(path),
-        lr=facts.lr,
-        iteration=facts.iteration,
-        tokens=facts.samples,
-        heldout_loss=loss,
-        bits_per_byte=loss / math.log(2),
-    )
+    return {
+        "checkpoint": str(path),
+        "lr": facts.lr,
+        "iteration": facts.iteration,
+        "tokens": facts.samples,
+        "heldout_loss": loss,
+        "bits_per_byte": loss / math.log(2),
+    }
 
 
-def _measure_baseline(path: Path, result: Measurement, corpus: Corpus) -> Measurement:
-    baseline = measure(checkpoints.locate(path, result.iteration), corpus)
-    if baseline.tokens != result.tokens:
+def _measure_baseline(path: Path, found: Record, corpus: Corpus) -> Record:
+    baseline = measure(checkpoints.locate(path, found["iteration"]), corpus)
+    if baseline["tokens"] != found["tokens"]:
         raise DemoError(
-            f"the baseline {baseline.checkpoint} has seen {baseline.tokens} tokens, "
-            f"{result.checkpoint} has seen {result.tokens}: they cannot be compared"
+            f"the baseline {baseline['checkpoint']} has seen {baseline['tokens']} "
+            f"tokens, {found['checkpoint']} has seen {found['tokens']}: they cannot be "
+            "compared"
         )
     return baseline
 
 
-def format_summary(record: dict[str, Any]) -> str:
+def _format_losses(found: Record) -> str:
+    """Its losses as a log line tells them."""
+    loss = format_number(found["heldout_loss"], ".6f")
+    return f"{loss} | bits per byte: {format_number(found['bits_per_byte'], '.4f')}"
+
+
+def format_summary(record: Record) -> str:
     """A record in one line: the losses side by side, and the gain."""
     after, baseline = record["heldout_loss"], record["baseline"]
     before = baseline["heldout_loss"] if baseline else None
@@ -154,13 +147,13 @@ class Result:
         gain = self.before - self.after
         return gain if math.isfinite(gain) else math.nan
 
-    def to_record(self, loss: float) -> dict[str, Any]:
-        """Its entry in a ranking by `loss`; what is not finite becomes null."""
+    def rank_by(self, loss: float) -> Record:
+        """Its entry in a ranking by `loss`."""
         return {
             "name": self.name,
             "lr": self.lr,
-            "heldout_loss": _convert_loss(loss),
-            "gain": _convert_loss(self.gain),
+            "heldout_loss": loss,
+            "gain": self.gain,
         }
 
 
@@ -175,8 +168,8 @@ def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) ->
     before = sorted(found, key=lambda result: result.before)
     after = sorted(found, key=lambda result: result.after)
     text = to_markdown(before, after)
-    record = json.dumps(to_record(before, after), indent=2) + "\n"
-    write_atomic(output.with_suffix(".json"), record)
+    record = to_json(to_record(before, after))
+    write_atomic(output.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
     write_atomic(output.with_suffix(".md"), text)
     say(text.rstrip("\n"))
 
@@ -216,7 +209,7 @@ def require_comparable(results: Sequence[Result]) -> None:
         raise DemoError("the results were measured on different texts")
 
 
-def to_record(before: Sequence[Result], after: Sequence[Result]) -> dict[str, Any]:
+def to_record(before: Sequence[Result], after: Sequence[Result]) -> Record:
     """The report as JSON, of the results ranked by either loss."""
     first = before[0]
     return {
@@ -227,8 +220,8 @@ def to_record(before: Sequence[Result], after: Sequence[Result]) -> dict[str, An
         "winner_before": first.name,
         "winner_after": after[0].name,
         "winner_changed": first is not after[0],
-        "before": [result.to_record(result.before) for result in before],
-        "after": [result.to_record(result.after) for result in after],
+        "before": [result.rank_by(result.before) for result in before],
+        "after": [result.rank_by(result.after) for result in after],
     }
 
 
