@@ -33,8 +33,8 @@ from autoexp_tui.storage.record_codec import MORE, parse_record
 from autoexp_tui.storage.session_dir import PartId, SessionDir, get_packed, parse_part
 from autoexp_tui.storage.trust import open_session_file
 
-_MOST_BYTES = 1 << 30
-"""Of a part; a campaign of 10,000 jobs writes 30 MB."""
+_MOST_BYTES = 1 << 40
+"""Of a part, which is read line by line; months of a hundred runs write some 10 GB."""
 _LONGEST_LINE = 64 << 20
 """Bytes of one record; what goes on without a line end is none."""
 RESTORE = "Bring back the file from a copy; what is in the journal is never guessed."
