@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions.errands import AppendToFile, RunCommand
-from autoexp_tui.actions.new_job import NewJob
-from autoexp_tui.actions.notices import Notify
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.run_autoexp import RunAutoexp
+from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.outside import (
+    AppendToFile,
+    NewJob,
+    Notify,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.conditions.bindings import (
     Lookup,
     RefusedValue,

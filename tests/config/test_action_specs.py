@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions.new_job import NewJob
-from autoexp_tui.actions.run_autoexp import RunAutoexp
+from autoexp_tui.actions.outside import NewJob, RunAutoexp
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.rule_specs import parse_action
 from autoexp_tui.model.errors import Problem

@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.errands import AppendToFile, RunCommand
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.stopping import Finish
+from autoexp_tui.actions.of_run import Finish, Restart
+from autoexp_tui.actions.outside import AppendToFile, RunCommand
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
 from autoexp_tui.config.rule_specs import (

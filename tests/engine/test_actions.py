@@ -7,10 +7,8 @@ from typing import Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.errands import AppendToFile, RunCommand
-from autoexp_tui.actions.notices import Log, Notify
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.stopping import Finish
+from autoexp_tui.actions.of_run import Finish, Restart
+from autoexp_tui.actions.outside import AppendToFile, Log, Notify, RunCommand
 from autoexp_tui.conditions.kinds import (
     Cooldown,
     FileExists,

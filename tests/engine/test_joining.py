@@ -7,9 +7,7 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.new_job import NewJob
-from autoexp_tui.actions.notices import Log
-from autoexp_tui.actions.run_autoexp import RunAutoexp
+from autoexp_tui.actions.outside import Log, NewJob, RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,

@@ -7,10 +7,8 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.new_job import NewJob
-from autoexp_tui.actions.notices import Log
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.run_autoexp import RunAutoexp
+from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.outside import Log, NewJob, RunAutoexp
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,

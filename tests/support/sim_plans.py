@@ -10,13 +10,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from autoexp_tui.actions.errands import AppendToFile, RunCommand
-from autoexp_tui.actions.new_job import NewJob
-from autoexp_tui.actions.notices import Log, Notify
-from autoexp_tui.actions.quarantine import QuarantineCheckpoint
-from autoexp_tui.actions.restart import Restart
-from autoexp_tui.actions.run_autoexp import RunAutoexp
-from autoexp_tui.actions.stopping import Cancel, Finish
+from autoexp_tui.actions.of_run import Cancel, Finish, QuarantineCheckpoint, Restart
+from autoexp_tui.actions.outside import (
+    AppendToFile,
+    Log,
+    NewJob,
+    Notify,
+    RunAutoexp,
+    RunCommand,
+)
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,

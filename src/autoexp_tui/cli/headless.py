@@ -28,10 +28,9 @@ from autoexp_tui.cli.job_reasons import (
     find_waits,
     list_rule_news,
 )
-from autoexp_tui.conditions.unmet import asks, is_doomed, stuck
 from autoexp_tui.engine.session_handle import is_at_rest, is_deposed
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.model.resubmission import is_acting
+from autoexp_tui.model.resubmission import asks, is_acting, is_doomed, stuck
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, JobState

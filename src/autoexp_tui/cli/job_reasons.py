@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.conditions.unmet import all_unmet
+from autoexp_tui.model.resubmission import all_unmet
 from autoexp_tui.model.states import BEGUN, JobState
 from autoexp_tui.model.wording import clock_time, format_reason, sentence
 

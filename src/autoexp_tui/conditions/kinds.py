@@ -1,7 +1,7 @@
 """Every condition that a config can ask for: the one table of them, and their joints.
 
 `kind` tells members of the union apart in the journal and the manifest. A new condition
-is a class in a module of its own, and a line here.
+is a class in a module of its own, and a line of `Condition.kinds`.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
-from autoexp_tui.conditions.approval import Approval
-from autoexp_tui.conditions.command import CommandPasses
-from autoexp_tui.conditions.comparing import Op
 from autoexp_tui.conditions.custom_conditions import OwnCondition
 from autoexp_tui.conditions.files import FileContent, FileExists, LogPattern
-from autoexp_tui.conditions.jobs import JobStateIs, MaxAttempts
-from autoexp_tui.conditions.timing import Cooldown, TimeReached
-from autoexp_tui.conditions.values import MetadataIs, MetricIs
+from autoexp_tui.conditions.simple import (
+    Approval,
+    CommandPasses,
+    Cooldown,
+    JobStateIs,
+    MaxAttempts,
+    TimeReached,
+)
+from autoexp_tui.conditions.values import MetadataIs, MetricIs, Op
 from autoexp_tui.model.condition import (
     UNKNOWN,
     Condition,

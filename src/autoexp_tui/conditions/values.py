@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
 
-from autoexp_tui.conditions.comparing import Op, compare
 from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
@@ -32,6 +34,60 @@ from autoexp_tui.model.facts import (
 from autoexp_tui.model.specs import Scalar
 from autoexp_tui.model.states import Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
+
+Op: TypeAlias = Literal["==", "!=", "<", "<=", ">", ">="]
+
+_NUMBER: Final = re.compile(
+    r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf|infinity)",
+    re.ASCII | re.IGNORECASE,
+)
+_INTEGER: Final = re.compile(r"[-+]?\d{1,300}", re.ASCII)
+
+_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = MappingProxyType(
+    {
+        "==": operator.eq,
+        "!=": operator.ne,
+        "<": operator.lt,
+        "<=": operator.le,
+        ">": operator.gt,
+        ">=": operator.ge,
+    }
+)
+
+
+def compare(left: Scalar, op: Op, right: Scalar) -> bool:
+    """Whether `left op right` holds.
+
+    Two numbers, also written as text (`"8000"`, `8e3`), compare as numbers; anything
+    else as text, where only `==` and `!=` can hold. Booleans are spelled `true` and
+    `false` in any case.
+    """
+    if isinstance(left, bool) or isinstance(right, bool):
+        return _equal_only(_text(left).lower(), op, _text(right).lower())
+    one, two = as_number(left), as_number(right)
+    if one is not None and two is not None:
+        return bool(_OPERATORS[op](one, two))
+    return _equal_only(_text(left), op, _text(right))
+
+
+def _equal_only(left: str, op: Op, right: str) -> bool:
+    return op in ("==", "!=") and _OPERATORS[op](left, right)
+
+
+def _text(value: Scalar) -> str:
+    return "" if value is None else str(value).strip()
+
+
+def as_number(value: Scalar) -> int | float | None:
+    """The number that `value` is or spells; None for anything else."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        return None
+    text = value.strip()
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,13 +19,10 @@ class Action(Kind):
     kinds: ClassVar[KindTable[Action]] = KindTable(
         "action",
         {
-            "actions.restart": "restart:Restart",
-            "actions.stopping": "cancel:Cancel finish:Finish",
-            "actions.notices": "log:Log notify:Notify",
-            "actions.errands": "append_to_file:AppendToFile command:RunCommand",
-            "actions.quarantine": "quarantine_checkpoint:QuarantineCheckpoint",
-            "actions.new_job": "new_job:NewJob",
-            "actions.run_autoexp": "run_autoexp:RunAutoexp",
+            "actions.of_run": "restart:Restart cancel:Cancel finish:Finish "
+            "quarantine_checkpoint:QuarantineCheckpoint",
+            "actions.outside": "log:Log notify:Notify append_to_file:AppendToFile "
+            "command:RunCommand new_job:NewJob run_autoexp:RunAutoexp",
         },
     )
 

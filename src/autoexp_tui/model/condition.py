@@ -77,10 +77,9 @@ class Condition(Kind):
             "conditions.files": "file_exists:FileExists file_content:FileContent "
             "log_pattern:LogPattern",
             "conditions.values": "metadata:MetadataIs metric:MetricIs",
-            "conditions.jobs": "job_state:JobStateIs max_attempts:MaxAttempts",
-            "conditions.command": "command:CommandPasses",
-            "conditions.timing": "time:TimeReached cooldown:Cooldown",
-            "conditions.approval": "approval:Approval",
+            "conditions.simple": "job_state:JobStateIs max_attempts:MaxAttempts "
+            "approval:Approval command:CommandPasses time:TimeReached "
+            "cooldown:Cooldown",
             "conditions.custom_conditions": "own:OwnCondition",
             "conditions.kinds": "composite:Composite not:Not",
         },

@@ -8,7 +8,9 @@ everything it builds on is still what it was built on then.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from autoexp_tui.model.outputs import DoneWork
@@ -154,15 +156,10 @@ def _is_used(work: DoneWork, other: DoneWork) -> bool:
 
 def _upstream_first(plan: Plan) -> Iterator[JobSpec]:
     """Every job of the plan after all that it depends on; a circle is left out."""
-    left = {job.name: len(set(job.depends_on)) for job in plan.jobs}
-    below: dict[str, list[JobSpec]] = {}
-    for job in plan.jobs:
-        for name in set(job.depends_on):
-            below.setdefault(name, []).append(job)
-    ready = [job for job in plan.jobs if not left[job.name]]
-    for job in ready:  # grows while it is walked
-        yield job
-        for after in below.get(job.name, ()):
-            left[after.name] -= 1
-            if not left[after.name]:
-                ready.append(after)
+    jobs = {job.name: job for job in plan.jobs}
+    sorter = TopologicalSorter({job.name: job.depends_on for job in plan.jobs})
+    with suppress(CycleError):
+        sorter.prepare()
+    while names := sorter.get_ready():
+        yield from (jobs[name] for name in names if name in jobs)
+        sorter.done(*names)

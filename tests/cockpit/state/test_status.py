@@ -8,7 +8,7 @@ import pytest
 
 from autoexp_tui.cockpit.state.status import Look, find_look
 from autoexp_tui.conditions.kinds import Approval, FileExists
-from autoexp_tui.conditions.unmet import unmet
+from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord
 from autoexp_tui.model.states import JobState, Result, why

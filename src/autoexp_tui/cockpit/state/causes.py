@@ -26,7 +26,7 @@ from autoexp_tui.cockpit.state.status import (
     find_missing_file,
     render_tally,
 )
-from autoexp_tui.conditions.unmet import unmet
+from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.states import Cause
 from autoexp_tui.model.wording import short
 from autoexp_tui.text.spelling import plural

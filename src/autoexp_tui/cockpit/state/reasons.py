@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.cockpit.spans import outside, shorten_middle
 from autoexp_tui.cockpit.state.forecast import estimate_end, measure_stall
 from autoexp_tui.cockpit.state.status import Look, find_missing_file
-from autoexp_tui.conditions.unmet import unmet
+from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.states import Cause, Why
 from autoexp_tui.model.wording import (
     format_cause_of_end,

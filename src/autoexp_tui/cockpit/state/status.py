@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import Role, Span
-from autoexp_tui.conditions.unmet import asks, is_doomed
+from autoexp_tui.model.resubmission import asks, is_doomed
 from autoexp_tui.model.states import JobState
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.state.status import Look
-from autoexp_tui.conditions.unmet import unmet
+from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.text.spelling import plural
 
 if TYPE_CHECKING:

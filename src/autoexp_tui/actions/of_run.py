@@ -1,13 +1,14 @@
-"""The action that runs a job again, as a further attempt."""
+"""Actions on the job's own run: it runs again, ends, is done, loses a checkpoint."""
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from autoexp_tui.actions.base import RuleAction
 from autoexp_tui.conditions.bindings import RefusedValue
-from autoexp_tui.model.states import BEGUN, Cause, JobState
+from autoexp_tui.model.states import BEGUN, Cause, JobState, why
 
 if TYPE_CHECKING:
     from autoexp_tui.actions.firing import Firing
@@ -78,3 +79,79 @@ class Restart(RuleAction):
         attempt = job.attempt
         ends = attempt is not None and attempt.is_told_to_end
         return job.state is JobState.RETRYING or (job.state in BEGUN and not ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cancel(RuleAction):
+    """End the job."""
+
+    is_of_run: ClassVar[bool] = True
+
+    kind: Literal["cancel"] = "cancel"
+    reason: str = ""
+    cause: Literal["cancel_condition", "nan", "stall", "kill_criterion"] = (
+        "cancel_condition"
+    )
+
+    def execute(self, firing: Firing) -> bool:
+        reason = firing.explain("cancelled_by_rule", self.reason)
+        firing.request_end(reason, Cause(self.cause))
+        return True
+
+    def can_fire_late(self, job: JobRecord) -> bool:
+        return job.state in BEGUN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish(RuleAction):
+    """The job is done: end what runs of it, and count it as completed."""
+
+    is_of_run: ClassVar[bool] = True
+
+    kind: Literal["finish"] = "finish"
+    reason: str = ""
+
+    def execute(self, firing: Firing) -> bool:
+        done = firing.finish(firing.explain("finished_by_rule", self.reason))
+        if not done:
+            firing.drop("job_is_over")
+        return done
+
+    def can_fire_late(self, job: JobRecord) -> bool:
+        return job.state in BEGUN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineCheckpoint(RuleAction):
+    """Move the job's newest checkpoint aside, so that the one before it is used."""
+
+    is_of_run: ClassVar[bool] = True
+    follows_run: ClassVar[bool] = True
+    needs_values: ClassVar[bool] = True
+
+    kind: Literal["quarantine_checkpoint"] = "quarantine_checkpoint"
+    path: str = ""
+    """A certain one; empty: the newest. A relative one starts in `output_dir`."""
+    keep: int = 0
+    """Nothing is moved when fewer than this would be left."""
+
+    def execute(self, firing: Firing) -> bool:
+        from autoexp_tui.effects.effects import LookForCheckpoint
+
+        job = firing.job
+        if firing.ended is None and job.state in BEGUN:
+            firing.put_off(why("after_the_run"))
+            return False
+        where = firing.find_rules().checkpoints
+        path = posixpath.join(job.spec.output_dir, self.path) if self.path else ""
+        look = LookForCheckpoint(
+            job=job.name,
+            attempt=len(job.attempts),
+            output_dir=job.spec.output_dir,
+            glob=where.glob,
+            path=path,
+            pointer=where.pointer,
+            keep=self.keep,
+        )
+        firing.order(look)
+        return True

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from autoexp_tui.conditions.kinds import JobStateIs
-from autoexp_tui.conditions.unmet import stuck
+from autoexp_tui.model.resubmission import stuck
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord
 from autoexp_tui.model.states import JobState, Result, why
 from tests.model.builders import job
