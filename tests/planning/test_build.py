@@ -26,9 +26,6 @@ from autoexp_tui.planning.build import (
     build_execution_plan,
     build_plan_outcome,
 )
-from autoexp_tui.planning.resolve import Resolution
-from autoexp_tui.sweep.expand import expand
-from autoexp_tui.sweep.filters import Place
 from tests.sweep.fakes import FakeComposer, FakeParser, use_resolvers
 
 CONFIG: Mapping[str, Any] = {
@@ -1100,23 +1097,8 @@ def test_closed_settings_are_checked_once_when_they_do_not_change() -> None:
     assert parser.checked == 1
 
 
-def test_of_thousands_of_jobs_with_faults_only_some_are_composed_to_find_more() -> None:
-    sweep = {"params": {"backend.lrr": list(range(300))}}
-    composer = FakeComposer(CONFIG, sweep, GROUPS)
-    found = build_plan_outcome(composer=composer, parser=FakeParser())
-    assert len(found.errors) == 1
-    assert 0 < len(composer.asked) < 50
-
-
 def test_of_many_references_that_find_nothing_each_is_told() -> None:
     configs = [{"backend.load": f"{{sibling.gone{at}.name}}"} for at in range(150)]
     found = outcome({"configs": [{"stage": "here"}, *configs]})
     assert len(found.errors) == 150
     assert {error.hint for error in found.errors} == {"siblings: here", "stages: here"}
-
-
-def test_keys_that_filters_may_name_are_held_once() -> None:
-    sweep = {"configs": [{"backend.lr": at, "aux": {"a": 1}} for at in range(100)]}
-    composer = FakeComposer(CONFIG, sweep, GROUPS)
-    known = Resolution(expand(sweep), composer, FakeParser()).known
-    assert [*known] == [Place("backend.lr"), Place("aux"), Place("aux", ("a",))]

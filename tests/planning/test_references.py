@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
-from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, Values, read_accessor
+from autoexp_tui.planning.references import Identity, Values, World
 from autoexp_tui.planning.substitution import (
     After,
     Before,
@@ -22,7 +21,6 @@ from autoexp_tui.planning.substitution import (
 )
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families
-from autoexp_tui.sweep.filters import Place
 from tests.sweep.fakes import FakeView, use_resolvers
 
 LOAD = ["{sibling.stable.output_dir}/{sibling.none.x}", "{oops"]
@@ -39,37 +37,31 @@ CONFIGS: list[Mapping[str, Any]] = [
 
 
 @dataclass
-class FakeWorld:
+class FakeWorld(World):
     """Four jobs, all composed."""
 
-    families: Families
-    views: list[FakeView]
-    metadata_keys: frozenset[str] = frozenset({"checkpoint_iteration"})
-    known: tuple[Place, ...] = ()
-    asked: list[int] = field(default_factory=list)
-
-    def warn(self, problem: Problem) -> None:
-        """Nothing is warned of."""
-
-    def identity(self, at: int) -> Identity:
-        self.asked.append(at)
-        name = f"job{at}.1"
-        return Identity(
-            name=name,
-            output_dir=f"/out/{name}",
-            log_dir=f"/logs/{name}",
-            script_path=f"/scripts/{name}.sbatch",
-            stage=self.families.points[at].stage,
-            index=at,
-            family=self.families.family(at),
-        )
+    views: list[FakeView] = field(default_factory=list)
 
     def view(self, at: int) -> FakeView:
         return self.views[at]
 
-    def read(self, at: int, accessor: str) -> object:
-        keys = self.metadata_keys
-        return read_accessor(self.identity(at), lambda: self.view(at), keys, accessor)
+
+def build_world(families: Families, views: list[FakeView]) -> FakeWorld:
+    def find_job(at: int) -> tuple[Identity, Callable[[], FakeView]]:
+        name = f"job{at}.1"
+        identity = Identity(
+            name=name,
+            output_dir=f"/out/{name}",
+            log_dir=f"/logs/{name}",
+            script_path=f"/scripts/{name}.sbatch",
+            stage=families.points[at].stage,
+            index=at,
+            family=families.family(at),
+        )
+        return identity, lambda: views[at]
+
+    keys = {"checkpoint_iteration"}
+    return FakeWorld(families, keys, find_job, [], views=views)
 
 
 @pytest.fixture
@@ -82,7 +74,7 @@ def world() -> FakeWorld:
     ]
     for view in views:
         view.put("backend.text", "it's \\${lr}")
-    return FakeWorld(Families(made.points, made.removed), views)
+    return build_world(Families(made.points, made.removed), views)
 
 
 class Mounts:
@@ -107,7 +99,7 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
         view.put("_refs.r0", held)
         return "${_refs.r0}"
 
-    values = Values(world, at, (world.identity(at), view))
+    values = Values(world, at, (world.find_job(at)[0], view))
     return After(values, mount, view=view).value(value)
 
 

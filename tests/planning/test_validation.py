@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from autoexp_tui.model.specs import ExecutorSpec, Plan
 from autoexp_tui.planning.validate import (
     fold_problems,
     validate_execution_plan,
-    validate_unfinished,
 )
 from tests.model.builders import job, plan
 
@@ -43,24 +41,6 @@ def test_a_name_that_leads_elsewhere_is_an_error() -> None:
         "../a project.name: '../a': the name holds `..`; it must stay below "
         "base_output_dir"
     ]
-
-
-def test_thousands_of_equal_names_are_found_in_one_go() -> None:
-    asked: list[str] = []
-
-    class Named:
-        def __init__(self, name: str) -> None:
-            self._name = name
-            self.stage, self.parameters = "", {"lr": 1}
-
-        @property
-        def name(self) -> str:
-            asked.append(self._name)
-            return self._name
-
-    jobs: list[Any] = [Named(f"x{at // 2}") for at in range(200)]
-    assert len(validate_unfinished(jobs, [])) == 100
-    assert len(asked) <= 4 * len(jobs)
 
 
 def test_equal_names_without_a_difference_may_take_the_index() -> None:

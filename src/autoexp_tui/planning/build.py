@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from autoexp_tui.conditions.places import Places
 from autoexp_tui.model.errors import Problem, ValidationFailed
@@ -36,19 +36,14 @@ from autoexp_tui.planning.ports import (
 )
 from autoexp_tui.planning.resolve import Resolution
 from autoexp_tui.planning.validate import (
-    NamedJob,
     fold_problems,
     validate_execution_plan,
-    validate_unfinished,
 )
-from autoexp_tui.sweep.expand import expand_in_doubt
+from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.points import NOTES, STAGE, SweepPoint, SweepRefused
 from autoexp_tui.sweep.provenance import Origins, find_origins, list_holes
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
-_IF_TAKEN: Final = "no error if the filter is to take the job"
-
-
 KnownJob: TypeAlias = tuple[str, str, str]
 """A job's name, its output directory and its log directory."""
 
@@ -131,7 +126,7 @@ def build_plan_outcome(
     sweep = source.sweep if source.sweep is not None else composer.sweep()
     common = _Common(base, parser)
     try:
-        expansion = expand_in_doubt(sweep)
+        expansion = expand(sweep)
     except SweepRefused as refused:
         besides = [*common.problems, *check_without_jobs(base, parser, sweep)]
         return PlanOutcome(None, fold_problems([*refused.problems, *besides]))
@@ -144,8 +139,7 @@ def build_plan_outcome(
         record=record,
     )
     builder = _PlanBuilder(source, common, resolution)
-    errors = [*expansion.problems, *common.problems, *resolution.problems]
-    errors += _list_in_doubt(resolution)
+    errors = [*common.problems, *resolution.problems]
     hint = "write at least one entry, or leave it out"
     message = "is an empty list, so that the product around it makes no job"
     emptied = [Problem(message, where, hint=hint) for where in expansion.emptied]
@@ -153,7 +147,7 @@ def build_plan_outcome(
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None
     if errors:
-        told = (*fold_problems(errors), *builder.check_unfinished())
+        told = _add_base(errors, check_without_jobs(base, parser, sweep))
     else:
         plan = replace(builder.build(base), holes=holes, holes_more=more)
         known = [name for name, *_ in source.known]
@@ -168,21 +162,13 @@ def build_plan_outcome(
     return PlanOutcome(plan, told, warnings, expansion.points, holes, more, origins)
 
 
-def _list_in_doubt(resolution: Resolution) -> Iterator[Problem]:
-    """What is wrong with jobs that a filter may be meant to take, and says so.
-
-    Not of what every job has, or one that certainly stays: it has to be mended.
-    """
-    jobs: dict[Problem, set[str]] = {}
-    for problem in resolution.in_doubt:
-        jobs.setdefault(replace(problem, job=""), set()).add(problem.job)
-    every = len(resolution.families.points)
-    sure = {replace(problem, job="") for problem in resolution.problems}
-    sure |= {problem for problem, names in jobs.items() if len(names) == every}
-    for problem in resolution.in_doubt:
-        hint = "; ".join(filter(None, [problem.hint, _IF_TAKEN]))
-        certain = replace(problem, job="") in sure
-        yield problem if certain else replace(problem, hint=hint)
+def _add_base(
+    errors: Sequence[Problem], of_base: Iterable[Problem]
+) -> tuple[Problem, ...]:
+    """Errors of jobs, then what the base config alone has wrong and no job told."""
+    known = {(one.where, one.message) for one in errors}
+    besides = (one for one in of_base if (one.where, one.message) not in known)
+    return (*fold_problems(errors), *fold_problems(besides))
 
 
 def _build_finding(problem: Problem) -> PlanFinding:
@@ -256,17 +242,6 @@ class _PlanBuilder:
         self._drafts = resolution.resolve()
         self.names = {draft.at: draft.identity.name for draft in self._drafts}
         """Position of a point -> the name of its job."""
-
-    def check_unfinished(self) -> tuple[Problem, ...]:
-        """What else is wrong with the jobs that have got as far as a name."""
-        # Of two jobs of one name, or of a ring, a filter may be meant to take one.
-        doubted = self._resolution.doubted
-        jobs = [
-            NamedJob(one.identity.name, one.point.stage, one.point.parameters)
-            for one in self._drafts
-            if one.at not in doubted
-        ]
-        return validate_unfinished(jobs, self._find_edges())
 
     def build(self, base: ConfigView) -> Plan:
         """The plan, without what filters took."""

@@ -9,21 +9,14 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.job_state import FAULTS, find_parameter, list_problems
-from autoexp_tui.planning.ports import SpecParser, SpecRefused
-from autoexp_tui.planning.reference_syntax import parse_template
-from autoexp_tui.planning.references import (
-    Runtime,
-    Values,
-    list_texts_with_braces,
-)
-from autoexp_tui.planning.substitution import is_plain
+from autoexp_tui.planning.ports import SpecParser
+from autoexp_tui.planning.substitution import After
 from autoexp_tui.sweep.families import UnusableJob
 from autoexp_tui.sweep.schema import shorten_text
 
@@ -36,49 +29,12 @@ _Fields: TypeAlias = Mapping[str, object]
 _UNTOUCHED: Final = frozenset({"pattern", "class_name"})
 
 
-class Resolving(Protocol):
-    """What puts values into the fields of conditions."""
-
-    def value(self, value: object) -> object:
-        """`value` resolved; raises one of FAULTS where it cannot be."""
-        ...
-
-    def find_runtime(self, text: str) -> Runtime | None:
-        """The metadata that a whole text stands for; None when it does not."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class AsWritten:
-    """Leaves fields as written: for a job that has no config, for faults of its own."""
-
-    values: Values
-
-    def value(self, value: object) -> object:
-        """`value` itself.
-
-        Raises:
-            NotAReference, SiblingNotFound: it names jobs that are not in the sweep.
-        """
-        for text in list_texts_with_braces(value):
-            for reference in parse_template(text).references:
-                self.values.check(reference)
-        return value
-
-    def find_runtime(self, text: str) -> Runtime | None:
-        """None: metadata stays as written."""
-        return None
-
-
 class ConditionReader:
     """Reads the conditions of one job; findings go to `problems`."""
 
-    def __init__(
-        self, after: Resolving, parser: SpecParser, base_name: Callable[[], str]
-    ) -> None:
+    def __init__(self, after: After, parser: SpecParser) -> None:
         self._after = after
         self._parser = parser
-        self._base_name = base_name
         self._faults = 0
         """Fields that could not be resolved."""
         self.problems: list[Problem] = []
@@ -138,8 +94,7 @@ class ConditionReader:
             return None
         before = self._faults
         lowered = self._resolve_fields(raw, where)
-        if self._faults > before or isinstance(self._after, AsWritten):
-            self.problems += _check_as_written(raw, where, self._parser)
+        if self._faults > before:
             return None
         try:
             return self._parser.condition(lowered, where)
@@ -191,35 +146,8 @@ class ConditionReader:
             return {**raw, "job": runtime.job, "key": runtime.key}
         base = _BASE_KEY.fullmatch(key)
         if base:
-            return {**raw, "job": self._base_name(), "key": base["key"]}
+            return {**raw, "job": self._after.values.base_name(), "key": base["key"]}
         return raw
-
-
-def _check_as_written(
-    raw: Mapping[str, object], where: str, parser: SpecParser
-) -> tuple[Problem, ...]:
-    """What is wrong with a condition whatever its references stand for.
-
-    One of the user's own is made to be checked: only when all its fields are known.
-    """
-    if ":" in str(raw.get("class_name")) and not is_plain(raw):
-        return ()
-    try:
-        parser.condition(raw, where)
-    except SpecRefused as refused:
-        return tuple(p for p in refused.problems if _is_told(raw, p.where, where))
-    return ()
-
-
-def _is_told(raw: Mapping[str, object], place: str, where: str) -> bool:
-    """Whether what a finding is about stands there as it will be."""
-    found: object = raw
-    for part in place.removeprefix(where).split(".")[1:]:
-        if isinstance(found, Mapping):
-            found = found.get(part)
-        elif isinstance(found, list | tuple) and part.isdecimal():
-            found = found[int(part)] if int(part) < len(found) else None
-    return is_plain(found)
 
 
 def _shown_or_null(raw: object) -> str:

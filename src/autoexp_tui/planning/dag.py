@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.text.spelling import plural
 
 UNSTAGED: Final = "jobs"
 """What the stage of a plan without stages is called."""
@@ -92,6 +93,13 @@ def format_ring(names: Sequence[str]) -> str:
         between = f"({len(names) - 2 * half:,} more)"
         shown = [*names[:half], between, *names[-half:], names[0]]
     return " -> ".join(shown)
+
+
+def format_rings(what: str, rings: Sequence[Sequence[str]]) -> str:
+    """`what: a -> b -> a (and 2 more rings of these stages)`: rings that are alike."""
+    others = len(rings) - 1
+    more = f" (and {plural(others, 'more ring')} of these stages)" if others else ""
+    return f"{what}: {format_ring(rings[0])}{more}"
 
 
 def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:

@@ -3,16 +3,15 @@
 The order is fixed: parameters (other jobs are known) -> overrides -> the composed
 config -> the name (the config is known) -> what reads the name -> filters that need
 the config -> conditions -> the command. Every fault of a step is gathered; a step that
-has faults ends the making. Of the first jobs that cannot be made whatever does not hang
-on the faults is looked at all the same, so that all of it is told at once. Which job
-comes first is `resolve`.
+has faults ends the making. Which job comes first is `resolve`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from autoexp_tui.conditions.kinds import MetadataIs
@@ -20,7 +19,6 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.condition_reader import (
     COMMAND_KEY,
     MONITORING_COMMAND,
-    AsWritten,
     ConditionReader,
 )
 from autoexp_tui.planning.job_config import (
@@ -33,7 +31,6 @@ from autoexp_tui.planning.job_config import (
 )
 from autoexp_tui.planning.job_state import (
     FAULTS,
-    MOST_FAILED,
     NAME,
     Draft,
     Needs,
@@ -50,11 +47,9 @@ from autoexp_tui.planning.override_checks import find_number_at, find_numbers
 from autoexp_tui.planning.overrides import (
     OverrideWriter,
     escape_dollars,
-    format_override,
     strip_quotes,
 )
 from autoexp_tui.planning.ports import (
-    CannotCompose,
     Composer,
     ConfigView,
     SpecParser,
@@ -63,11 +58,9 @@ from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
     DroppedJob,
     Runtime,
-    UnknownKey,
     Values,
     World,
     is_reading_others,
-    read_own_accessor,
 )
 from autoexp_tui.planning.substitution import (
     MOUNT,
@@ -78,13 +71,12 @@ from autoexp_tui.planning.substitution import (
 )
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
-from autoexp_tui.sweep.filters import is_kept_by
+from autoexp_tui.sweep.filters import Place, is_kept_by, list_places
 from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     DeferredFilter,
     SweepPoint,
-    is_key,
     plain_key,
 )
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
@@ -106,15 +98,11 @@ class _Parts:
     mounted: list[object] = field(default_factory=list)
     runtimes: list[Runtime] = field(default_factory=list)
     """The metadata that the values hold."""
-    doubtful: set[str] = field(default_factory=set)
-    """Plain keys whose values nobody knows."""
+    is_usable: bool = True
+    """No job that the values read has faults of its own."""
     problems: list[Problem] = field(default_factory=list)
     texts: dict[str, str] = field(default_factory=dict)
     """Parameter -> override."""
-    view: ConfigView | None = None
-    """The config, once it is composed."""
-    composes: bool = True
-    """Hydra has not refused it yet."""
 
     def mount(self, value: object) -> str:
         """Keep a value of another job; the `${...}` that reads it."""
@@ -137,44 +125,39 @@ class JobBuilder:
         self._world = world
         self._composer = composer
         self._parser = parser
-        self._finisher = JobFinisher(parser, session, world.warn, record)
+        self._finisher = JobFinisher(parser, session, world.warnings, record)
         points = (point.parameters for point in world.families.points)
         self._writer = OverrideWriter(composer, find_numbers(points))
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
-        self._looked = 0
-        """Jobs with faults whose configs were looked at."""
+
+    @cached_property
+    def _known(self) -> Collection[Place]:
+        """The keys that filters may name."""
+        points = self._world.families.points
+        return dict.fromkeys(list_places(point.parameters for point in points))
 
     # --------------------------------------------------------------- composing
     def build(self, at: int) -> tuple[Draft, ConfigView]:
         """The job composed and named.
 
         Raises:
-            Refused: with every finding; none when only jobs that it reads have faults.
+            Refused: with every finding of the step that fails.
+            UnusableJob: a job that it reads has faults.
             DroppedJob: a filter that needed the config says no.
             Needs: another job must be made first; the key that reads it is told.
         """
-        parts = _Parts()
-        try:
-            return self._build(at, parts)
-        except Refused as refused:
-            told = refused.problems
-        except UnusableJob:
-            told = ()
-        raise Refused((*told, *self._check_unmade(at, parts, told)))
-
-    def _build(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
-        point = self._world.families.points[at]
+        point, parts = self._world.families.points[at], _Parts()
         marks = self._find_undecided(at)
         values = Values(self._world, at)
         self._substitute(at, parts, values)
         warnings = self._write_overrides(at, parts)
         early = map(explain_early_key, filter(is_early_key, point.parameters))
         for warning in (*early, *warnings):
-            self._world.warn(replace(warning, job=label_point(point)))
+            self._world.warnings.append(replace(warning, job=label_point(point)))
         if parts.problems:
             raise Refused(tuple(parts.problems))
-        if parts.doubtful:
+        if not parts.is_usable:
             raise UnusableJob
         late = self._take_late(parts) if parts.runtimes else {}
         draft, view = self._compose(at, parts)
@@ -198,13 +181,8 @@ class JobBuilder:
             view.put(path, value)
         return view
 
-    def _substitute(
-        self, at: int, parts: _Parts, values: Values, *, in_ring: bool = False
-    ) -> None:
-        """Put other jobs' values into the parameters; `aux` as dotted keys.
-
-        `in_ring`: jobs that are not made are of no use any more.
-        """
+    def _substitute(self, at: int, parts: _Parts, values: Values) -> None:
+        """Put other jobs' values into the parameters; `aux` as dotted keys."""
         point = self._world.families.points[at]
         parts.problems += self._check_mounts(point)
         before = Before(values, parts.mount, self._base_is_a_key, parts.runtimes)
@@ -215,16 +193,13 @@ class JobBuilder:
                 if self._writer.selects(key) and _is_open(found):
                     raise NotAReference(_CHOSEN_EARLY)
                 parts.values[key] = found
-                continue
             except FAULTS as error:
                 parts.problems += list_problems(error, key, label_point(point))
             except UnusableJob:
-                pass
+                parts.is_usable = False
             except Needs as needs:
                 needs.key = key
-                if not in_ring:
-                    raise
-            parts.doubtful.add(plain_key(key))
+                raise
 
     def _check_mounts(self, point: SweepPoint) -> Iterator[Problem]:
         """Parameters that the mounts would cover: nobody would ever see them."""
@@ -247,7 +222,6 @@ class JobBuilder:
         label = label_point(self._world.families.points[at])
         parts.texts = dict(made.texts)
         parts.problems += (replace(error, job=label) for error in made.errors)
-        parts.doubtful |= made.doubtful
         return made.warnings
 
     def _take_late(self, parts: _Parts) -> dict[str, str]:
@@ -280,11 +254,9 @@ class JobBuilder:
         runtimes = tuple(dict.fromkeys(parts.runtimes))
         draft = Draft(at, point, nobody, texts, mounts, runtimes=runtimes)
         try:
-            parts.view = self._composer.compose(texts, mounts)
+            return draft, self._composer.compose(texts, mounts)
         except FAULTS as error:
-            parts.composes = False
             raise Refused(list_problems(error, "", label_point(point))) from None
-        return draft, parts.view
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
         point = draft.point
@@ -374,9 +346,7 @@ class JobBuilder:
         return False
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
-        return is_kept_by(
-            mark.text, point.parameters, self._world.known, view.interpolate
-        )
+        return is_kept_by(mark.text, point.parameters, self._known, view.interpolate)
 
     def _filter(
         self, draft: Draft, view: ConfigView, marks: Sequence[DeferredFilter]
@@ -435,10 +405,10 @@ class JobBuilder:
             if (one.job, one.key) not in asked
         )
         if find_parameter(parameters, COMMAND_KEY) is not None:
-            self._world.warn(_warn_deprecated(name, COMMAND_KEY))
+            self._world.warnings.append(_warn_deprecated(name, COMMAND_KEY))
         if view.has(MONITORING_COMMAND) and (command := view.raw(MONITORING_COMMAND)):
             draft.start += start.read_command(command, MONITORING_COMMAND)
-            self._world.warn(_warn_deprecated(name, MONITORING_COMMAND))
+            self._world.warnings.append(_warn_deprecated(name, MONITORING_COMMAND))
         cancel, reads = self._build_reader(draft, view, "c")
         draft.cancel = cancel.read_cancel(parameters)
         draft.waits |= waits.read
@@ -454,79 +424,7 @@ class JobBuilder:
         self, draft: Draft, view: ConfigView, mount_prefix: str
     ) -> tuple[ConditionReader, Values]:
         after = self._read_after(draft, view, mount_prefix, set())
-        values = after.values
-        return ConditionReader(after, self._parser, values.base_name), values
-
-    # -------------------------------------------------- jobs that cannot be made
-    def check_in_ring(self, at: int) -> Sequence[Problem]:
-        """What else is wrong with a job that lies on a ring."""
-        parts = _Parts()
-        self._substitute(at, parts, Values(self._world, at), in_ring=True)
-        self._write_overrides(at, parts)
-        return self._check_unmade(at, parts, ())
-
-    def _check_unmade(
-        self, at: int, parts: _Parts, told: Sequence[Problem]
-    ) -> Sequence[Problem]:
-        """What is wrong besides what is `told`, as far as that can be said."""
-        self._looked += 1
-        found: list[Problem] = []
-        try:
-            if self._looked <= MOST_FAILED and parts.composes:
-                found += self._check_config(at, parts)
-        except DroppedJob:
-            return ()
-        found += self._check_conditions(at)
-        keys = {problem.where for problem in told}
-        return [problem for problem in found if problem.where not in keys]
-
-    def _check_conditions(self, at: int) -> Sequence[Problem]:
-        point = self._world.families.points[at]
-        values = Values(self._world, at)
-        reader = ConditionReader(AsWritten(values), self._parser, values.check_base)
-        reader.read_start(point.parameters)
-        reader.read_cancel(point.parameters)
-        return reader.problems
-
-    def _check_config(self, at: int, parts: _Parts) -> Sequence[Problem]:
-        """What is wrong with the config, whatever the doubtful values are.
-
-        Raises:
-            DroppedJob: a filter says no to the job.
-        """
-        problems = list(parts.problems)
-        unfinished = [k for k, one in parts.values.items() if any(list_unfinished(one))]
-        parts.doubtful |= set(map(plain_key, unfinished))
-        for key in sorted(parts.doubtful):
-            ours = key in NOT_OVERRIDES or not is_key(key) or self._writer.selects(key)
-            if not ours and parts.view is None:
-                text = format_override(f"++{key}", _MISSING)
-                parts.texts[f"++{key}"] = text
-        try:
-            draft, view = self._compose(at, parts)
-        except Refused as refused:
-            return [*problems, *refused.problems]
-        for mark in draft.point.deferred:
-            self._keeps(mark, draft.point, view)
-        problems += _check_name(view, draft.identity.name)
-        problems += self._check_own_references(draft, view, parts)
-        problems += self._finisher.check(draft, view, parts.doubtful)
-        return problems
-
-    def _check_own_references(
-        self, draft: Draft, view: ConfigView, parts: _Parts
-    ) -> Iterator[Problem]:
-        """References to the job itself that stand for nothing."""
-        keys = self._world.metadata_keys
-        for key, value in parts.values.items():
-            for text in list_unfinished(value):
-                for accessor in text.accessors:
-                    try:
-                        read_own_accessor(draft.identity, view, keys, accessor)
-                    except UnknownKey as error:
-                        yield from list_problems(error, key, draft.identity.name)
-                    except FAULTS:
-                        continue
+        return ConditionReader(after, self._parser), after.values
 
 
 # ------------------------------------------------------------------------- pieces
@@ -548,21 +446,6 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
 def _is_open(value: object) -> bool:
     """Whether a value is not known before its job is composed, or starts."""
     return any(list_unfinished(value)) or "{runtime." in repr(value)
-
-
-def _check_name(view: ConfigView, label: str) -> Iterator[Problem]:
-    """What is wrong with a name that is whole as it is written."""
-    try:
-        read_name(view)
-    except CannotCompose as error:
-        yield from list_problems(error, NAME, label)
-        return
-    with suppress(KeyError, *FAULTS):
-        name = view.select(NAME)
-        is_whole = isinstance(name, str) and "{" not in name
-        fault = find_fault_of_name(str(name)) if is_whole else ""
-        if fault:
-            yield Problem(f"{shorten_text(repr(name))}: {fault}", NAME, label)
 
 
 def _warn_deprecated(job: str, where: str) -> Problem:

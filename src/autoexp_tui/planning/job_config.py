@@ -23,7 +23,6 @@ from autoexp_tui.model.specs import Resources
 from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_state import (
     FAULTS,
-    MOST_FAILED,
     Draft,
     Refused,
     list_own_paths,
@@ -189,17 +188,15 @@ class JobFinisher:
         self,
         parser: SpecParser,
         session: SessionWide,
-        warn: Callable[[Problem], None],
+        warnings: list[Problem],
         record: Record | None = None,
     ) -> None:
-        """`session`: what the config says without any point; `warn` keeps a warning."""
+        """`session`: what the config says without any point; `warnings` is told all."""
         self._parser = parser
         self._session = session
-        self._warn = warn
+        self._warnings = warnings
         self._record = record
         self._checked: deque[_Settled] = deque(maxlen=16)
-        self._looked = 0
-        """Jobs with faults whose configs were looked at for more."""
 
     def finish(self, draft: Draft, view: ConfigView) -> None:
         """Resolve everything, and make the command of it.
@@ -211,15 +208,14 @@ class JobFinisher:
         try:
             config = view.to_dict()
         except FAULTS as error:
-            told = list_problems(error, "", name)
-            raise Refused((*told, *self._check_rest(told, draft, view, ()))) from None
+            raise Refused(list_problems(error, "", name)) from None
         settled = self._parse(config, draft)
         paths = list_own_paths(config)
         draft.fingerprint = hash_job(config, draft.launch.command, paths)
         draft.monitoring = settled.monitoring
         draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
         for warning in (*settled.warnings, *draft.launch.warnings):
-            self._warn(replace(warning, job=name))
+            self._warnings.append(replace(warning, job=name))
         if self._record is not None:
             self._record(draft.point.index, view, config)
 
@@ -259,55 +255,6 @@ class JobFinisher:
         )
         self._checked.append(settled)
         return settled
-
-    def check(
-        self, draft: Draft, view: ConfigView, doubtful: Collection[str]
-    ) -> Sequence[Problem]:
-        """What is wrong with a config whatever the values of the `doubtful` keys."""
-        told: tuple[Problem, ...] = ()
-        try:
-            view.to_dict()
-        except FAULTS as error:
-            told = list_problems(error, "", draft.identity.name)
-            if doubtful:  # what has no place may well be of one of them
-                told = tuple(one for one in told if one.where)
-        rest = self._check_rest(told, draft, view, doubtful)
-        return [*_leave_out(told, doubtful), *rest]
-
-    def _check_rest(
-        self,
-        told: Sequence[Problem],
-        draft: Draft,
-        view: ConfigView,
-        doubtful: Collection[str],
-    ) -> Sequence[Problem]:
-        """What else is wrong in a config some of whose values cannot be had.
-
-        That is wrong where they are left out and where they are some text: what is not
-        follows from them alone.
-        """
-        self._looked += 1
-        if self._looked > MOST_FAILED:
-            return ()
-        known = {
-            *doubtful,
-            *_find_unresolved(view),
-            *(one.where.partition("[")[0] for one in told),
-        }
-        left_out = self._check_resolved(view, draft, as_written=False)
-        there = self._check_resolved(view, draft, as_written=True) if left_out else ()
-        return _leave_out([one for one in left_out if one in there], known)
-
-    def _check_resolved(
-        self, view: ConfigView, draft: Draft, *, as_written: bool
-    ) -> Sequence[Problem]:
-        try:
-            self._parse(resolve_where_possible(view, as_written=as_written), draft)
-        except Refused as refused:
-            return refused.problems
-        except FAULTS:
-            return ()
-        return ()
 
 
 def _leave_out(problems: Iterable[Problem], keys: Collection[str]) -> list[Problem]:

@@ -40,8 +40,6 @@ FAULTS: Final = (
     UnknownKey,
 )
 """What may be wrong with a value of the config."""
-MOST_FAILED: Final = 20
-"""Jobs with faults whose configs are looked at for more."""
 NAME: Final = "project.name"
 _DIRECTORIES: Final = (
     "project.base_output_dir",
@@ -243,15 +241,19 @@ class Settling:
         for key in list(self._waiting):
             if key in self._waiting and not self._reads_late(key, set()):
                 self._finish(key)
+        self._refuse()
         name(self._draft, self._view)
         for key in list(self._waiting):
             if key in self._waiting:
                 self._finish(key)
+        self._refuse()
         for key in self._texts:
             if plain_key(key) == NAME:
                 head = self._texts[key].partition("=")[0]
                 value = escape_dollars(self._draft.identity.name)
                 self._texts[key] = format_override(head, value)
+
+    def _refuse(self) -> None:
         if self._problems:
             raise Refused(tuple(self._problems))
 

@@ -25,7 +25,7 @@ from autoexp_tui.planning.override_checks import (
     warn_of_literal,
 )
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
-from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
+from autoexp_tui.sweep.points import NOT_OVERRIDES
 from autoexp_tui.text.did_you_mean import find_slip
 
 BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
@@ -163,8 +163,6 @@ class Overrides:
     """Parameter -> override, in order; flattened ones under their dotted keys."""
     errors: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
-    doubtful: set[str] = field(default_factory=set)
-    """The keys that errors are about, as written and as most likely meant."""
     are_groups_known: bool = True
     """Whether it is known what the groups bring."""
 
@@ -202,7 +200,6 @@ class OverrideWriter:
                 spelled = key if selects else places.check_key(key, value, made)
                 made.texts[key] = format_override(spelled, value)
             except CannotSpell as error:
-                made.doubtful.add(plain_key(key))
                 made.errors.append(Problem(str(error), where=key))
         if not made.are_groups_known:
             made.warnings.clear()
@@ -299,7 +296,6 @@ class _Places:
         )
         if meant is not None:
             hint = f"did you mean `{meant}`? write `++{key}` to add it"
-            made.doubtful |= {key, meant}
             made.errors.append(Problem("is not in the config", where=key, hint=hint))
         else:
             hint = f"write `++{key}` to say that this is meant"
@@ -317,7 +313,6 @@ class _Places:
         error = None if own is None else check_list_text(key, value, own)
         number = self._numbers.get(key) if own is None else own
         if error is not None:
-            made.doubtful.add(key)
             made.errors.append(error)
         elif number is not None:
             was = own is not None

@@ -17,7 +17,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import ConfigView
@@ -30,7 +30,6 @@ from autoexp_tui.planning.reference_syntax import (
     split_pattern,
 )
 from autoexp_tui.sweep.families import Families, SiblingNotFound
-from autoexp_tui.sweep.filters import Place
 from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
@@ -127,39 +126,26 @@ class Identity:
         raise KeyError(name)
 
 
-class World(Protocol):
+@dataclass(slots=True)
+class World:
     """The jobs of a plan, and what all of them share."""
 
-    @property
-    def families(self) -> Families:
-        """How siblings are found."""
-        ...
-
-    @property
-    def metadata_keys(self) -> Collection[str]:
-        """What log rules extract."""
-        ...
-
-    @property
-    def known(self) -> Collection[Place]:
-        """The keys that filters may name."""
-        ...
-
-    def warn(self, problem: Problem) -> None:
-        """Keep a warning."""
-        ...
-
-    def identity(self, at: int) -> Identity:
-        """The names of the job at a position; may raise to have it resolved first.
-
-        Raises:
-            DroppedJob: the plan does not have it.
-        """
-        ...
+    families: Families
+    metadata_keys: Collection[str]
+    """What log rules extract."""
+    find_job: Callable[[int], tuple[Identity, Callable[[], ConfigView]]]
+    """Names of the job at a position, and its config; may raise to have it made first,
+    or DroppedJob when the plan does not have it."""
+    warnings: list[Problem]
+    _values: dict[tuple[int, str], object] = field(default_factory=dict)
 
     def read(self, at: int, accessor: str) -> object:
-        """One thing of it, as `accessed` gives it; may raise likewise."""
-        ...
+        """One thing of a job, as `read_accessor` gives it; raises like `find_job`."""
+        identity, view = self.find_job(at)
+        if (at, accessor) not in self._values:
+            found = read_accessor(identity, view, self.metadata_keys, accessor)
+            self._values[at, accessor] = found
+        return self._values[at, accessor]
 
 
 @dataclass(slots=True)
@@ -264,34 +250,9 @@ class Values:
             raise _explain_dropped(pattern, dropped)
         return Several(tuple(values))
 
-    def check_base(self) -> str:
-        """`base`, when the job has one; raises SiblingNotFound when it has none."""
-        self.world.families.base(self.at, self._list_referred)
-        return "base"
-
-    def check(self, reference: Reference) -> None:
-        """Whether the jobs that a reference names are in the sweep; none is asked.
-
-        Raises:
-            NotAReference, SiblingNotFound: they are not.
-        """
-        match reference.parts:
-            case (str(inside),):
-                address = parse_address(inside)
-            case _:
-                return
-        families = self.world.families
-        match address.kind:
-            case "base":
-                self.check_base()
-            case "all":
-                families.all_of(self._split(address)[0])
-            case "sibling":
-                families.find(self._split(address)[0], self.at)
-
     def _resolve_runtime(self, rest: str) -> Runtime:
         """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
-        names = {self.world.identity(at).name for at in self.read}
+        names = {self.world.find_job(at)[0].name for at in self.read}
         if self.own is not None:
             names.add(self.own[0].name)
         known = [name for name in names if rest.startswith(f"{name}.")]
@@ -402,7 +363,7 @@ def _explain_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotF
 
 def list_references(value: object) -> Iterator[Reference]:
     """Every reference in a value, nested ones apart; unreadable texts have none."""
-    for text in list_texts_with_braces(value):
+    for text in _list_texts(value):
         with suppress(NotAReference):
             yield from parse_template(text).references
 
@@ -417,17 +378,17 @@ def is_reading_others(value: object) -> bool:
     )
 
 
-def list_texts_with_braces(value: object) -> Iterator[str]:
+def _list_texts(value: object) -> Iterator[str]:
     """The texts in a value, however deep, in which a reference may stand."""
     if isinstance(value, str):
         if "{" in value:
             yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from list_texts_with_braces(item)
+            yield from _list_texts(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from list_texts_with_braces(item)
+            yield from _list_texts(item)
 
 
 # --------------------------------------------------------------- before composing

@@ -9,39 +9,25 @@ is composed again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.wording import plural
-from autoexp_tui.planning.dag import format_ring
+from autoexp_tui.planning.dag import format_rings
 from autoexp_tui.planning.job_builder import JobBuilder
 from autoexp_tui.planning.job_config import Record, SessionWide
-from autoexp_tui.planning.job_state import MOST_FAILED, Draft, Needs, Refused
+from autoexp_tui.planning.job_state import Draft, Needs, Refused
 from autoexp_tui.planning.ports import Composer, ConfigView, SpecParser
-from autoexp_tui.planning.references import (
-    DroppedJob,
-    Identity,
-    read_accessor,
-)
+from autoexp_tui.planning.references import DroppedJob, Identity, World
 from autoexp_tui.sweep.expand import Expansion
 from autoexp_tui.sweep.families import Families, UnusableJob, label_point
-from autoexp_tui.sweep.filters import Place, list_places
 from autoexp_tui.sweep.points import DeferredFilter
 
 _HELD_VIEWS: Final = 64
-
-
-@dataclass(slots=True)
-class _AlikeRings:
-    """The first of several rings that are alike."""
-
-    at: int
-    """Where it stands among the problems."""
-    problem: Problem
-    more: int = 0
+_MOST_FAILED: Final = 20
+"""Jobs with faults after which no more are composed."""
 
 
 class Resolution:
@@ -58,25 +44,21 @@ class Resolution:
         record: Record | None = None,
     ) -> None:
         """See `JobBuilder`; `metadata_keys`: what log rules extract."""
-        self.families = Families(expansion.points, expansion.removed, expansion.doubted)
-        self.doubted = set(expansion.doubted)
-        """Positions of jobs that a filter which cannot be read may be meant to take."""
-        self.metadata_keys = metadata_keys
+        self.families = Families(expansion.points, expansion.removed)
         self.drafts: dict[int, Draft] = {}
         self.dropped: dict[int, DeferredFilter] = {}
         """Position -> the filter that dropped it after composing."""
         self.problems: list[Problem] = []
-        self.in_doubt: list[Problem] = []
-        """What is wrong with jobs of `doubted`."""
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
-        self._rings: dict[tuple[object, ...], _AlikeRings] = {}
+        self._rings: dict[tuple[str, ...], list[tuple[list[str], str]]] = {}
+        """Stages -> the rings of these, and what reads the second job of each."""
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
-        self._read: dict[tuple[int, str], object] = {}
         self._postponed: list[tuple[Draft, ConfigView]] = []
         self._composer = composer
+        world = World(self.families, metadata_keys, self._find_job, self.warnings)
         session = session or SessionWide()
-        self._builder = JobBuilder(self, composer, parser, session, record)
+        self._builder = JobBuilder(world, composer, parser, session, record)
 
     def resolve(self) -> Sequence[Draft]:
         """Make every job; those without faults, in order of index."""
@@ -84,44 +66,14 @@ class Resolution:
             self._ensure(at)
         for draft, view in self._postponed:
             self._finish(draft, view)
+        self.problems += map(_describe_rings, self._rings.values())
         return [self.drafts[at] for at in sorted(self.drafts)]
 
-    # ------------------------------------------------------------ as jobs see it
-    @cached_property
-    def known(self) -> Collection[Place]:
-        """The keys that filters may name."""
-        return dict.fromkeys(
-            list_places(point.parameters for point in self.families.points)
-        )
-
-    def warn(self, problem: Problem) -> None:
-        """Keep a warning."""
-        self.warnings.append(problem)
-
-    def identity(self, at: int) -> Identity:
-        """The names of a job.
-
-        Raises:
-            DroppedJob: a filter dropped it.
-            Needs, UnusableJob: it is not made yet, or cannot be.
-        """
-        return self._find_draft(at).identity
-
-    def read(self, at: int, accessor: str) -> object:
-        """One thing of a job; raises like `identity`, and `read_accessor`."""
-        draft = self._find_draft(at)
-        if (at, accessor) not in self._read:
-            self._read[at, accessor] = read_accessor(
-                draft.identity,
-                lambda: self._find_view(draft),
-                self.metadata_keys,
-                accessor,
-            )
-        return self._read[at, accessor]
-
-    def _find_draft(self, at: int) -> Draft:
+    def _find_job(self, at: int) -> tuple[Identity, Callable[[], ConfigView]]:
+        """See `World.find_job`."""
         if at in self.drafts:
-            return self.drafts[at]
+            draft = self.drafts[at]
+            return draft.identity, partial(self._find_view, draft)
         if at in self.dropped:
             raise DroppedJob(self.dropped[at])
         raise UnusableJob if at in self._failed else Needs(at)
@@ -165,36 +117,15 @@ class Resolution:
         """`key`: with which the first job of the ring reads the second."""
         points = [self.families.points[at] for at in ring]
         names = list(map(label_point, points))
-        message = f"references go in a ring: {format_ring(names)}"
-        hint = "one of these references has to go; a value written twice will do"
-        if len(ring) == 1:
-            message = "refers to itself"
-            hint = "`{all.STAGE...}` of its own stage means this job too"
-        is_doubted = not self.doubted.isdisjoint(ring)
-        told = self.in_doubt if is_doubted else self.problems
-        problem = Problem(message, key or "sweep", names[0], hint)
-        stages = tuple(p.stage or name for p, name in zip(points, names, strict=True))
-        self._add_ring((problem.where, stages, is_doubted), problem, told)
+        stages = (
+            key,
+            *(p.stage or name for p, name in zip(points, names, strict=True)),
+        )
+        self._rings.setdefault(stages, []).append((names, key))
         self._failed.update(ring)
-        for at in ring:
-            self._add_failed(at, self._builder.check_in_ring(at))
-
-    def _add_ring(
-        self, shape: tuple[object, ...], problem: Problem, told: list[Problem]
-    ) -> None:
-        """Rings of the same shape are told as the first of them, and counted."""
-        if shape not in self._rings:
-            self._rings[shape] = _AlikeRings(len(told), problem)
-            told.append(problem)
-            return
-        first = self._rings[shape]
-        first.more += 1
-        more = f" (and {plural(first.more, 'more ring')} of these stages)"
-        message = f"{first.problem.message}{more}"
-        told[first.at] = replace(first.problem, message=message)
 
     def _make(self, at: int) -> None:
-        if len(self._failed) >= MOST_FAILED:
+        if len(self._failed) >= _MOST_FAILED:
             self._composer.stop_composing()
         try:
             draft, view = self._builder.build(at)
@@ -202,13 +133,11 @@ class Resolution:
             self.dropped[at] = dropped.mark
             self.problems += dropped.faults
             return
-        except Refused as refused:
-            self._add_failed(at, refused.problems)
+        except (Refused, UnusableJob) as error:
+            self._add_failed(at, error)
             return
         self.drafts[at] = draft
-        if draft.faults:
-            self.problems += draft.faults
-            self.doubted.add(at)
+        self.problems += draft.faults
         self._hold(at, view)
         try:
             self._finish(draft, view)
@@ -218,13 +147,23 @@ class Resolution:
     def _finish(self, draft: Draft, view: ConfigView) -> None:
         try:
             self._builder.finish(draft, view)
-        except Refused as refused:
-            self._add_failed(draft.at, refused.problems)
-        except UnusableJob:
-            self._failed.add(draft.at)
+        except (Refused, UnusableJob) as error:
+            self._add_failed(draft.at, error)
 
-    def _add_failed(self, at: int, found: Sequence[Problem]) -> None:
+    def _add_failed(self, at: int, error: Refused | UnusableJob) -> None:
+        """Keep what is wrong with a job; of one that needs another, that tells it."""
         self._failed.add(at)
         label = label_point(self.families.points[at])
-        problems = self.in_doubt if at in self.doubted else self.problems
-        problems += (replace(one, job=one.job or label) for one in found)
+        found = error.problems if isinstance(error, Refused) else ()
+        self.problems += (replace(one, job=one.job or label) for one in found)
+
+
+def _describe_rings(rings: Sequence[tuple[list[str], str]]) -> Problem:
+    """Rings of the same stages: told as the first of them, and counted."""
+    names, key = rings[0]
+    message = format_rings("references go in a ring", [one for one, _ in rings])
+    hint = "one of these references has to go; a value written twice will do"
+    if len(names) == 1:
+        message = "refers to itself"
+        hint = "`{all.STAGE...}` of its own stage means this job too"
+    return Problem(message, key or "sweep", names[0], hint)

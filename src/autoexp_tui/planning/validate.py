@@ -8,7 +8,7 @@ compared by their names, links are not followed: the plan may be for another mac
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -17,7 +17,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.wording import plural
 from autoexp_tui.planning import estimate
-from autoexp_tui.planning.dag import find_rings, format_ring
+from autoexp_tui.planning.dag import find_rings, format_rings
 from autoexp_tui.planning.lint_rules import lint_plan
 from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
 from autoexp_tui.sweep.points import NOT_OVERRIDES, STAGE, plain_key
@@ -34,25 +34,6 @@ class ValidationResult:
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class NamedJob:
-    """A job of a plan that is not finished: what can be said against it by then."""
-
-    name: str
-    stage: str
-    parameters: Mapping[str, object]
-
-
-def validate_unfinished(
-    jobs: Sequence[NamedJob], edges: Sequence[Edge]
-) -> tuple[Problem, ...]:
-    """What is wrong with the jobs of a plan of which others have errors.
-
-    So that it is told with those, and not only when they are mended.
-    """
-    return fold_problems([*_check_names_once(jobs), *_check_rings(jobs, edges)])
 
 
 def validate_execution_plan(
@@ -135,8 +116,8 @@ def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     yield from _check_names_once(jobs)
 
 
-def _check_names_once(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
-    named: dict[str, list[JobSpec | NamedJob]] = {}
+def _check_names_once(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
+    named: dict[str, list[JobSpec]] = {}
     for job in jobs:
         named.setdefault(job.name, []).append(job)
     for name, shared in named.items():
@@ -149,7 +130,7 @@ def _check_names_once(jobs: Sequence[JobSpec | NamedJob]) -> Iterator[Problem]:
             )
 
 
-def _find_differences(jobs: Sequence[JobSpec | NamedJob]) -> str:
+def _find_differences(jobs: Sequence[JobSpec]) -> str:
     """How jobs of one name get several: by the parameters in which they differ."""
     keys = dict.fromkeys(key for job in jobs for key in job.parameters)
     differing = [
@@ -163,9 +144,7 @@ def _find_differences(jobs: Sequence[JobSpec | NamedJob]) -> str:
     return f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
 
 
-def _check_rings(
-    jobs: Sequence[JobSpec | NamedJob], edges: Sequence[Edge]
-) -> Iterator[Problem]:
+def _check_rings(jobs: Sequence[JobSpec], edges: Sequence[Edge]) -> Iterator[Problem]:
     """Rings of waits; of the same stages in many families, the first and how many."""
     place = {job.name: at for at, job in enumerate(jobs)}
     waits = [
@@ -173,18 +152,14 @@ def _check_rings(
         for edge in edges
         if edge.mode == "waits" and edge.before in place and edge.after in place
     ]
-    alike: dict[tuple[str, ...], list[list[int]]] = {}
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
     for ring in find_rings(len(jobs), waits):
-        alike.setdefault(
-            tuple(jobs[at].stage or jobs[at].name for at in ring), []
-        ).append(ring)
-    for ring, *others in alike.values():
-        names = [jobs[at].name for at in ring]
-        message = f"jobs wait for each other in a ring: {format_ring(names)}"
-        if others:
-            message += f" (and {plural(len(others), 'more ring')} of these stages)"
+        stages = tuple(jobs[at].stage or jobs[at].name for at in ring)
+        alike.setdefault(stages, []).append([jobs[at].name for at in ring])
+    for rings in alike.values():
+        message = format_rings("jobs wait for each other in a ring", rings)
         hint = "one of these conditions has to go: nothing could ever start"
-        yield Problem(message, where="start_conditions", job=names[0], hint=hint)
+        yield Problem(message, where="start_conditions", job=rings[0][0], hint=hint)
 
 
 # ------------------------------------------------------------------- directories

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -56,9 +56,6 @@ from autoexp_tui.sweep.schema import (
 _MOST_REMOVED: Final = 10_000
 """Removed points that are remembered, to say why a reference finds nothing."""
 
-_MOST_IN_DOUBT: Final = 2000
-"""Points that go on though a filter, which might take most of them, cannot be read."""
-
 
 @dataclass(frozen=True, slots=True)
 class Expansion:
@@ -72,10 +69,6 @@ class Expansion:
     """Places of the empty lists for which there is no point, filters or not."""
     emptied: tuple[str, ...] = ()
     """Places of empty lists for which a part of the sweep makes none."""
-    problems: tuple[Problem, ...] = ()
-    """What is wrong with filters: those were taken to keep every point."""
-    doubted: frozenset[int] = frozenset()
-    """Positions of the points that such a filter may be meant to take."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -93,52 +86,21 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     Raises:
         SweepRefused: with every finding.
     """
-    found = expand_in_doubt(sweep, where)
-    _refuse(found.problems)
-    return found
-
-
-def expand_in_doubt(
-    sweep: Mapping[str, object] | None, where: str = "sweep"
-) -> Expansion:
-    """The same, of filters that cannot be read too, as if these kept every point.
-
-    Raises:
-        SweepRefused: with every finding, if one is of more than a filter, or if there
-            are so many points that such a filter is most likely to take most.
-    """
     read = read_sweep(sweep, where)
-    if read.count > _MOST_IN_DOUBT:
-        _refuse(read.problems)
     expander = _Expander(read.accumulate)
-    expander.problems += read.problems
     made = _add_derived(read, expander.expand_body(read.root, "", {}))
     if read.accumulate:
         made = [_with_lists(fragment, read.accumulate) for fragment in made]
     kept = expander.filter_made(read.root, made, {})
-    if len(kept) > _MOST_IN_DOUBT:
-        _refuse(expander.problems)
+    if expander.problems:
+        raise SweepRefused(tuple(expander.problems))
     return Expansion(
         points=_number_points(kept),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
         empty=() if read.root.size.count else tuple(find_empty_lists(read.root)),
         emptied=tuple(find_emptied(read.root)) if read.root.size.count else (),
-        problems=tuple(expander.problems),
-        doubted=frozenset(_find_doubted(kept) if expander.problems else ()),
     )
-
-
-def _refuse(problems: Sequence[Problem]) -> None:
-    """Raise SweepRefused when there are problems."""
-    if problems:
-        raise SweepRefused(tuple(problems))
-
-
-def _find_doubted(fragments: Sequence[Fragment]) -> Iterator[int]:
-    for at, fragment in enumerate(fragments):
-        if any(mark.unread for mark in fragment.deferred):
-            yield at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +123,7 @@ def _number_points(fragments: Sequence[Fragment]) -> tuple[SweepPoint, ...]:
             index=at,
             parameters=fragment.parameters,
             coordinates=fragment.coordinates,
-            deferred=tuple(mark for mark in fragment.deferred if not mark.unread),
+            deferred=fragment.deferred,
             base=numbers.get(fragment.base),
         )
         for at, fragment in enumerate(fragments)
@@ -256,18 +218,18 @@ class _Expander:
         where = f"{node.where}.filter"
         if node.filter is True or not made:
             return made
-        unread = DeferredFilter(str(node.filter), where, unread=True)
-        if node.filter is None:
-            return [_add_mark(fragment, unread) for fragment in made]
         if isinstance(node.filter, str) and is_deferred(node.filter):
             mark = DeferredFilter(node.filter, where)
-            return [_add_mark(fragment, mark) for fragment in made]
+            return [
+                replace(fragment, deferred=(*fragment.deferred, mark))
+                for fragment in made
+            ]
         try:
             return self._apply_filter(str(node.filter), where, made, above)
         except ExpressionError as error:
             message = f"`{shorten_text(str(node.filter), MOST_OF_A_FILTER)}`: {error}"
             self.problems.append(Problem(message, where=where))
-            return [_add_mark(fragment, unread) for fragment in made]
+            return made
 
     def _apply_filter(
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters
@@ -367,10 +329,6 @@ def _build_choice(
 
 def _add_choice(choice: Coordinate, fragment: Fragment) -> Fragment:
     return replace(fragment, coordinates=(choice, *fragment.coordinates))
-
-
-def _add_mark(fragment: Fragment, mark: DeferredFilter) -> Fragment:
-    return replace(fragment, deferred=(*fragment.deferred, mark))
 
 
 def _join(address: str, part: str) -> str:

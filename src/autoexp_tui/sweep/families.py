@@ -58,10 +58,6 @@ class UnusableJob(Exception):
     """A job that was asked for has faults of its own; they are told there."""
 
 
-class UndecidedJob(UnusableJob):
-    """Which job is meant hangs on a filter that nobody can read."""
-
-
 @dataclass(eq=False)
 class SiblingNotFound(ValueError):
     """No point, or more than one, is meant by a reference."""
@@ -95,13 +91,9 @@ class Families:
         self,
         points: Sequence[SweepPoint],
         removed: Sequence[RemovedPoint] = (),
-        doubted: Collection[int] = (),
     ) -> None:
-        """`removed`: what filters took, to explain what cannot be found; `doubted`:
-        positions of points that a filter which nobody can read may be meant to take.
-        """
+        """`removed`: what filters took, to explain what cannot be found."""
         self.points = points
-        self._doubted = frozenset(doubted)
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
         self._hints: dict[str, list[str]] = {}
@@ -159,7 +151,6 @@ class Families:
 
         Raises:
             SiblingNotFound: there is none, or there are several.
-            UndecidedJob: there are several, and there may be fewer.
         """
         wanted = self._parse_pattern(pattern)
         if wanted.index is not None:
@@ -167,8 +158,6 @@ class Families:
         found = self._find_near(wanted, current) or self._find_anywhere(wanted, current)
         if not found:
             raise self._build_none(wanted, current)
-        if len(found) > 1 and not self._doubted.isdisjoint((current, *found)):
-            raise UndecidedJob
         if len(found) > 1:
             raise self._build_several(wanted, current, found)
         return found[0]

@@ -96,8 +96,6 @@ class DeferredFilter:
 
     text: str
     where: str
-    unread: bool = False
-    """Nobody can read it: whether it keeps the point is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
@@ -86,15 +86,13 @@ class DerivedJob:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A sweep that was read without a finding but of filters."""
+    """A sweep that was read without a finding."""
 
     root: Node
     accumulate: frozenset[str]
     """Plain keys whose values add up over groups, as lists."""
     max_points: int
     derived: tuple[DerivedJob, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    """What is wrong with filters."""
 
     @property
     def count(self) -> int:
@@ -122,7 +120,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     """The sweep that `raw` (a mapping, or None) describes.
 
     Raises:
-        SweepRefused: with every finding, if one is of more than a filter.
+        SweepRefused: with every finding.
     """
     reader = _Reader()
     found = {} if raw is None else reader.read_mapping(raw, where)
@@ -136,9 +134,9 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     )
     reader.problems += _check_accumulated(sweep, f"{where}.list_composition")
     reader.problems += _check_size(sweep, where)
-    if len(reader.problems) > len(reader.of_filters):
+    if reader.problems:
         raise SweepRefused(tuple(reader.problems))
-    return replace(sweep, problems=tuple(reader.of_filters))
+    return sweep
 
 
 def _check_accumulated(sweep: Sweep, where: str) -> Iterator[Problem]:
@@ -178,8 +176,6 @@ class _Reader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self.of_filters: list[Problem] = []
-        """Those of `problems` that are about a filter: the rest may be planned."""
         self._nodes = 0
 
     def note(self, where: str, message: str, hint: str = "") -> None:
@@ -367,8 +363,8 @@ class _Reader:
                 self.note(f"{where}.{key}", "a config has no filter of its own", hint)
         return found
 
-    def read_filter(self, raw: object, where: str) -> str | bool | None:
-        """A filter's text; True when there is none, None when it is refused."""
+    def read_filter(self, raw: object, where: str) -> str | bool:
+        """A filter's text; True when there is none, or it is refused."""
         if raw is None or isinstance(raw, bool):
             return raw is not False
         message = hint = ""
@@ -385,8 +381,7 @@ class _Reader:
             if isinstance(raw, list | tuple):
                 hint = "join them: '(lr > 1) and (steps > 2)'"
         self.note(where, message, hint)
-        self.of_filters.append(self.problems[-1])
-        return None
+        return True
 
     # ------------------------------------------------------------------ parameters
     def read_parameters(self, raw: object, where: str) -> Parameters:

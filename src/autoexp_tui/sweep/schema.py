@@ -104,8 +104,8 @@ class Node:
     """The path, `sweep.groups.0`."""
     body: Body
     defaults: Parameters = field(default_factory=dict)
-    filter: str | bool | None = True
-    """An expression; True keeps all, of None nobody knows what it keeps."""
+    filter: str | bool = True
+    """An expression; True keeps all."""
 
     @cached_property
     def size(self) -> Size:
