@@ -18,7 +18,7 @@ from autoexp_tui.executors.slurm.executor import (
     SlurmExecutor,
     SlurmSettings,
 )
-from autoexp_tui.executors.slurm.job_status_resolution import QUICK_SECONDS
+from autoexp_tui.executors.slurm.judgement import QUICK_SECONDS
 from autoexp_tui.executors.slurm.submit import SubmitSettings
 from autoexp_tui.model.states import Cause
 from autoexp_tui.testing.clock import ManualClock
@@ -98,7 +98,7 @@ class Bench:
         self.record("begin.0.json", {**fields, "began_at": began_at})
 
     def ends(self, code: int) -> None:
-        fields: dict[str, object] = {"run": 0, "exit_code": code, "signal": None}
+        fields = {"run": 0, "exit_code": code, "signal": None, "asked": False}
         self.record("exit.0.json", {**fields, "ended_at": self.clock.utc()})
 
     def look(self, after: float = 2.0) -> TaskReport:
@@ -246,3 +246,23 @@ def test_whoever_asks_accounting_asks_for_the_word_that_is_owed(bench: Bench) ->
     sacct = [words for words in bench.commands.ran if words[0] == "sacct"]
     since = [float(word[3:]) for words in sacct for word in words if "uts" in word]
     assert max(since) <= began_at - MARGIN_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("word", "causes"), [("OUT_OF_MEMORY", [Cause.OUT_OF_MEMORY]), ("COMPLETED", [])]
+)
+def test_a_word_on_an_end_that_was_judged_without_it_is_told_once(
+    bench: Bench, word: str, causes: list[Cause]
+) -> None:
+    bench.begins()
+    bench.looks(4.0)
+    bench.ends(0)
+    assert bench.look().phase is TaskPhase.ENDED
+    bench.queue, other = ROW.format("COMPLETING"), bench.another("b")
+    late: list[TaskReport] = []
+    for second in range(90):
+        if second == 40:
+            bench.queue = ROW.format(word)
+        bench.clock.advance(2.0)
+        late += bench.executor.poll([other]).late
+    assert [report.late_cause for report in late] == causes

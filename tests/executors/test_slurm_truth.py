@@ -11,14 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord, Task, TaskPhase
-from autoexp_tui.executors.slurm.job_status_resolution import (
-    GRACE_SECONDS,
+from autoexp_tui.executors.slurm.judgement import (
     QUICK_SECONDS,
     SKEW_SECONDS,
     WORD_SECONDS,
-    Evidence,
     report,
 )
+from autoexp_tui.executors.slurm.task_memory import GRACE_SECONDS, TaskMemory
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     QueueRow,
@@ -91,8 +90,8 @@ def account(word: str, code: int = 0, signal: int = 0, nodes: str = "n1") -> Acc
     )
 
 
-def seen(records: AttemptRecords, **more: Any) -> Evidence:
-    return Evidence(task=TASK, records=records, **more)
+def seen(records: AttemptRecords, **more: Any) -> TaskMemory:
+    return TaskMemory(task=TASK, records=records, **more)
 
 
 # ------------------------------------------------------------------------ still alive
@@ -132,7 +131,7 @@ def test_what_the_queue_was_not_asked_about_yet_is_queued_or_runs() -> None:
 
 def test_what_was_never_accepted_is_unknown_until_the_queue_answers() -> None:
     nameless = replace(TASK, executor_id="")
-    found = report(Evidence(task=nameless, records=NOTHING, answered=False))
+    found = report(TaskMemory(task=nameless, records=NOTHING, answered=False))
     assert found.phase is TaskPhase.UNKNOWN
 
 
@@ -232,16 +231,16 @@ def test_a_plain_exit_0_waits_for_nobody(
     end = replace(records.run.exited, oom_kills=oom_kills)
     records = replace(records, run=replace(records.run, exited=end))
     found = report(
-        Evidence(task=task, records=records, row=row(word) if word else None)
+        TaskMemory(task=task, records=records, row=row(word) if word else None)
     )
     assert (found.phase, found.cause) == (TaskPhase.ENDED, None)
 
 
-def near_its_limit() -> Evidence:
-    return Evidence(task=limited(63.0), records=succeeded(), row=row("RUNNING"))
+def near_its_limit() -> TaskMemory:
+    return TaskMemory(task=limited(63.0), records=succeeded(), row=row("RUNNING"))
 
 
-def after_a_kill_for_memory() -> Evidence:
+def after_a_kill_for_memory() -> TaskMemory:
     records = succeeded()
     assert records.run is not None
     assert records.run.exited is not None
@@ -252,7 +251,7 @@ def after_a_kill_for_memory() -> Evidence:
 
 
 @pytest.mark.parametrize("made", [near_its_limit, after_a_kill_for_memory])
-def test_any_other_exit_0_waits_for_slurms_word(made: Callable[[], Evidence]) -> None:
+def test_any_other_exit_0_waits_for_slurms_word(made: Callable[[], TaskMemory]) -> None:
     assert report(made()).phase is TaskPhase.LEAVING
 
 
@@ -277,7 +276,7 @@ BY_SIGNAL = (
 def test_an_end_by_a_signal_waits_for_all_who_may_know_why(
     records: AttemptRecords, lacks: str
 ) -> None:
-    silent = {"over_for": 299.0, "gone_for": GRACE_SECONDS, "lost_after": 300.0}
+    silent = {"over_for": 299.0, "gone_for": GRACE_SECONDS}
     missing: dict[str, Any] = {
         "live": {"row": row("COMPLETING")},
         "answered": {"answered": False},

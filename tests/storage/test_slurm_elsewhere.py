@@ -19,7 +19,7 @@ from autoexp_tui.engine.executor_port import (
     Unexplained,
 )
 from autoexp_tui.executors import supervisors
-from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS
+from autoexp_tui.executors.slurm.task_memory import RELEASE_WAITS
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.processes import Identity

@@ -1,19 +1,18 @@
 """Runs tasks on a Slurm cluster: `executor_port.Executor` over Slurm's own commands.
 
 A poll looks at the attempts' records, which costs a stat a task, and asks the
-controller when that is due (`slurm_watch`). What both say is weighed in `slurm_truth`;
-how a submission is sent, in `slurm_submit`. Kept here is what only this process knows:
-since when a task is over or gone, and which cancels still have to be driven home.
+controller when that is due (`watch`). What is known of a task stands in one record of
+it (`task_memory`) and is weighed in `judgement`; how a submission is sent, in `submit`.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -38,53 +37,40 @@ from autoexp_tui.executors.slurm.commands import (
     is_cancelled,
     is_signalled,
 )
-from autoexp_tui.executors.slurm.job_status_resolution import (
-    GRACE_SECONDS,
+from autoexp_tui.executors.slurm.judgement import (
     QUICK_SECONDS,
     WORD_SECONDS,
-    Evidence,
-    find_newest_word,
     is_ended_by_signal,
     is_left_over,
     is_unlaunched,
     report,
 )
 from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
-from autoexp_tui.executors.slurm.task_history import (
-    LateWords,
-    LaunchReleases,
-    Silence,
-    Since,
-    SlurmWords,
-    Start,
-    VanishedTasks,
+from autoexp_tui.executors.slurm.task_memory import (
+    GRACE_SECONDS,
+    LATE_SECONDS,
+    TaskMemory,
+    Terms,
+    explain_by_arrays,
+    explain_by_uptime,
     has_failed_to_launch,
 )
-from autoexp_tui.executors.slurm.text import (
-    AccountRow,
-    QueueRow,
-    Standing,
-    join_scancel_ids,
-    make_task_ids,
-)
+from autoexp_tui.executors.slurm.text import Standing, join_scancel_ids, make_task_ids
 from autoexp_tui.executors.slurm.watch import (
     NEVER,
     QueueWatch,
     Rhythm,
     Rows,
+    Told,
     find_row,
 )
-from autoexp_tui.executors.supervisors import check_supervisor, find_refusal
+from autoexp_tui.executors.supervisors import find_refusal
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.hold_timer import HeldTimes
+from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import make_private
-from autoexp_tui.storage.attempt_records import (
-    AttemptRecords,
-    RecordCache,
-    read_attempt,
-)
-from autoexp_tui.storage.processes import Alive, Identity
-from autoexp_tui.storage.trust import format_person
+from autoexp_tui.storage.attempt_records import RecordCache, read_attempt
+from autoexp_tui.storage.processes import Identity
 
 MARGIN_SECONDS: Final = 600.0
 """By how much accounting is asked about earlier than an intent: clocks differ."""
@@ -148,27 +134,17 @@ class SlurmExecutor:
             monotonic=clock.monotonic,
             ask_seconds=settings.ask_seconds,
             rhythm=settings.rhythm,
+            tell=self._hear,
         )
         self._cache = RecordCache(clock.monotonic)
-        self._seen: dict[TaskId, AttemptRecords] = {}
+        self._tasks: dict[TaskId, TaskMemory] = {}
         self._sent_at: dict[str, float] = {}
         """When a token was sent, monotonic: an older answer knows nothing of it."""
-        self._changed_at: dict[TaskId, float] = {}
-        """When a task's records were last seen to change, monotonic."""
-        self._words = SlurmWords(self._watch)
-        self._silence = Silence(self._watch)
-        self._late = LateWords(self._watch)
+        self._missed: dict[str, float] = {}
+        """Since when the queue has answered without a submission; monotonic."""
         self._me = Identity.get_own()
-        latest = settings.rhythm.latest
-        self._gone, self._said = HeldTimes(latest), HeldTimes(latest)
-        self._unseen: set[TaskId] = set()
-        """Attempts that could not be looked at last."""
-        self._over = Since()
-        self._asked_to_end, self._missed = Since(), Since()
-        self._vanished = VanishedTasks(
-            uptime=self._watch.ask_uptime, age=self._measure_age
-        )
-        self._releases = LaunchReleases()
+        self._lock = threading.RLock()
+        """Of the memories: a poll, a question and a cancel have a thread each."""
         self._one_at_a_time = threading.Lock()
         self._told_calls = 0
         self._turn = 0
@@ -196,8 +172,7 @@ class SlurmExecutor:
     # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Hand the tasks to sbatch, as one job or one array."""
-        now = self._clock.monotonic()
-        self._missed.note(submission.token, holds=False, now=now)  # looked for anew
+        self._missed.pop(submission.token, None)  # looked for anew
         answer = self._sender.send(submission)
         if isinstance(answer, Accepted | Uncertain):
             self._sent_at[submission.token] = self._clock.monotonic()
@@ -207,27 +182,53 @@ class SlurmExecutor:
     # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """A stat a task; the controller is asked when that is due."""
-        self._words.note_ends(map(self._start, tasks))
-        due = bool(tasks) and self._watch.rhythm.is_due(self._clock.monotonic())
-        for task in tasks if due else self._in_turn(tasks):
-            self._look(task)
-        self._watch.owed_since = self._find_owed_since(tasks)
-        if due or (tasks and self._watch.rhythm.is_due(self._clock.monotonic())):
-            self._forget_all_but(tasks)
-            self._questions.put(lambda: self._run_question(tasks))
-        for task in tasks:  # last: the question may have taken long
-            if task.id in self._said or task.id in self._gone:
-                self._look(task, fresh=True)
+        memories = [self._remember(task) for task in tasks]
+        due = bool(tasks) and self._is_due()
+        for memory in memories if due else self._in_turn(memories):
+            self._look(memory)
+        owed = [one for one in memories if "over" in one.since]
+        owed = [one for one in owed if self._is_awaiting_word(one)]
+        self._watch.owed_since = self._compute_since(owed) if owed else inf
+        if due or (tasks and self._is_due()):
+            self._forget_all_but(memories)
+            self._questions.put(lambda: self._run_question(memories))
+        for memory in memories:  # last: the question may have taken long
+            if "said" in memory.held or "gone" in memory.held:
+                self._look(memory, fresh=True)
         now = self._clock.monotonic()
-        reports = tuple(self._report(task, now) for task in tasks)
+        with self._lock:
+            terms = self._get_terms()
+            reports = tuple(self._report(memory, terms, now) for memory in memories)
+            late = tuple(self._list_late(now))
         self._cancel_left_over()
         return PollAnswer(
             reports=reports,
-            late=tuple(self._late.list_reports(now)),
+            late=late,
             error=self._watch.error,
             calls=self._new_calls(),
             age=now - self._watch.answered_at,
         )
+
+    def _is_due(self) -> bool:
+        return self._watch.rhythm.is_due(self._clock.monotonic())
+
+    def _remember(self, task: Task) -> TaskMemory:
+        with self._lock:
+            memory = self._tasks.get(task.id)
+            if memory is None:
+                latest = self._settings.rhythm.latest
+                memory = TaskMemory(task=task, held=HeldTimes(latest))
+                self._tasks[task.id] = memory
+                memory.hear(self._watch.told)
+            memory.task = task
+        return memory
+
+    def _hear(self, told: Told) -> None:
+        """Take in what an answer says of ends, whoever had asked."""
+        with self._lock:
+            for memory in self._tasks.values():
+                memory.hear(told)
+                memory.hear(self._watch.told)
 
     def _new_calls(self) -> int:
         """Commands sent since the last poll, whatever for."""
@@ -235,109 +236,91 @@ class SlurmExecutor:
         new, self._told_calls = total - self._told_calls, total
         return new
 
-    def _in_turn(self, tasks: Sequence[Task]) -> Sequence[Task]:
-        """As many tasks as are looked at between two questions, each in its turn."""
-        if len(tasks) <= LOOKS:
-            return tasks
-        first = self._turn % len(tasks)
+    def _in_turn(self, memories: Sequence[TaskMemory]) -> Sequence[TaskMemory]:
+        """As many as are looked at between two questions, each in its turn."""
+        if len(memories) <= LOOKS:
+            return memories
+        first = self._turn % len(memories)
         self._turn = first + LOOKS
         return [
-            *tasks[first : first + LOOKS],
-            *tasks[: max(0, self._turn - len(tasks))],
+            *memories[first : first + LOOKS],
+            *memories[: max(0, self._turn - len(memories))],
         ]
 
-    def _forget_all_but(self, tasks: Sequence[Task]) -> None:
+    def _forget_all_but(self, memories: Sequence[TaskMemory]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
-        wanted = {task.id for task in tasks}
-        for one in (
-            *(self._gone, self._said, self._words, self._silence),
-            *(self._vanished, self._releases, self._over),
-        ):
-            one.keep_only(wanted)
-        self._unseen &= wanted
-        tables: tuple[dict[TaskId, Any], ...] = (self._seen, self._changed_at)
-        for table in tables:
-            for key in [key for key in table if key not in wanted]:
-                del table[key]
+        wanted = {memory.task.id for memory in memories}
+        with self._lock:
+            self._tasks = {
+                task: memory
+                for task, memory in self._tasks.items()
+                if task in wanted or memory.judged is not None
+            }
 
-    def _look(self, task: Task, *, fresh: bool = False) -> None:
+    def _look(self, memory: TaskMemory, *, fresh: bool = False) -> None:
         """Read the records; an attempt that cannot be looked at is as it was."""
         try:
-            found = self._cache.read(task.attempt_dir, fresh=fresh)
+            found = self._cache.read(memory.task.attempt_dir, fresh=fresh)
         except OSError:
-            self._unseen.add(task.id)
+            memory.in_sight = False
             return
-        self._unseen.discard(task.id)
-        old = self._seen.get(task.id)
-        self._seen[task.id] = found
-        if old is None or (old.run, old.void) != (found.run, found.void):
-            self._changed_at[task.id] = self._clock.monotonic()
-            if old is not None:
-                self._watch.rhythm.set_hurried()
+        with self._lock:
+            moved = memory.observe(found, self._clock.monotonic())
+        if moved:
+            self._watch.rhythm.set_hurried()
 
-    def _run_question(self, tasks: Sequence[Task]) -> None:
+    def _run_question(self, memories: Sequence[TaskMemory]) -> None:
         rows = self._watch.ask()
         if rows is None:
             return
-        self._cancel_stubborn(tasks, rows)
-        self._release_unlaunched(tasks, rows)
-        self._ask_accounts(tasks)
-        self._explain_vanished(tasks, rows)
-        self._ask_on([task for task in tasks if self._is_awaiting_word(task)])
-
-    def _ask_accounts(self, tasks: Sequence[Task]) -> None:
-        unexplained = [task for task in tasks if self._is_unexplained(task)]
+        self._cancel_stubborn(memories, rows)
+        self._release_unlaunched(memories, rows)
+        unexplained = [one for one in memories if self._is_unexplained(one)]
         if unexplained:
-            since = self._compute_since(map(self._at_least_since, unexplained))
-            self._watch.ask_accounts(since)
+            self._watch.ask_accounts(self._compute_since(unexplained))
+        self._explain_vanished(memories, rows)
+        self._ask_on([one for one in memories if self._is_awaiting_word(one)])
 
-    def _ask_on(self, tasks: Sequence[Task]) -> None:
+    def _is_awaiting_word(self, memory: TaskMemory) -> bool:
+        """Whether a run has ended as by Slurm, which has not said why yet."""
+        told, named = self._watch.told, (memory.id, memory.task.token)
+        row = told.find_row(*named) or told.find_account(*named)
+        said = row is not None and row.state.standing is Standing.ENDED
+        return is_ended_by_signal(memory.records) and not said
+
+    def _ask_on(self, memories: Sequence[TaskMemory]) -> None:
         """Hurry at first, then ask steadily, while Slurm owes its word on ends."""
-        newest = max((self._changed_at.get(one.id, NEVER) for one in tasks), default=0)
-        if tasks and self._clock.monotonic() - newest < WORD_SECONDS:
+        newest = max((memory.changed_at for memory in memories), default=0)
+        if memories and self._clock.monotonic() - newest < WORD_SECONDS:
             self._watch.rhythm.set_hurried()
-        elif tasks:
+        elif memories:
             self._watch.rhythm.keep_up()
 
-    def _is_awaiting_word(self, task: Task) -> bool:
-        """Whether a run has ended as by Slurm, which has not said why yet."""
-        told = self._find_row(task) or self._find_account(task)
-        said = told is not None and told.state.standing is Standing.ENDED
-        return is_ended_by_signal(self._get_records(task)) and not said
-
-    def _find_owed_since(self, tasks: Sequence[Task]) -> float:
-        """UTC from which accounting has to be asked for the words that it owes."""
-        owed = [one for one in tasks if one.id in self._over.times]
-        owed = [one for one in owed if self._is_awaiting_word(one)]
-        return self._compute_since(map(self._at_least_since, owed)) if owed else inf
-
-    def _at_least_since(self, task: Task) -> float:
-        """UTC, by whichever clock is behind: its intent's or its run's."""
-        run = self._get_records(task).run
-        return min(task.ordered_at, run.began.began_at) if run else task.ordered_at
-
-    def _compute_since(self, intents: Iterable[float]) -> float:
-        """UTC from which accounting is asked about submissions with such intents."""
-        times = [at for at in intents if at > 0]
+    def _compute_since(self, those: Iterable[TaskMemory | Submission]) -> float:
+        """UTC from which accounting is asked about what was ordered then."""
+        times = [one.ordered_at for one in those if one.ordered_at > 0]
         return min(times, default=self._clock.utc() - _DAY) - MARGIN_SECONDS
 
-    def _is_unexplained(self, task: Task) -> bool:
+    def _is_unexplained(self, memory: TaskMemory) -> bool:
         """Whether squeue does not tell how a task stands, or how it ended."""
-        row = self._find_row(task)
+        row = self._watch.told.find_row(memory.id, memory.task.token)
         if row is None:
             return True
-        records = self._get_records(task)
         if row.state.standing is not Standing.ENDED:
             return False
         if row.state.word == "CANCELLED":
-            return not records.cancel_ordered  # squeue does not tell by whom
-        return records.exited is None and row.state.cause is None
+            return not memory.records.cancel_ordered  # squeue does not tell by whom
+        return memory.records.exited is None and row.state.cause is None
 
-    def _explain_vanished(self, tasks: Sequence[Task], rows: Rows) -> None:
+    def _explain_vanished(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
         """Tell the cancelled from the forgotten, of those that nobody shows."""
-        vanished = [task for task in tasks if self._has_vanished(task, rows)]
-        if vanished and not self._watch.error:
-            self._vanished.explain(vanished, rows, self.lost_after_seconds)
+        vanished = [one for one in memories if self._has_vanished(one, rows)]
+        new = [one for one in vanished if not one.has_vanished]
+        rest = [] if self._watch.error else explain_by_arrays(new, rows)
+        uptime = self._watch.ask_uptime() if rest else None
+        for memory in rest if uptime is not None else ():
+            age = self._measure_age(memory.task)
+            explain_by_uptime(memory, uptime or 0.0, age, self.lost_after_seconds)
 
     def _measure_age(self, task: Task) -> float | None:
         """Seconds since a task was sent; by the wall clock if another engine sent it.
@@ -350,77 +333,44 @@ class SlurmExecutor:
         age = self._clock.utc() - task.ordered_at
         return age if task.ordered_at > 0 and age >= 0 else None
 
-    def _has_vanished(self, task: Task, rows: Rows) -> bool:
+    def _has_vanished(self, memory: TaskMemory, rows: Rows) -> bool:
         """Whether a task that was taken, and left no end, is shown by nobody."""
-        if find_row(rows, self._id(task), task.token) is not None:
-            self._vanished.note_reappeared(task.id)
+        task, records = memory.task, memory.records
+        if find_row(rows, memory.id, task.token) is not None:
+            memory.has_vanished, memory.cancelled_after = False, None
             return False
-        records = self._get_records(task)
         over = records.exited is not None or records.void is not None
         older = self._sent_at.get(task.token, NEVER) >= self._watch.answered_at
         if over or records.cancel_ordered or older or not task.executor_id:
             return False
-        row, account = self._words.get(self._start(task))
-        return find_newest_word(records, row, account) is None
+        return memory.word is None
 
-    def _get_records(self, task: Task) -> AttemptRecords:
-        return self._seen.get(task.id) or AttemptRecords()
+    def _get_terms(self) -> Terms:
+        return Terms(
+            patience=self._settings.patience_seconds,
+            lost_after=self.lost_after_seconds,
+            by_may_come=self._watch.get_known_facts().accounting,
+            unheard=self._watch.error,
+        )
 
-    def _report(self, task: Task, now: float) -> TaskReport:
-        records = self._get_records(task)
-        row, account = self._words.get(self._start(task))
-        live = row is not None and row.state.standing is not Standing.ENDED
-        over = records.exited is not None or records.void is not None
-        over_for = self._over.note(task.id, holds=over, now=now)
-        news = max(
-            self._sent_at.get(task.token, NEVER), self._changed_at.get(task.id, NEVER)
-        )
-        silent_for = self._silence.measure(
-            task.id,
-            since=self._at_least_since(task),
-            news_at=self._changed_at.get(task.id, NEVER),
-        )
-        heard = self._watch.answered_at > self._sent_at.get(task.token, NEVER)
-        answered = heard and self._watch.answered_at > news
-        seen = task.id not in self._unseen
-        gone = seen and answered and not live and not self._watch.error
-        gone = gone and not self._is_alive_here(task, records)
-        word = find_newest_word(records, row, account)
-        by = account.state.by if account is not None else None
-        said = seen and word is not None and word.standing is Standing.ENDED
-        found = report(
-            Evidence(
-                task=task,
-                records=records,
-                row=row,
-                account=account,
-                answered=answered,
-                accounted=silent_for >= self._settings.patience_seconds,
-                over_for=over_for,
-                gone_for=self._gone.note(task.id, holds=gone, now=now),
-                said_for=self._said.note(task.id, holds=said, now=now),
-                patience=self._settings.patience_seconds,
-                lost_after=self.lost_after_seconds,
-                cancelled_after=self._vanished.get_patience(task.id),
-                forgotten=self._vanished.is_forgotten(task.id),
-                by="" if by is None else format_person(by),
-                by_may_come=self._watch.get_known_facts().accounting,
-                released=self._releases.count(task.id),
-                given_up=self._releases.is_given_up(task.id),
-                unheard=self._watch.error,
-            )
-        )
-        return self._check_report(task, found, now)
+    def _report(self, memory: TaskMemory, terms: Terms, now: float) -> TaskReport:
+        sent_at = self._sent_at.get(memory.task.token, NEVER)
+        memory.weigh(self._watch, terms, sent_at=sent_at, me=self._me, now=now)
+        return self._check_report(memory, report(memory), now)
 
-    def _check_report(self, task: Task, found: TaskReport, now: float) -> TaskReport:
+    def _check_report(
+        self, memory: TaskMemory, found: TaskReport, now: float
+    ) -> TaskReport:
         """The report, unless it calls lost what may not have been able to write."""
         if found.phase is not TaskPhase.ENDED:
             return found
         if found.exited is not None:
-            if found.cause is None and found.exited.exit_code == 0:
-                self._late.await_word(self._start(task), found, now)
+            plain = found.cause is None and found.exited.exit_code == 0
+            if plain and memory.judged is None:
+                memory.judged, memory.judged_at = found, now
             return found
-        forgotten = found.cause is not None and self._vanished.is_forgotten(task.id)
+        task = memory.task
+        forgotten = found.cause is not None and memory.forgotten
         said = found.cause is not None and not forgotten
         if said or found.gone_for < self.lost_after_seconds:
             return found
@@ -428,38 +378,25 @@ class SlurmExecutor:
             if forgotten:
                 self._write_cancel(task)  # should its node be cut off, and its run live
             return found
-        self._gone.note(task.id, holds=False, now=now)
+        memory.held.note("gone", holds=False, now=now)
         return TaskReport(
             job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=refusal
         )
 
-    def _is_alive_here(self, task: Task, records: AttemptRecords) -> bool:
-        """Whether its supervisor runs on this host; of others only squeue knows."""
-        if records.run is None or records.exited is not None:
-            return False
-        claim = Path(task.attempt_dir, "claim")
-        return check_supervisor(records.run.process, self._me, claim) is Alive.YES
-
-    def _find_row(self, task: Task) -> QueueRow | None:
-        return self._watch.told.find_row(self._id(task), task.token)
-
-    def _find_account(self, task: Task) -> AccountRow | None:
-        return self._watch.told.find_account(self._id(task), task.token)
-
-    def _start(self, task: Task) -> Start:
-        run = self._get_records(task).run
-        return Start(
-            task=task.id,
-            run=run.began.run if run else -1,
-            executor_id=self._id(task),
-            token=task.token,
-        )
-
-    def _id(self, task: Task) -> str:
-        """What Slurm calls the start that counts: the one that claimed the attempt."""
-        claim = self._get_records(task).claim
-        ours = claim is not None and claim.token == task.token
-        return claim.executor_id if claim and ours else task.executor_id
+    def _list_late(self, now: float) -> Iterator[TaskReport]:
+        """Ends that were judged without Slurm's word, and that it gives another cause
+        than exit 0; each is told once."""
+        told = self._watch.told
+        for memory in self._tasks.values():
+            if (judged := memory.judged) is None:
+                continue
+            named = memory.id, memory.task.token
+            row = told.find_row(*named) or told.find_account(*named)
+            ended = row is not None and row.state.standing is Standing.ENDED
+            if ended or now - memory.judged_at > LATE_SECONDS:
+                memory.judged = None
+            if row is not None and row.state.cause is Cause.OUT_OF_MEMORY:
+                yield replace(judged, late_cause=row.state.cause)
 
     # ------------------------------------------------------------------------ cancel
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
@@ -471,13 +408,13 @@ class SlurmExecutor:
         has just said that the job under it is ours.
         """
         problems = [text for text in map(self._write_cancel, tasks) if text]
-        named = [task for task in tasks if self._id(task)]
+        named = [one for one in map(self._remember, tasks) if one.id]
         rows = self._watch.ask() if named else {}
         if rows is None:
             problems.append(self._watch.error)
-        ours = [task for task in named if self._is_ours(task, rows or {})]
-        running = [task for task in ours if self._is_running(task)]
-        waiting = [task for task in ours if task not in running]
+        ours = [one for one in named if _is_shown(one, rows or {})]
+        running = [one for one in ours if self._is_running(one)]
+        waiting = [one for one in ours if one not in running]
         ended, told = self._cancel_named(waiting), self._send_signal(running)
         failed = [ran for ran in ended if not is_cancelled(ran)]
         failed += [
@@ -491,45 +428,31 @@ class SlurmExecutor:
             said="; ".join(problems),
         )
 
-    def _is_ours(self, task: Task, rows: Rows) -> bool:
-        """Whether the job under the task's id has our name.
-
-        Otherwise it has ended, or was forgotten: its id may be anybody's by now.
-        """
-        return find_row(rows, self._id(task), task.token) is not None
-
-    def _is_running(self, task: Task) -> bool:
+    def _is_running(self, memory: TaskMemory) -> bool:
         """Whether a run has begun that neither its records nor the queue saw end."""
         try:
-            run = read_attempt(task.attempt_dir).run
+            run = read_attempt(memory.task.attempt_dir).run
         except OSError:
             return False
-        row = self._find_row(task)
-        newer = self._watch.answered_at > self._changed_at.get(task.id, NEVER)
+        row = self._watch.told.find_row(memory.id, memory.task.token)
+        newer = self._watch.answered_at > memory.changed_at
         elsewhere = row is not None and row.state.standing in _NOT_TOLD and newer
         return run is not None and run.exited is None and not elsewhere
 
-    def _cancel_named(self, tasks: Sequence[Task]) -> list[Ran]:
+    def _cancel_named(self, memories: Sequence[TaskMemory]) -> list[Ran]:
         """Cancel tasks by their names alone.
 
         Asked for a state as well, scancel takes a task of an array that has not been
         split off yet for all that wait of the array, and cancels them all.
         """
-        return [
-            self._run_command("scancel", *names) for names in self._join_names(tasks)
-        ]
+        return [self._run_command("scancel", *names) for names in _join_names(memories)]
 
-    def _send_signal(self, tasks: Sequence[Task]) -> list[Ran]:
+    def _send_signal(self, memories: Sequence[TaskMemory]) -> list[Ran]:
         """Tell tasks that run."""
         return [
             self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
-            for names in self._join_names(tasks)
+            for names in _join_names(memories)
         ]
-
-    def _join_names(self, tasks: Sequence[Task]) -> list[Sequence[str]]:
-        """What scancel calls the tasks, in as many parts as its command line needs."""
-        names = join_scancel_ids([self._id(task) for task in tasks])
-        return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]
 
     def _run_command(self, *words: str) -> Ran:
         return self._commands.run(words, self._settings.ask_seconds)
@@ -544,65 +467,59 @@ class SlurmExecutor:
         self._cache.forget(task.attempt_dir)  # what we wrote, its age need not show
         return ""
 
-    def _release_unlaunched(self, tasks: Sequence[Task], rows: Rows) -> None:
+    def _release_unlaunched(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
         """Have those run that Slurm could not launch: it holds them, or ended them.
 
         `rows`: the queue's answer of just now.
         """
         now = self._clock.monotonic()
-        for verb, is_meant in (
-            ("release", self._is_held),
-            ("requeue", self._is_unlaunched),
-        ):
-            meant = [
-                task
-                for task in tasks
-                if is_meant(task, find_row(rows, self._id(task), task.token))
-                and not self._get_records(task).cancel_ordered
-                and self._releases.is_due(task.id, now)
-            ]
-            for task in meant:
-                self._releases.note(task.id, now)
+        shown = [
+            one
+            for one in memories
+            if _is_shown(one, rows)
+            and not one.records.cancel_ordered
+            and one.is_release_due(now)
+        ]
+        for verb, is_meant in (("release", _is_held), ("requeue", _is_unlaunched)):
+            meant = [memory for memory in shown if is_meant(memory)]
+            for memory in meant:
+                memory.note_release(now)
             if meant:
-                self._run_command(
-                    "scontrol", verb, ",".join(map(self._id, meant[:NAMES]))
-                )
+                ids = ",".join(memory.id for memory in meant[:NAMES])
+                self._run_command("scontrol", verb, ids)
                 self._watch.rhythm.set_hurried()
-
-    def _is_held(self, task: Task, row: QueueRow | None) -> bool:
-        left_over = is_left_over(self._get_records(task), row)
-        return has_failed_to_launch(row) and not left_over
-
-    def _is_unlaunched(self, task: Task, row: QueueRow | None) -> bool:
-        """Whether the start that Slurm calls over has begun no run, seen for a while:
-        its records may come late."""
-        long_enough = self._said.seconds(task.id) >= QUICK_SECONDS
-        return long_enough and is_unlaunched(self._get_records(task), row, None)
 
     def _cancel_left_over(self) -> None:
         """Take out of the queue what is held there although it has ended well."""
-        over = list(self._late.list_left_over())
+        with self._lock:
+            over = [one for one in self._tasks.values() if one.judged is not None]
+        told = self._watch.told
+        over = [
+            one
+            for one in over
+            if has_failed_to_launch(told.find_row(one.id, one.task.token))
+        ]
         if over:
-            self._run_command("scancel", *join_scancel_ids(over)[:NAMES])
+            self._run_command("scancel", *_join_names(over)[0])
             self._watch.rhythm.set_hurried()
 
-    def _cancel_stubborn(self, tasks: Sequence[Task], rows: Rows) -> None:
+    def _cancel_stubborn(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
         """Cancel outright what was asked to end and still lives after its grace.
 
         `rows`: the queue's answer of just now.
         """
         now = self._clock.monotonic()
         limit = self._settings.submit.grace_seconds + STUBBORN_SECONDS
-        stubborn: list[str] = []
-        for task in tasks:
-            row = find_row(rows, self._id(task), task.token)
+        stubborn: list[TaskMemory] = []
+        for memory in memories:
+            row = find_row(rows, memory.id, memory.task.token)
             live = row is not None and row.state.standing is not Standing.ENDED
-            asked = live and self._get_records(task).cancel_ordered
-            if self._asked_to_end.note(task.id, holds=asked, now=now) > limit:
-                stubborn.append(self._id(task))
-                self._asked_to_end.note(task.id, holds=False, now=now)
+            asked = live and memory.records.cancel_ordered
+            if memory.since.note("asked", holds=asked, now=now) > limit:
+                stubborn.append(memory)
+                memory.since.note("asked", holds=False, now=now)
         if stubborn:
-            self._run_command("scancel", *join_scancel_ids(stubborn)[:NAMES])
+            self._run_command("scancel", *_join_names(stubborn)[0])
 
     # ------------------------------------------------------------------------- adopt
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
@@ -622,7 +539,7 @@ class SlurmExecutor:
 
     def _ask_again(self, submissions: Sequence[Submission]) -> bool:
         """Whether queue and accounting answered; one answer is for all in doubt."""
-        since = self._compute_since(sub.ordered_at for sub in submissions)
+        since = self._compute_since(submissions)
         sent = (self._sent_at.get(sub.token, NEVER) for sub in submissions)
         with self._one_at_a_time:
             return self._watch.ask_anew(since, max(sent, default=NEVER))
@@ -642,7 +559,7 @@ class SlurmExecutor:
         job_id = claimed or self._watch.find_job(submission.token)
         now = self._clock.monotonic()
         if job_id:
-            self._missed.note(submission.token, holds=False, now=now)
+            self._missed.pop(submission.token, None)
             return Found(
                 token=submission.token,
                 executor_ids=make_task_ids(job_id, len(submission.tasks)),
@@ -650,10 +567,31 @@ class SlurmExecutor:
             )
         if not heard:
             return "unknown"
-        missed = self._missed.note(submission.token, holds=True, now=now)
-        return "absent" if missed >= self._get_settle_seconds else "unknown"
+        missed_for = now - self._missed.setdefault(submission.token, now)
+        memory_lasts = self._watch.load_facts().min_job_age
+        settled = missed_for >= max(self._settings.settle_seconds, memory_lasts)
+        return "absent" if settled else "unknown"
 
-    @property
-    def _get_settle_seconds(self) -> float:
-        facts = self._watch.load_facts()
-        return max(self._settings.settle_seconds, facts.min_job_age)
+
+def _is_shown(memory: TaskMemory, rows: Rows) -> bool:
+    """Whether the job under the task's id has our name.
+
+    Otherwise it has ended, or was forgotten: its id may be anybody's by now.
+    """
+    return find_row(rows, memory.id, memory.task.token) is not None
+
+
+def _is_held(memory: TaskMemory) -> bool:
+    return has_failed_to_launch(memory.row) and not is_left_over(memory)
+
+
+def _is_unlaunched(memory: TaskMemory) -> bool:
+    """Whether the start that Slurm calls over has begun no run, seen for a while: its
+    records may come late."""
+    return memory.held.seconds("said") >= QUICK_SECONDS and is_unlaunched(memory)
+
+
+def _join_names(memories: Sequence[TaskMemory]) -> list[Sequence[str]]:
+    """What scancel calls the tasks, in as many parts as its command line needs."""
+    names = join_scancel_ids([memory.id for memory in memories])
+    return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]

@@ -9,7 +9,6 @@ last said stays, with its age, until it answers again.
 from __future__ import annotations
 
 import os
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -41,8 +40,6 @@ FIRST_SECONDS: Final = 15.0
 LATEST_SECONDS: Final = 60.0
 SLOWER: Final = 1.5
 NEVER: Final = float("-inf")
-ANSWERS: Final = 64
-"""Answers that are kept until the next poll takes in what they said of ends."""
 
 
 @dataclass(slots=True)
@@ -114,11 +111,11 @@ class QueueWatch:
     asks asks that too: many askers would else put each other's question off."""
     error: str = ""
     """Why the newest question got no answer; empty when it did."""
+    tell: Callable[[Told], None] = lambda _told: None
+    """Is told what every answer says of ends: the next one may lack them again."""
     # Apart: the two are asked on threads of their own.
     _rows: Rows = field(default_factory=dict)
     _accounts: Mapping[str, AccountRow] = field(default_factory=dict)
-    _ends: deque[Told] = field(default_factory=lambda: deque(maxlen=ANSWERS))
-    """What the newest answers said of ends, until somebody takes it."""
     _facts: ClusterFacts | None = None
 
     @property
@@ -139,7 +136,7 @@ class QueueWatch:
         self.error = ""
         if now >= self.answered_at:  # of two threads' questions the later one counts
             self._rows, self.answered_at = found, now
-        self._ends.append(Told(rows=_filter_ended(found)))
+        self.tell(Told(rows=_filter_ended(found)))
         return found
 
     def ask_accounts(self, since: float) -> bool:
@@ -153,8 +150,8 @@ class QueueWatch:
             rows = answer
         accounts = {row.id: row for row in rows}
         self._accounts = accounts
-        self._ends.append(Told(accounts=_filter_ended(accounts)))
         self.accounted_at, self.accounted_since = now, since
+        self.tell(Told(accounts=_filter_ended(accounts)))
         return True
 
     def ask_anew(self, since: float, news_at: float) -> bool:
@@ -210,16 +207,6 @@ class QueueWatch:
         return self._facts or ClusterFacts()
 
     # ---------------------------------------------------------------------- answers
-    def take_ends(self) -> Told:
-        """The rows of ended jobs in all answers since the last call; newer ones win."""
-        rows: dict[str, QueueRow] = {}
-        accounts: dict[str, AccountRow] = {}
-        while self._ends:
-            told = self._ends.popleft()
-            rows |= told.rows
-            accounts |= told.accounts
-        return Told(rows, accounts)
-
     def find_job(self, token: str) -> str:
         """The job id of the submission `token`, as far as anybody knows it."""
         found: list[QueueRow | AccountRow] = [*self.told.rows.values()]

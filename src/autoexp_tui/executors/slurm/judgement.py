@@ -8,17 +8,19 @@ gone only after Slurm's own memory has run out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from signal import SIGKILL, SIGTERM
 from typing import Final
 
-from autoexp_tui.engine.executor_port import ExitRecord, Task, TaskPhase, TaskReport
+from autoexp_tui.engine.executor_port import ExitRecord, TaskPhase, TaskReport
 from autoexp_tui.executors.slurm.messages import format_reason
-from autoexp_tui.executors.slurm.task_history import RELEASE_WAITS, has_failed_to_launch
+from autoexp_tui.executors.slurm.task_memory import (
+    RELEASE_WAITS,
+    TaskMemory,
+    has_failed_to_launch,
+)
 from autoexp_tui.executors.slurm.text import (
     RETURNING,
-    AccountRow,
-    QueueRow,
     RawState,
     Standing,
 )
@@ -32,9 +34,6 @@ WORD_SECONDS: Final = 15.0
 an end by a signal, which is how Slurm ends runs, it is asked for instead."""
 FAR_SECONDS: Final = 60.0
 """Who ends so long before its time limit has not met it: Slurm's limits are minutes."""
-GRACE_SECONDS: Final = 90.0
-"""For an exit record after COMPLETED, for a requeue after PREEMPTED, and for a last
-word of anybody on an end by a signal that the queue does not show."""
 SKEW_SECONDS: Final = 5.0
 """By which the clocks of a node and of the controller may differ."""
 MOST: Final = len(RELEASE_WAITS)
@@ -46,105 +45,41 @@ _SENT_BY_SLURM: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """All that is known of one task at one moment."""
-
-    task: Task
-    records: AttemptRecords
-    row: QueueRow | None = None
-    account: AccountRow | None = None
-    answered: bool = True
-    """Whether squeue has answered since the records were seen to change."""
-    accounted: bool = True
-    """Whether sacct, where there is one, has lacked its end for so long after that that
-    it would know: accounting trails."""
-    over_for: float = 0.0
-    """Seconds since the records first told of an end; 0 while they do not."""
-    gone_for: float = 0.0
-    """Seconds since squeue, asked after the newest record was seen, first answered
-    without a live row; 0 while it has one."""
-    said_for: float = 0.0
-    """Seconds since Slurm was first heard to say that it has ended; 0 until it does."""
-    patience: float = GRACE_SECONDS
-    """For an exit record, or a requeue, to come after the queue's last word."""
-    cancelled_after: float | None = None
-    """Seconds without it after which a task that never began was cancelled by somebody;
-    None: it may have been forgotten."""
-    forgotten: bool = False
-    """The controller was started again since the task was sent, and lacks it."""
-    by: str = ""
-    """Who cancelled it, by accounting."""
-    by_may_come: bool = False
-    """Whether accounting may yet say who."""
-    released: int = 0
-    """How often it was released, having been held for a failed launch."""
-    given_up: bool = False
-    """It is not released again."""
-    unheard: str = ""
-    """Why the newest question got no answer."""
-    lost_after: float = 300.0
-
-    @property
-    def word(self) -> RawState | None:
-        """The newest word of Slurm's on the task."""
-        return find_newest_word(self.records, self.row, self.account)
-
-    @property
-    def live(self) -> bool:
-        """Whether the queue, when last asked, had it as queued or running."""
-        return self.row is not None and self.row.state.standing is not Standing.ENDED
-
-
-def find_newest_word(
-    records: AttemptRecords, row: QueueRow | None, account: AccountRow | None
-) -> RawState | None:
-    """What Slurm says of a task: the queue, or accounting where it has ended."""
-    if row is not None:
-        return row.state
-    if account is None or account.state.standing is not Standing.ENDED:
-        return None  # PENDING there may be a ghost
-    return None if _is_of_an_earlier_run(account, records) else account.state
-
-
-def report(seen: Evidence) -> TaskReport:
-    """What the evidence says of the task."""
+def report(seen: TaskMemory) -> TaskReport:
+    """What became of the task, by all that is known of it."""
     if seen.records.void is not None:
-        return _report_ended(seen, gone_for=seen.lost_after)
-    if is_unlaunched(seen.records, seen.row, seen.account):
-        return _report_unlaunched(seen)
-    if seen.records.exited is not None and not _is_running_again(seen):
-        return _after_exit(seen)
-    if seen.live or not seen.answered:
+        return _report_ended(seen, gone_for=seen.terms.lost_after)
+    exited = seen.records.exited is not None and not _is_running_again(seen)
+    if not is_unlaunched(seen) and not exited and (seen.live or not seen.answered):
         return _report_alive(seen)
-    return _report_without_exit(seen)
+    if (wait := _find_wait(seen, exited=exited)) is not None:
+        return _report_leaving(seen, *wait)
+    return _report_end(seen, exited=exited)
 
 
-def _is_running_again(seen: Evidence) -> bool:
+def _is_running_again(seen: TaskMemory) -> bool:
     """Whether the queue has it back, and says so since the run was seen.
 
     A run that ended well is not to run again because its controller did not hear of it.
     """
     again = seen.answered and _resolve_standing(seen) is Standing.QUEUED
-    return again and not is_left_over(seen.records, seen.row)
+    return again and not is_left_over(seen)
 
 
-def is_left_over(records: AttemptRecords, row: QueueRow | None) -> bool:
+def is_left_over(seen: TaskMemory) -> bool:
     """Whether a job is held for a failed launch although it has run, and ended well."""
-    ended = records.exited
-    return ended is not None and ended.exit_code == 0 and has_failed_to_launch(row)
+    ended = seen.records.exited
+    return ended is not None and ended.exit_code == 0 and has_failed_to_launch(seen.row)
 
 
-def is_unlaunched(
-    records: AttemptRecords, row: QueueRow | None, account: AccountRow | None
-) -> bool:
+def is_unlaunched(seen: TaskMemory) -> bool:
     """Whether Slurm's last word is on a later start, which began no run.
 
     A controller that was killed within a launch has forgotten it: it stops that run,
     and starts the job anew. A node that has stopped it within the same second takes
     the new start for the old one and refuses it, and Slurm calls the job FAILED.
     """
-    told, word = row or account, find_newest_word(records, row, account)
+    records, told, word = seen.records, seen.row or seen.account, seen.word
     if told is None or word is None or records.cancel_ordered:
         return False
     if word.standing is not Standing.ENDED or word.cause is not None:
@@ -169,7 +104,7 @@ def _find_start(records: AttemptRecords, executor_id: str) -> float | None:
     return None
 
 
-def _resolve_standing(seen: Evidence) -> Standing:
+def _resolve_standing(seen: TaskMemory) -> Standing:
     """How the task stands in the queue; a word older than its run is no news."""
     if seen.row is None:
         return Standing.UNKNOWN
@@ -178,16 +113,8 @@ def _resolve_standing(seen: Evidence) -> Standing:
     return Standing.RUNNING if late else standing
 
 
-def _is_of_an_earlier_run(told: AccountRow, records: AttemptRecords) -> bool:
-    """Whether accounting, which trails, tells of a run that was followed by another."""
-    run = records.run
-    if run is None or run.began.run == 0 or told.ended_at is None:
-        return False
-    return told.ended_at < run.began.began_at
-
-
 # ------------------------------------------------------------------------ still alive
-def _report_alive(seen: Evidence) -> TaskReport:
+def _report_alive(seen: TaskMemory) -> TaskReport:
     row = seen.row
     standing = _resolve_standing(seen)
     begun = seen.records.run is not None
@@ -208,7 +135,7 @@ def _report_alive(seen: Evidence) -> TaskReport:
     )
 
 
-def _resolve_phase(seen: Evidence, standing: Standing) -> TaskPhase:
+def _resolve_phase(seen: TaskMemory, standing: Standing) -> TaskPhase:
     """Running is what has begun by its own record; before that it is starting."""
     if seen.row is not None and standing is not Standing.RUNNING:
         return _PHASES[standing]
@@ -225,7 +152,7 @@ _PHASES: Final = {
 }
 
 
-def _format_reason(seen: Evidence, standing: Standing) -> str:
+def _format_reason(seen: TaskMemory, standing: Standing) -> str:
     row = seen.row
     if row is None:
         return ""
@@ -240,7 +167,7 @@ def _format_reason(seen: Evidence, standing: Standing) -> str:
     return format_reason(row.reason, partition=row.partition, job_id=row.id)
 
 
-def _is_duplicate(seen: Evidence) -> bool:
+def _is_duplicate(seen: TaskMemory) -> bool:
     claim = seen.records.claim
     mine = seen.task.executor_id
     return bool(
@@ -248,38 +175,49 @@ def _is_duplicate(seen: Evidence) -> bool:
     )
 
 
-# ------------------------------------------------------------------ with exit record
-def _after_exit(seen: Evidence) -> TaskReport:
-    """The wrapper says that the run is over; the queue may know why."""
-    word = seen.word
-    final = _is_plain_success(seen)
-    if is_left_over(seen.records, seen.row):
-        return _report_ended(seen)
-    if word is not None and word.standing is Standing.ENDED:
-        if word.word in RETURNING and seen.said_for < seen.patience:
-            return _report_leaving(seen, _WHETHER_AGAIN, seen.patience)
-        if final and word.cause is Cause.OUT_OF_MEMORY:
-            return replace(_report_ended(seen), late_cause=word.cause)
-        if _is_canceller_awaited(seen, word):
-            return _report_leaving(seen, _WHO, QUICK_SECONDS)
-        return _report_ended(seen, cause=word.cause)
-    if final:
-        return _report_ended(seen)
-    if is_ended_by_signal(seen.records):
-        if seen.over_for < seen.lost_after and not _is_heard_out(seen):
-            return _report_leaving(seen, _WHY, seen.patience)
-    elif (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS:
-        return _report_leaving(seen, _WHY, WORD_SECONDS)
-    return _report_ended(seen)
-
-
+# ---------------------------------------------------------------------- what is owed
 _WHY: Final = "Slurm's word on why"
 _WHO: Final = "Slurm's word on who cancelled it"
 _WHETHER_AGAIN: Final = "Slurm to start it again"
 _RECORD: Final = "its exit record"
 
 
-def _is_plain_success(seen: Evidence) -> bool:
+def _find_wait(seen: TaskMemory, *, exited: bool) -> tuple[str, float] | None:
+    """What may yet come after an end, and for how many seconds that is waited for.
+
+    `exited`: the wrapper says that the run is over; the queue may know why.
+    """
+    word, patience = seen.word, seen.terms.patience
+    if is_unlaunched(seen):
+        return (_WHETHER_AGAIN, patience) if seen.said_for < patience else None
+    if exited and is_left_over(seen):
+        return None
+    if word is not None and word.standing is Standing.ENDED:
+        awaited = _WHETHER_AGAIN if word.word in RETURNING else _RECORD
+        seconds = _get_patience(seen, word, exited=exited)
+        if seen.said_for < seconds:
+            return awaited, seconds
+        return (_WHO, QUICK_SECONDS) if _is_canceller_awaited(seen, word) else None
+    if not exited or _is_plain_success(seen):
+        return None
+    if is_ended_by_signal(seen.records):
+        owed = seen.over_for < seen.terms.lost_after and not _is_heard_out(seen)
+        return (_WHY, patience) if owed else None
+    owed = (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS
+    return (_WHY, WORD_SECONDS) if owed else None
+
+
+def _get_patience(seen: TaskMemory, word: RawState, *, exited: bool) -> float:
+    """How long an exit record, or a further run, is waited for after a last word."""
+    if word.word in RETURNING:
+        return seen.terms.patience
+    never_had_a_node = word.word == "CANCELLED" and not _node(seen)
+    if exited or never_had_a_node:  # then there is nothing to come
+        return 0.0
+    return seen.terms.patience if word.word == "COMPLETED" else QUICK_SECONDS
+
+
+def _is_plain_success(seen: TaskMemory) -> bool:
     """Whether exit 0 needs no word of Slurm's.
 
     Nobody had signalled the command, its time limit was far, and where kills for memory
@@ -299,11 +237,11 @@ def _is_plain_success(seen: Evidence) -> bool:
     )
 
 
-def _is_canceller_awaited(seen: Evidence, word: RawState) -> bool:
+def _is_canceller_awaited(seen: TaskMemory, word: RawState) -> bool:
     """Whether accounting may yet tell who cancelled it; its row trails the queue's."""
     if word.word != "CANCELLED" or seen.records.cancel_ordered or seen.by:
         return False
-    return seen.by_may_come and seen.said_for < QUICK_SECONDS
+    return seen.terms.by_may_come and seen.said_for < QUICK_SECONDS
 
 
 def is_ended_by_signal(records: AttemptRecords) -> bool:
@@ -319,17 +257,17 @@ def is_ended_by_signal(records: AttemptRecords) -> bool:
     return asked or killed
 
 
-def _is_heard_out(seen: Evidence) -> bool:
+def _is_heard_out(seen: TaskMemory) -> bool:
     """Whether nobody has a word on the end, and nobody will have one."""
     silent = seen.answered and not seen.live and seen.accounted
-    return silent and seen.gone_for >= seen.patience
+    return silent and seen.gone_for >= seen.terms.patience
 
 
-def _report_leaving(seen: Evidence, awaited: str, seconds: float) -> TaskReport:
+def _report_leaving(seen: TaskMemory, awaited: str, seconds: float) -> TaskReport:
     """Over by its records or by the queue: its end is not judged yet.
 
     Args:
-        seen: the evidence so far.
+        seen: what is known so far.
         awaited: what may yet come.
         seconds: for how long that is waited for.
     """
@@ -343,7 +281,7 @@ def _report_leaving(seen: Evidence, awaited: str, seconds: float) -> TaskReport:
     )
 
 
-def _format_end(seen: Evidence) -> str:
+def _format_end(seen: TaskMemory) -> str:
     """By whose word it is over, and how."""
     ended = seen.records.exited
     if ended is None:
@@ -354,32 +292,24 @@ def _format_end(seen: Evidence) -> str:
     return f"ended with exit {ended.exit_code}"
 
 
-# ----------------------------------------------------------------- a start that failed
-def _report_unlaunched(seen: Evidence) -> TaskReport:
-    """It is queued again by us; Slurm's word is not on the run that began."""
-    if seen.said_for < seen.patience:
-        return _report_leaving(seen, _WHETHER_AGAIN, seen.patience)
-    return _report_ended(seen, cause=Cause.NODE_FAIL, reason=_NOT_AGAIN)
+# ---------------------------------------------------------------------- how it ended
+def _report_end(seen: TaskMemory, *, exited: bool) -> TaskReport:
+    word = seen.word
+    if is_unlaunched(seen):  # Slurm's word is not on the run that began
+        return _report_ended(seen, cause=Cause.NODE_FAIL, reason=_NOT_AGAIN)
+    if not exited:
+        return _report_vanished(seen) if word is None else _report_by_word(seen, word)
+    ended = word is not None and word.standing is Standing.ENDED
+    cause = word.cause if word is not None and ended else None
+    if cause is Cause.OUT_OF_MEMORY and _is_plain_success(seen):
+        return replace(_report_ended(seen), late_cause=cause)
+    return _report_ended(seen, cause=cause)
 
 
 _NOT_AGAIN: Final = "Slurm ended its run and could not start it again"
 
 
-# --------------------------------------------------------------- without exit record
-def _report_without_exit(seen: Evidence) -> TaskReport:
-    word = seen.word
-    if word is None:
-        return _report_vanished(seen)
-    patience = _get_patience(seen, word)
-    if seen.said_for < patience:
-        awaited = _WHETHER_AGAIN if word.word in RETURNING else _RECORD
-        return _report_leaving(seen, awaited, patience)
-    if _is_canceller_awaited(seen, word):
-        return _report_leaving(seen, _WHO, QUICK_SECONDS)
-    return _report_by_word(seen, word)
-
-
-def _report_vanished(seen: Evidence) -> TaskReport:
+def _report_vanished(seen: TaskMemory) -> TaskReport:
     """Nobody has a word on it. A cancelled task that waited may leave no trace."""
     waited = seen.records.claim is None and seen.records.run is None
     ours = seen.records.run is None and seen.records.cancel_ordered
@@ -390,12 +320,12 @@ def _report_vanished(seen: Evidence) -> TaskReport:
         return _report_ended(seen, cause=Cause.USER, gone_for=0.0)
     if seen.forgotten and not waited:
         return _report_forgotten(seen)
-    unheard = f"; {seen.unheard}" if seen.unheard else ""
+    unheard = f"; {seen.terms.unheard}" if seen.terms.unheard else ""
     reason = f"squeue does not show it any more, and it left no exit record{unheard}"
     return _report_ended(seen, gone_for=seen.gone_for, reason=reason)
 
 
-def _report_forgotten(seen: Evidence) -> TaskReport:
+def _report_forgotten(seen: TaskMemory) -> TaskReport:
     """It ran when the controller died, which had not saved it: its node ended it."""
     ended = _report_ended(
         seen, cause=Cause.NODE_FAIL, gone_for=seen.gone_for, reason=_WAS_FORGOTTEN
@@ -408,16 +338,7 @@ def _report_forgotten(seen: Evidence) -> TaskReport:
 _WAS_FORGOTTEN: Final = "Slurm's controller was started again and does not know it"
 
 
-def _get_patience(seen: Evidence, word: RawState) -> float:
-    """How long an exit record, or a further run, is waited for after a last word."""
-    if word.word == "CANCELLED" and not _node(seen):
-        return 0.0  # it never had a node: there is nothing to come
-    returns = word.word in RETURNING
-    success = word.word == "COMPLETED"
-    return seen.patience if returns or success else QUICK_SECONDS
-
-
-def _report_by_word(seen: Evidence, word: RawState) -> TaskReport:
+def _report_by_word(seen: TaskMemory, word: RawState) -> TaskReport:
     if word.cause is not None:
         return _report_ended(seen, cause=word.cause)
     if word.word == "COMPLETED":
@@ -437,7 +358,7 @@ def _report_by_word(seen: Evidence, word: RawState) -> TaskReport:
 
 
 def _make_exit_record(
-    seen: Evidence, *, code: int | None, signal: int | None = None
+    seen: TaskMemory, *, code: int | None, signal: int | None = None
 ) -> ExitRecord:
     """An exit record by Slurm's word, the wrapper having left none."""
     run = seen.records.run
@@ -452,7 +373,7 @@ def _make_exit_record(
     )
 
 
-def _format_start_failure(seen: Evidence) -> str:
+def _format_start_failure(seen: TaskMemory) -> str:
     reason = seen.row.reason if seen.row else ""
     why = format_reason(reason, partition=seen.row.partition if seen.row else "")
     directory = seen.task.cwd or seen.task.log_dir
@@ -463,7 +384,7 @@ def _format_start_failure(seen: Evidence) -> str:
 
 
 def _report_ended(
-    seen: Evidence,
+    seen: TaskMemory,
     *,
     cause: Cause | None = None,
     exited: ExitRecord | None = None,
@@ -483,7 +404,7 @@ def _report_ended(
         reason=reason or (void.message if void else _format_last_reason(seen, cause)),
         node=_node(seen),
         partition=seen.row.partition if seen.row else "",
-        gone_for=seen.lost_after if gone_for is None else gone_for,
+        gone_for=seen.terms.lost_after if gone_for is None else gone_for,
         duplicate=_is_duplicate(seen),
         unclaimed=_is_unclaimed(records) and seen.word is None and cause is None,
         tampering=records.tampering,
@@ -497,12 +418,12 @@ def _is_unclaimed(records: AttemptRecords) -> bool:
     return not claimed and records.void is None
 
 
-def _id(seen: Evidence) -> str:
+def _id(seen: TaskMemory) -> str:
     claim = seen.records.claim
     return claim.executor_id if claim else seen.task.executor_id
 
 
-def _get_void_cause(seen: Evidence) -> Cause | None:
+def _get_void_cause(seen: TaskMemory) -> Cause | None:
     void = seen.records.void
     return Cause.SUBMIT_ERROR if void and void.why == "failed" else Cause.USER
 
@@ -510,14 +431,14 @@ def _get_void_cause(seen: Evidence) -> Cause | None:
 _SAID_BY_CAUSE: Final = frozenset({"TimeLimit", "NodeDown", "NodeFail", "OutOfMemory"})
 
 
-def _format_last_reason(seen: Evidence, cause: Cause | None) -> str:
+def _format_last_reason(seen: TaskMemory, cause: Cause | None) -> str:
     row = seen.row
     if row is None or cause in (None, Cause.USER) or row.reason in _SAID_BY_CAUSE:
         return ""  # of a cancelled one it says why it had waited
     return format_reason(row.reason, partition=row.partition, job_id=row.id)
 
 
-def _node(seen: Evidence) -> str:
+def _node(seen: TaskMemory) -> str:
     if seen.row is not None and seen.row.nodes:
         return seen.row.nodes
     if seen.account is not None and seen.account.nodes:
