@@ -20,7 +20,6 @@ import pytest
 
 from autoexp_tui.executors import wrapper
 from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.text.log_lines import OWN_LINE, find_error_line, find_memory_line
 from tests.executors.wrapper_runs import PATIENCE, Attempt, until
 
 SOURCE = Path(wrapper.__file__)
@@ -383,13 +382,12 @@ def test_a_restart_of_the_queue_follows_a_run_that_seems_to_live(
     assert attempt.record("exit.1.json")["ending"] == "signal 15"
 
 
-def test_without_links_and_locks_a_second_start_of_one_count_does_nothing(
+def test_without_locks_a_second_start_of_one_count_does_nothing(
     attempt: Attempt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object) -> None:
         raise OSError(errno.ENOTSUP, "not here")
 
-    monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(fcntl, "flock", refuse)
     task = wrapper.load_task(str(attempt.task("exit 0")))
     assert wrapper.take_claim(task) == 0
@@ -404,20 +402,6 @@ def test_a_run_that_another_start_has_begun_does_not_begin(attempt: Attempt) -> 
     with pytest.raises(FileExistsError):
         wrapper.write_new(str(attempt.dir), "begin.0.json", {"run": 0})
     assert sorted(os.listdir(attempt.dir)) == ["begin.0.json"]
-
-
-def test_a_record_without_links_is_not_left_half_written(
-    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(_: int) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    attempt.dir.mkdir()
-    path = attempt.dir / "claim"
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        wrapper.write_exclusive(str(path), {"v": 1})
-    assert not path.exists()
 
 
 def test_a_start_from_a_queue_waits_for_its_directory(attempt: Attempt) -> None:
@@ -450,22 +434,6 @@ def test_a_damaged_claim_is_somebody_elses(attempt: Attempt) -> None:
     assert process.returncode == 0
     assert attempt.has("duplicate.n1.json")
     assert not (attempt.root / "out" / "ran").exists()
-
-
-def test_a_file_system_without_hard_links_still_has_one_claim(
-    attempt: Attempt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_links(*_: object) -> None:
-        raise PermissionError(errno.EPERM, "no links here")
-
-    monkeypatch.setattr(os, "link", no_links)
-    first, second = (
-        wrapper.load_task(str(attempt.task("exit 0", nonce=nonce)))
-        for nonce in ("n1", "n2")
-    )
-    assert wrapper.take_claim(first) == 0
-    assert wrapper.take_claim(second) is None
-    assert attempt.record("claim")["nonce"] == "n1"
 
 
 def test_a_link_whose_answer_was_lost_is_still_our_claim(
@@ -976,10 +944,6 @@ def copies(attempt: Attempt) -> list[Path]:
     return list((attempt.root / "out" / ".autoexp").glob("exit.*.json"))
 
 
-def last_line(attempt: Attempt) -> str:
-    return attempt.log.read_text().splitlines()[-1]
-
-
 def test_an_exit_record_is_tried_until_the_directory_is_back(attempt: Attempt) -> None:
     process = begun(attempt, "exit 3", copy_seconds=0.1)
     disk = Away(attempt)
@@ -1002,23 +966,6 @@ def test_an_exit_record_that_waits_is_left_elsewhere_with_its_runs_nonce(
     copy = json.loads(copies(attempt)[0].read_text())
     assert (copy["exit_code"], copy["nonce"]) == (3, nonce)
     assert copies(attempt)[0].name == f"exit.{nonce}.json"
-    text = last_line(attempt)
-    assert text.startswith(wrapper.EXIT_LINE)
-    assert json.loads(bytes.fromhex(text[len(wrapper.EXIT_LINE) :])) == copy
-    disk.comes_back()
-    process.communicate(timeout=PATIENCE)
-
-
-def test_nobody_takes_the_line_in_the_log_for_the_commands(attempt: Attempt) -> None:
-    process = begun(attempt, "echo ValueError: bad; kill -KILL $$", copy_seconds=0.1)
-    disk = Away(attempt)
-    let_end(attempt)
-    assert until(lambda: copies(attempt))
-    tail = attempt.log.read_text()
-    assert last_line(attempt).startswith(OWN_LINE)
-    assert find_error_line(tail) == "ValueError: bad"
-    assert find_error_line("one\n" + last_line(attempt)) == "one"
-    assert find_memory_line(tail) == ""
     disk.comes_back()
     process.communicate(timeout=PATIENCE)
 
@@ -1028,7 +975,6 @@ def test_an_exit_record_that_was_written_at_once_is_left_nowhere_else(
 ) -> None:
     attempt.run("echo end")
     assert copies(attempt) == []
-    assert last_line(attempt) == "end"
 
 
 def test_a_queues_node_is_not_held_for_longer_than_its_patience(
@@ -1071,19 +1017,6 @@ def test_a_cancel_ends_a_supervisor_that_has_left_its_record_elsewhere(
     (attempt.dir / "cancel").touch()
     process.communicate(timeout=PATIENCE)
     assert len(copies(attempt)) == 1
-
-
-def test_a_log_that_became_a_pipe_holds_up_no_exit_record(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", copy_seconds=0.1)
-    log = attempt.log.resolve()
-    log.unlink()
-    os.mkfifo(log)
-    disk = Away(attempt)
-    let_end(attempt)
-    assert until(lambda: copies(attempt))
-    disk.comes_back()
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 3
 
 
 def test_an_attempt_that_was_removed_for_good_is_not_waited_for(

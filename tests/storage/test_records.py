@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
-from autoexp_tui.executors import wrapper
-from autoexp_tui.executors.wrapper import EXIT_LINE
-from autoexp_tui.storage import attempt_records
 from autoexp_tui.storage.attempt_records import (
     AttemptRecords,
     RecordCache,
@@ -282,46 +279,24 @@ def copied(place: Path, *, copies: bool = True) -> ExitRecord | None:
     return read_attempt(str(place), copies=copies).exited
 
 
-def log_line(text: str) -> str:
-    return EXIT_LINE + text.encode().hex()
-
-
 def copy_text() -> str:
     return json.dumps(ended(exit_code=3, nonce="abcd"))
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (copy_text(), 3),
+        (json.dumps(ended(nonce="of another")), None),
+        *((text, None) for text in ("{", "[]", "[" * 9999)),
+    ],
+)
 def test_an_end_that_could_not_be_written_is_read_beside_the_output(
-    place: Path,
+    text: str, code: int | None, place: Path
 ) -> None:
-    (place.parent / "copy.json").write_text(copy_text())
-    found = copied(place)
-    assert found is not None
-    assert found.exit_code == 3
-
-
-def test_an_end_that_could_not_be_written_is_read_in_the_log(place: Path) -> None:
-    text = f"step 9\n\n{log_line(copy_text())}\nslurmstepd: the queue's last word\n"
-    (place.parent / "log.out").write_text(text)
-    found = copied(place)
-    assert found is not None
-    assert found.exit_code == 3
-
-
-@pytest.mark.parametrize("text", ["{", "[]", EXIT_LINE, EXIT_LINE + "7b7d", "[" * 9999])
-def test_a_copy_that_does_not_read_is_none(text: str, place: Path) -> None:
     (place.parent / "copy.json").write_text(text)
-    (place.parent / "log.out").write_text(text)
-    assert copied(place) is None
-
-
-def test_a_log_that_is_a_pipe_is_not_waited_for(place: Path) -> None:
-    os.mkfifo(place.parent / "log.out")
-    assert copied(place) is None
-
-
-def test_a_copy_of_another_run_is_none(place: Path) -> None:
-    (place.parent / "copy.json").write_text(json.dumps(ended(nonce="of another")))
-    assert copied(place) is None
+    found = copied(place)
+    assert (found.exit_code if found else None) == code
 
 
 def test_copies_are_looked_for_only_when_asked(place: Path) -> None:
@@ -369,7 +344,3 @@ def test_records_that_were_put_right_are_told(place: Path) -> None:
     found = write(place, claim=CLAIM, begin_0=noncy(place), exit_0=end)
     assert found.exited is not None
     assert found.tampering.startswith("claim, begin.0.json was removed, changed or")
-
-
-def test_the_line_in_a_log_is_the_one_that_the_wrapper_writes() -> None:
-    assert attempt_records.EXIT_LINE == wrapper.EXIT_LINE

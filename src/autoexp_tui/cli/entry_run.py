@@ -32,7 +32,7 @@ from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.storage.atomic import MODES, explaining, make_directory, write_atomic
+from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
 from autoexp_tui.storage.done_file import (
     find_done,
     forget_done,
@@ -106,7 +106,7 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
         write_provenance(entry.plan, entry.job, record)
         fields = _build_fields(entry, attempt, place)
         task_file = place / "task.json"
-        write_atomic(task_file, json.dumps(fields).encode())
+        link_new(task_file, json.dumps(fields).encode())  # the claim needs links too
         log = wrapper.Task(dict(fields)).log_path
         say(f"{entry.job.name}: attempt {attempt}, log {log}")
         status = _supervise(task_file, Path(log), mirror=mirror)

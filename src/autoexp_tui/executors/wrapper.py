@@ -28,8 +28,8 @@ command leaves behind and ends it. Killing any one of the three, even with SIGKI
 still ends the command's processes and still leaves a true exit record. Supervisor and
 guard continue each other when one of them is stopped.
 
-An exit record that cannot be written is tried again, and left elsewhere meanwhile: in
-`<output_dir>/.autoexp/exit.<nonce>.json` and as the last line of the run's log.
+An exit record that cannot be written is tried again, and left meanwhile in
+`<output_dir>/.autoexp/exit.<nonce>.json`.
 """
 
 import errno
@@ -67,8 +67,6 @@ STROKE_SECONDS = 0.5
 """A signal that reaches us this soon after the command's end may have ended it: who
 signals all processes of a job does not reach them all at once."""
 MOST_SAMPLE_FAILURES = 3
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
-"""How a file system says that it has no hard links."""
 FIND_SECONDS = 60.0
 """How long a task file is waited for: a compute node may see it later than others."""
 EX_USAGE, EX_IOERR = 64, 74
@@ -77,9 +75,6 @@ NOTE_BYTES = 200
 """Of the reason why a command could not start; fits into the room below."""
 RETRY_SECONDS = 0.5
 MOST_RETRY_SECONDS = 5.0
-EXIT_LINE = "autoexp: exit record "
-"""Begins the line of a log that holds an exit record, in hexadecimal digits: no rule
-that reads the log takes one of its words for the command's."""
 MOST_RECORD_BYTES = 64 * 1024
 MOST_RESTORED = 50
 """Records that are put back in one run; each keeps a file open for its lock."""
@@ -145,7 +140,7 @@ def write_record(directory: str, name: str, record: "Record") -> None:
     """Write `record` whole or not at all, synced. Raises OSError."""
     temporary = temporary_name(directory, name)
     try:
-        _write_synced(temporary, record, os.O_TRUNC)
+        _write_synced(temporary, record)
         os.rename(temporary, os.path.join(directory, name))
     except OSError:
         with suppress(OSError):
@@ -167,35 +162,18 @@ def write_new(directory: str, name: str, record: "Record") -> None:
     path = os.path.join(directory, name)
     temporary = temporary_name(directory, name)
     try:
-        _write_synced(temporary, record, os.O_TRUNC)
+        _write_synced(temporary, record)
         lock_for_life(temporary)
         if not make_link(temporary, path):
             raise FileExistsError(errno.EEXIST, "another start has this run", path)
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        write_exclusive(path, record)
-        lock_for_life(path)
     finally:
         with suppress(OSError):
             os.unlink(temporary)
     sync_directory(directory)
 
 
-def write_exclusive(path: str, record: "Record") -> None:
-    """A new record where there are no hard links; none is left half written."""
-    try:
-        _write_synced(path, record, os.O_EXCL)
-    except FileExistsError:
-        raise
-    except OSError:
-        with suppress(OSError):
-            os.unlink(path)
-        raise
-
-
-def _write_synced(path: str, record: "Record", flags: int) -> None:
-    handle = open_private(path, os.O_WRONLY | os.O_CREAT | flags)
+def _write_synced(path: str, record: "Record") -> None:
+    handle = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with open(handle, "w", encoding="utf-8") as file:
         json.dump(record, file)
         file.write("\n")
@@ -359,7 +337,7 @@ def take_claim(task: Task) -> "int | None":
         wanted[name] = task.fields.get(name)
     wanted["process"] = get_identity()
     ours = make_claim(task, wanted)
-    holder = read_claim(task)
+    holder = read_record(task.path("claim"))
     if not ours and not is_follower(task, holder, wanted):
         write_record(task.attempt_dir, get_duplicate_name(task, holder), wanted)
         return None
@@ -369,14 +347,10 @@ def take_claim(task: Task) -> "int | None":
 def make_claim(task: Task, wanted: "Record") -> bool:
     """Try to make `claim` ours; whether it is now."""
     owner = task.path(f".owner.{task.nonce}.{os.uname().nodename}.{os.getpid()}")
-    _write_synced(owner, wanted, os.O_TRUNC)
+    _write_synced(owner, wanted)
     lock_for_life(owner)
     try:
         return make_link(owner, task.path("claim"))
-    except OSError as error:
-        if error.errno not in NO_LINKS:
-            raise
-        return write_exclusive_claim(task, wanted)
     finally:
         os.unlink(owner)
         sync_directory(task.attempt_dir)
@@ -434,16 +408,6 @@ def get_duplicate_name(task: Task, holder: "Record | None") -> str:
     return f"duplicate.{clean_name(task.executor_id) if same else task.nonce}.json"
 
 
-def write_exclusive_claim(task: Task, wanted: "Record") -> bool:
-    """`make_claim` on a file system that has no hard links."""
-    try:
-        write_exclusive(task.path("claim"), wanted)
-    except FileExistsError:
-        return False
-    lock_for_life(task.path("claim"))
-    return True
-
-
 LOCKED: "list[int]" = []
 """Files that we hold open for their locks."""
 
@@ -459,16 +423,6 @@ def lock_for_life(path: str) -> bool:
         return False
     LOCKED.append(handle)
     return True
-
-
-def read_claim(task: Task) -> "Record | None":
-    """The claim; one that is just being written (no hard links) is waited for."""
-    deadline = time.monotonic() + 1.0
-    while True:
-        holder = read_record(task.path("claim"))
-        if holder is not None or time.monotonic() > deadline:
-            return holder
-        time.sleep(0.05)
 
 
 def is_same_owner(one: "Record", other: "Record") -> bool:
@@ -1313,13 +1267,13 @@ class Supervisor:
 
 
 def write_exit(task: Task, run: int, ended: "Record") -> None:
-    """Write `exit.<run>.json`, whenever the disk lets us; meanwhile leave copies."""
+    """Write `exit.<run>.json`, whenever the disk lets us; meanwhile leave a copy."""
     record = dict(ended, v=1, run=run, ended_at=time.time(), nonce=task.run_nonce)
     record["timed_out"] = ended.get("ending") == "time limit"
     gone_on = min(task.copy_seconds, task.record_patience)
     if repeat(lambda: write_exit_file(task, run, record), gone_on) is None:
         return
-    copied = write_copies(task, record)
+    copied = write_copy(task, record)
     task.release_slots()
     rest = task.record_patience - gone_on
     vain = repeat(
@@ -1332,13 +1286,8 @@ def write_exit(task: Task, run: int, ended: "Record") -> None:
             os.unlink(task.exit_copy)
 
 
-def write_copies(task: Task, record: "Record") -> bool:
-    """Leave an exit record where a reader looks next; whether by the output."""
-    with suppress(OSError):
-        # what a command put there may be a pipe, which nobody reads
-        log = os.open(task.log_path, os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK)
-        os.write(log, f"\n{EXIT_LINE}{json.dumps(record).encode().hex()}\n".encode())
-        os.close(log)
+def write_copy(task: Task, record: "Record") -> bool:
+    """Leave an exit record by the output, where a reader looks next; whether it is."""
     if not task.exit_copy:
         return False
     try:
@@ -1408,7 +1357,7 @@ class Kept:
         if os.path.isdir(get_session(directory)):  # else its file system is away
             os.makedirs(directory, 0o700, exist_ok=True)
         temporary = temporary_name(directory, name)
-        _write_synced(temporary, self.record, os.O_TRUNC)
+        _write_synced(temporary, self.record)
         lock_for_life(temporary)
         os.rename(temporary, self.path)
 

@@ -19,13 +19,11 @@ from typing import Any, TypeAlias, TypeVar
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 from autoexp_tui.storage.processes import Identity
-from autoexp_tui.storage.trust import Untrusted, open_with_state, read_session_file
+from autoexp_tui.storage.trust import Untrusted, read_session_file
 
 R = TypeVar("R")
 Fields: TypeAlias = Mapping[str, Any]
 
-EXIT_LINE = "autoexp: exit record "
-"""Begins the line of a log in which the wrapper left an exit record, as hexadecimal."""
 _MOST_BYTES = 64 * 1024
 """More than any record of ours has."""
 _SETTLE_SECONDS = 2.0
@@ -313,29 +311,11 @@ class _ForgedRecordError(Exception):
 
 
 def _find_copied_end(begun: Run) -> Run | None:
-    """The end by what the wrapper left elsewhere: beside the output, or in the log."""
-    for read in (_read_copy, _read_log_line) if begun.nonce else ():
-        with suppress(_ForgedRecordError, OSError, *_UNREADABLE):
-            if (fields := read(begun)) is not None:
-                return _parse_end(begun, fields)
-    return None
-
-
-def _read_copy(begun: Run) -> Fields | None:
-    return _read_json(begun.exit_copy) if begun.exit_copy else None
-
-
-def _read_log_line(begun: Run) -> Fields | None:
-    """The newest exit record among the last lines of the run's log."""
-    with open_with_state(begun.began.log_path) as (handle, found):
-        if handle is None or found is None:
-            return None
-        data = os.pread(handle, _MOST_BYTES, max(0, found.st_size - _MOST_BYTES))
-    for line in reversed(data.splitlines()):
-        if line.startswith(EXIT_LINE.encode()):
-            text = bytes.fromhex(line[len(EXIT_LINE) :].decode("ascii", "replace"))
-            fields = json.loads(text)
-            return fields if isinstance(fields, dict) else None
+    """The end by what the wrapper left beside the output."""
+    if not begun.nonce or not begun.exit_copy:
+        return None
+    with suppress(_ForgedRecordError, OSError, *_UNREADABLE):
+        return _parse_end(begun, _read_json(begun.exit_copy))
     return None
 
 

@@ -14,10 +14,6 @@ _TELLING = re.compile(
 )
 
 
-OWN_LINE = "autoexp: exit record "
-"""Begins a line that the wrapper wrote, not the command: it tells nothing of why."""
-
-
 _LIMIT = 300
 """Characters of evidence that are kept."""
 
@@ -52,13 +48,9 @@ def has_error(line: str) -> bool:
     return _TELLING.search(line) is not None
 
 
-def _is_the_commands(line: str) -> bool:
-    return bool(line.strip()) and not line.startswith(OWN_LINE)
-
-
 def find_error_line(tail: str) -> str:
     """The last line of `tail` that names an error, else its last line, cleaned."""
-    lines = [line for line in tail.splitlines() if _is_the_commands(line)]
+    lines = [line for line in tail.splitlines() if line.strip()]
     telling = [line for line in lines if has_error(line)]
     chosen = telling[-1] if telling else (lines[-1] if lines else "")
     return clean(chosen).strip()[:_LIMIT]
