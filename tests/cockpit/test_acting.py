@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.kill_cost import Looks
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
@@ -29,7 +28,7 @@ from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
 from autoexp_tui.model.rules import Checkpoints
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Warned
-from autoexp_tui.model.states import JobState, why
+from autoexp_tui.model.states import NOT_STARTED, JobState, why
 from tests.cockpit.seat import PATIENCE, Seat, asking, cockpit
 from tests.support.campaigns import T0, campaign, planned
 from tests.support.scripted_handle import with_job, with_warnings
@@ -203,7 +202,7 @@ async def test_a_verb_on_a_stage_acts_on_its_jobs() -> None:
         waiting = [
             job
             for job in seat.model.session.jobs
-            if job.stage == "evaluate" and answers.can_skip(job)
+            if job.stage == "evaluate" and job.record.state in NOT_STARTED
         ]
         assert waiting
         assert all(job.name in seat.dialog for job in waiting)

@@ -8,34 +8,27 @@ losing the terminal, leaves everything as it was.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from autoexp_tui.cockpit.dialogs.question import Answer as Reply
-from autoexp_tui.cockpit.dialogs.question import Check, Preview, QuestionScreen
+from autoexp_tui.cockpit.dialogs.question import QuestionScreen
 from autoexp_tui.cockpit.logfile import open_regular
 from autoexp_tui.cockpit.messages import CommandSent
-from autoexp_tui.cockpit.render.job_questions import (
-    ask_kill,
-    ask_resubmit,
-    ask_skip,
-    render_overrides,
-    render_place,
-)
+from autoexp_tui.cockpit.render.job_questions import ask_kill, ask_resubmit, ask_skip
 from autoexp_tui.cockpit.render.questions import (
     COUNTDOWN,
-    Choice,
     Question,
     ask_approval,
     ask_submit,
     select_asking,
 )
-from autoexp_tui.cockpit.spans import Line, outside
-from autoexp_tui.cockpit.state import answers
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.kill_cost import (
+    Looks,
     list_checkpoint_places,
     mark_unlooked,
     select_killable,
@@ -50,7 +43,11 @@ from autoexp_tui.model.commands import (
     Command,
     Kill,
     Pause,
+    Resubmit,
     Resume,
+    Skip,
+    Submit,
+    Waive,
 )
 from autoexp_tui.model.event import Event
 from autoexp_tui.model.wording import sentence
@@ -62,6 +59,7 @@ if TYPE_CHECKING:
     from textual.timer import Timer
 
     from autoexp_tui.cockpit.context import CockpitContext, ShowNotice
+    from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView, Scope
     from autoexp_tui.model.snapshot import Snapshot
@@ -84,8 +82,18 @@ class Countdown:
     """Monotonic seconds."""
 
 
+_DOING: Final[Mapping[type[Command], str]] = {
+    Submit: "submitting",
+    Resubmit: "resubmitting",
+    Skip: "skipping",
+    Waive: "waiving for",
+}
+"""What is said of a command that was sent for jobs."""
+_CHANGED: Final = "changed while you read: look again"
+
+
 class JobActions:
-    """Asks and sends, for one app."""
+    """Asks and sends, for one app; the methods of verbs bear their names."""
 
     def __init__(
         self, context: CockpitContext, app: App[Any], show_notice: ShowNotice
@@ -120,34 +128,54 @@ class JobActions:
                 self._show_notice(f"refused: {reason}", "failed", keep=True)
 
     def _send_for(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
-        self.send(command, answers.count_attempts(jobs))
+        self.send(command, count_attempts(jobs))
         self._show_notice(words)
         self._model.marks.difference_update(job.name for job in jobs)
 
-    async def _ask(
+    async def _ask(self, question: Question) -> Reply | None:
+        """What a person answers; None where they stay."""
+        return await self._app.push_screen_wait(QuestionScreen(self._context, question))
+
+    async def _ask_for(
         self,
-        question: Question | None,
-        nothing: str,
-        check: Check | None = None,
-        preview: Preview | None = None,
-    ) -> Reply | None:
-        """What a person answers; None where they stay, or there is nothing to ask."""
-        if question is None:
-            self._show_notice(nothing, "warning")
-            return None
-        screen = QuestionScreen(self._context, question, check, preview)
-        return await self._app.push_screen_wait(screen)
+        scope: Scope,
+        find_question: Callable[[Scope, SessionModel], Question | None],
+        explain: Callable[[Scope], str],
+    ) -> None:
+        """Ask about jobs, and send what was answered; where they moved, ask again.
+
+        `explain` says why there is nothing to ask about.
+        """
+        while True:
+            session, plan_id = self._model.session, self._find_plan_id()
+            question = find_question(scope, self._model)
+            if question is None:
+                self._show_notice(explain(scope), "warning")
+                return
+            reply = await self._ask(question)
+            if reply is None or reply.command is None:
+                return
+            jobs = question.jobs
+            if isinstance(reply.command, Submit):
+                jobs = session.list_jobs(reply.command.jobs or ())
+                is_stale = self._find_plan_id() != plan_id
+                text = "planned again while you read: look again"
+            else:
+                is_stale, text = has_changed(jobs, self._find_now(jobs)), _CHANGED
+            if not is_stale:
+                break
+            self._show_notice(text, "warning")
+            scope = replace(scope, jobs=self._find_now(scope.jobs))
+        doing = f"{_DOING[type(reply.command)]} {plural(len(jobs), 'job')}"
+        self._send_for(jobs, reply.command, doing)
 
     def _find_now(self, jobs: Sequence[JobView]) -> tuple[JobView, ...]:
         """Jobs that a question showed, as they are now."""
         return self._model.session.list_jobs([job.name for job in jobs])
 
-    def _has_changed(self, shown: Sequence[JobView]) -> bool:
-        """Whether jobs moved while a question showed them; if so, say that."""
-        changed = answers.has_changed(shown, self._find_now(shown))
-        if changed:
-            self._show_notice("changed while you read: look again", "warning")
-        return changed
+    def _find_plan_id(self) -> str:
+        plan = self._model.session.snapshot.plan
+        return plan.plan_id if plan is not None else ""
 
     # ------------------------------------------------------------------------ kill
     async def kill(self, scope: Scope) -> None:
@@ -160,33 +188,32 @@ class JobActions:
         places = list_checkpoint_places(shown, session) if look else ()
         question = ask_kill(scope, session, mark_unlooked(places))
         if question is None:
-            self._show_notice(_explain_nothing(scope, "can be ended"), "warning")
+            self._show_notice(_explain_nothing("can be ended", scope), "warning")
             return
         screen = QuestionScreen(self._context, question)
 
-        def done(found: Any, problem: BaseException | None) -> None:
-            if problem is not None:
-                raise problem
-            known = ask_kill(scope, session, found)
-            if known is not None:
+        async def look_for_checkpoints(look: Callable[..., Looks]) -> None:
+            background = self._context.background
+            found = await background.fetch("checkpoints", partial(look, places))
+            if known := ask_kill(scope, session, found):
                 screen.replace_question(known)
 
         if look and places:
-            self._context.background.call("checkpoints", partial(look, places), done)
+            self._app.run_worker(look_for_checkpoints(look))
         if await self._app.push_screen_wait(screen) is not None:
             await self._start_countdown(scope, shown)
 
     async def _start_countdown(self, scope: Scope, shown: Sequence[JobView]) -> None:
         now = self._find_now(shown)
         still = select_killable(now)
-        if answers.count_attempts(still) != answers.count_attempts(shown):
-            self._show_notice("changed while you read: look again", "warning")
+        if count_attempts(still) != count_attempts(shown):
+            self._show_notice(_CHANGED, "warning")
             await self.kill(replace(scope, jobs=now))
             return
         names = tuple(job.name for job in still)
         self.countdown = Countdown(
             command=Kill(jobs=names, reason="killed in the cockpit"),
-            expected=answers.count_attempts(still),
+            expected=count_attempts(still),
             words=plural(len(names), "job"),
             due=self._context.clock.monotonic() + COUNTDOWN,
         )
@@ -223,72 +250,35 @@ class JobActions:
             self._timer.stop()
             self._timer = None
 
-    # ---------------------------------------------------------------------- submit
+    # ------------------------------------------------------- submit, resubmit, skip
     async def submit(self, scope: Scope) -> None:
         """Ask what to submit: of the plan that is shown, and of no other."""
-        model = self._model
-        session, shown = model.session, self._find_plan_id()
-        question = ask_submit(scope, session, model.rates, model.words.of_families)
-        nothing = model.describe_opening() or "nothing is planned or held"
-        reply = await self._ask(question, nothing)
-        if reply is None or reply.choice is None:
-            return
-        if self._find_plan_id() != shown:
-            self._show_notice("planned again while you read: look again", "warning")
-            await self.submit(replace(scope, jobs=self._find_now(scope.jobs)))
-            return
-        jobs = session.list_jobs(reply.choice.jobs)
-        words = f"submitting {plural(len(jobs), 'job')}"
-        self._send_for(jobs, answers.build_submit(reply.choice, shown), words)
 
-    def _find_plan_id(self) -> str:
-        plan = self._model.session.snapshot.plan
-        return plan.plan_id if plan is not None else ""
+        def find_question(scope: Scope, model: SessionModel) -> Question | None:
+            return ask_submit(
+                scope, model.session, model.rates, model.words.of_families
+            )
 
-    # -------------------------------------------------------------------- resubmit
+        def explain(_: Scope) -> str:
+            return self._model.describe_opening() or "nothing is planned or held"
+
+        await self._ask_for(scope, find_question, explain)
+
     async def resubmit(self, scope: Scope) -> None:
         """Ask how to bring jobs back."""
-        jobs = [job for job in scope.jobs if answers.can_resubmit(job)]
-        names = [job.name for job in jobs]
+        await self._ask_for(
+            scope,
+            lambda scope, model: ask_resubmit(scope, model.session),
+            partial(_explain_nothing, "ended in a way that R mends"),
+        )
 
-        def check(choice: Choice | None, text: str) -> object:
-            return answers.build_resubmit(names, choice, text) if choice else None
-
-        def preview(choice: Choice, text: str) -> Sequence[Line]:
-            if choice.id != "overrides":
-                return ()
-            return (*render_overrides(jobs, text.split()), render_place(jobs))
-
-        question = ask_resubmit(scope, self._model.session)
-        nothing = _explain_nothing(scope, "ended in a way that R mends")
-        reply = await self._ask(question, nothing, check, preview)
-        if reply is None or reply.choice is None:
-            return
-        if self._has_changed(jobs):
-            await self.resubmit(replace(scope, jobs=self._find_now(scope.jobs)))
-            return
-        command = answers.build_resubmit(names, reply.choice, reply.text)
-        self._send_for(jobs, command, f"resubmitting {plural(len(jobs), 'job')}")
-
-    # ---------------------------------------------------------------- skip or waive
     async def skip(self, scope: Scope) -> None:
         """Ask whether to skip jobs, or to waive a condition of one."""
-        jobs = [job for job in scope.jobs if answers.can_skip(job)]
-        names = [job.name for job in jobs]
-
-        def check(choice: Choice | None, text: str) -> object:
-            return answers.build_skip(names, choice, text) if choice else None
-
-        question = ask_skip(scope, self._model.session)
-        reply = await self._ask(question, _explain_nothing(scope, "waits"), check)
-        if reply is None or reply.choice is None:
-            return
-        if self._has_changed(jobs):
-            await self.skip(replace(scope, jobs=self._find_now(scope.jobs)))
-            return
-        command = answers.build_skip(names, reply.choice, reply.text)
-        word = "skipping" if reply.choice.id == "skip" else "waiving for"
-        self._send_for(jobs, command, f"{word} {plural(len(jobs), 'job')}")
+        await self._ask_for(
+            scope,
+            lambda scope, model: ask_skip(scope, model.session),
+            partial(_explain_nothing, "waits"),
+        )
 
     def dismiss_warnings(self, group: CauseGroup) -> None:
         """Say that the warnings of a cause were seen."""
@@ -320,7 +310,7 @@ class JobActions:
         files = await self._read_shown(job)
         while ask is not None:
             session = self._model.session
-            reply = await self._ask(ask_approval(job, ask, files, many, session), "")
+            reply = await self._ask(ask_approval(job, ask, files, many, session))
             if reply is None:
                 return False
             approved = reply.key == "y"
@@ -357,12 +347,23 @@ class JobActions:
             self._show_notice("submission pauses; what runs goes on. P resumes")
 
 
+def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
+    """How many attempts each job had when the person looked."""
+    return {job.name: len(job.record.attempts) for job in jobs}
+
+
+def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
+    """Whether jobs moved, or went, since a question showed them."""
+    states = [[(job.name, job.record.state) for job in jobs] for jobs in (shown, now)]
+    return states[0] != states[1] or count_attempts(shown) != count_attempts(now)
+
+
 def _is_composed(event: Event) -> bool:
     """Whether a job is planned anew first: that may still be refused."""
     return isinstance(event, EffectOrdered) and isinstance(event.effect, ComposeJob)
 
 
-def _explain_nothing(scope: Scope, what: str) -> str:
+def _explain_nothing(what: str, scope: Scope) -> str:
     """Why a verb has nothing to do; marks are named, they may be out of sight."""
     if not scope.by_marks:
         return f"nothing here {what}"

@@ -7,9 +7,7 @@ import pytest
 from autoexp_tui.cockpit.render.questions import Choice
 from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.answers import AnswerError
-from autoexp_tui.cockpit.state.session import build_session
-from autoexp_tui.model.commands import Resubmit, Skip, Submit, Waive
-from tests.support.campaigns import campaign
+from autoexp_tui.model.commands import Resubmit, Skip, Waive
 
 
 @pytest.mark.parametrize(
@@ -83,15 +81,3 @@ def test_waiving_names_the_condition() -> None:
 def test_waiving_without_a_reason_is_refused() -> None:
     with pytest.raises(AnswerError):
         answers.build_skip(["a"], Choice("waive:0", ""), "  ")
-
-
-@pytest.mark.parametrize("choice", ["all", "marked"])
-def test_submitting_names_the_jobs_that_were_shown_and_their_plan(choice: str) -> None:
-    sent = answers.build_submit(Choice(choice, "", ("a", "b")), "p1")
-    assert sent == Submit(jobs=("a", "b"), plan_id="p1")
-
-
-def test_what_was_seen_is_the_number_of_attempts() -> None:
-    session = build_session(campaign(31))
-    seen = answers.count_attempts(session.jobs)
-    assert set(seen.values()) == {0, 1}

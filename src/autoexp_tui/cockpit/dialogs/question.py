@@ -10,7 +10,7 @@ that asks for a text takes letters into its field, whether tab was pressed or no
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,12 +18,13 @@ from textual import events
 
 from autoexp_tui.cockpit.dialogs.overlay import Overlay, build_keys
 from autoexp_tui.cockpit.render.questions import Choice, Question
-from autoexp_tui.cockpit.spans import Line, Span, line, wrap
+from autoexp_tui.cockpit.spans import Line, Role, Span, line, wrap
 from autoexp_tui.cockpit.state.answers import AnswerError
 from autoexp_tui.cockpit.widgets.bars import Prompt, Typed
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
+    from autoexp_tui.model.commands import Command
 
 DEAF_SECONDS = 0.3
 
@@ -33,42 +34,22 @@ class Answer:
     """What a person said: `y` or another of the question's keys."""
 
     key: str
-    choice: Choice | None = None
-    text: str = ""
-
-
-Check = Callable[[Choice | None, str], object]
-"""Raises `AnswerError` when what was typed cannot be meant."""
-Preview = Callable[[Choice, str], Sequence[Line]]
-"""Lines that show what a typed text would change."""
-
-
-def _find_indent(content: Line) -> str:
-    """How far the further lines of an entry stand in: under its name."""
-    return "    " if content[0].text.startswith("  ") else ""
+    command: Command | None = None
+    """What that orders, where the question is about a command."""
 
 
 class QuestionScreen(Overlay[Answer | None]):
     """Asks one question; None when the person stays."""
 
-    def __init__(
-        self,
-        context: CockpitContext,
-        question: Question,
-        check: Check | None = None,
-        preview: Preview | None = None,
-    ) -> None:
+    def __init__(self, context: CockpitContext, question: Question) -> None:
         super().__init__(context)
         self.question = question
         self.edge_role = "failed" if question.danger else "accent"
-        self.digits = ""
+        self._digits = ""
         """The count, as far as it is typed."""
-        self.problem = ""
-        self._check = check
-        self._preview = preview
+        self._problem = ""
         self._deaf_until = math.inf
         self._chosen = 0
-        self._is_typing = False
         self._texts = [choice.given for choice in question.choices]
         if any(choice.asks for choice in question.choices):
             self.field = Prompt(id="field")
@@ -105,23 +86,24 @@ class QuestionScreen(Overlay[Answer | None]):
         return (Span(f" {self.question.title} ", "strong"),)
 
     def build_body(self, cells: int) -> Sequence[Line]:
-        lines = [
-            row
-            for content in self.question.lines
-            for row in (
-                wrap(content, cells, _find_indent(content)) if content else ((),)
-            )
-        ]
-        return [(), *lines, ()]
+        lines: list[Line] = [()]
+        for content in self.question.lines:
+            # the further lines of an entry stand in, under its name
+            indent = "    " if content and content[0].text.startswith("  ") else ""
+            lines += wrap(content, cells, indent)
+        return [*lines, ()]
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
         rows = [*self._build_choices(cells), *self._build_field()]
         if self.question.typed is not None:
             words = Span(f"Type {self.question.typed} to confirm: ")
-            rows += [line(words, Span(f"{self.digits}_", "strong")), ()]
-        if self.problem:
-            rows += [*wrap((Span(self.problem, "failed"),), cells), ()]
-        return [*rows, self._build_buttons()]
+            rows += [line(words, Span(f"{self._digits}_", "strong")), ()]
+        if self._problem:
+            rows += [*wrap((Span(self._problem, "failed"),), cells), ()]
+        role: Role = "button" if self.frame.has_focus else "key"
+        keys = (("y", self.question.confirm), *self.question.others)
+        buttons = (Span(f"[{self.question.stay}]", role), *build_keys(keys))
+        return [*rows, buttons]
 
     def _build_choices(self, cells: int) -> Sequence[Line]:
         rows: list[Line] = []
@@ -136,15 +118,8 @@ class QuestionScreen(Overlay[Answer | None]):
         choice = self.choice
         if choice is None or not choice.asks:
             return []
-        preview = self._preview(choice, self.text) if self._preview else ()
         words = Span(f"{choice.asks}  (type it, then enter)", "muted")
-        return [(words,), (), *preview, ()]
-
-    def _build_buttons(self) -> Line:
-        focused = self.frame.has_focus
-        stay = Span(f"[{self.question.stay}]", "button" if focused else "key")
-        keys = (("y", self.question.confirm), *self.question.others)
-        return (stay, *build_keys(keys))
+        return [(words,), (), *self.question.preview(choice, self.text), ()]
 
     def find_field_row(self) -> int | None:
         if not self._has_field():
@@ -164,12 +139,12 @@ class QuestionScreen(Overlay[Answer | None]):
     async def process_key(self, event: events.Key) -> None:
         if self.context.clock.monotonic() < self._deaf_until:
             return
-        if self._is_typing:
-            await self._handle_key_in_field(event)
+        if self.focused is not None and self.focused is self.field:
+            await self._handle_key_in_field(event, self.field)
         else:
             await self._process_command(event)
 
-    async def _handle_key_in_field(self, event: events.Key) -> None:
+    async def _handle_key_in_field(self, event: events.Key, field: Prompt) -> None:
         """Keys that leave the field; all others are the field's own."""
         if event.key in ("tab", "shift+tab", "ctrl+c", "ctrl+q"):
             self._leave_field()
@@ -179,8 +154,8 @@ class QuestionScreen(Overlay[Answer | None]):
         elif event.key in ("enter", "escape"):
             self._leave_field()
             self._ignore_keys()
-        elif self.field is not None:
-            await self.field.take(event)
+        else:
+            await field.take(event)
 
     async def _process_command(self, event: events.Key) -> None:
         has_choices = bool(self.question.choices)
@@ -197,16 +172,16 @@ class QuestionScreen(Overlay[Answer | None]):
             case "up" | "k" if has_choices:
                 self._choose(self._chosen - 1)
             case "backspace" if is_counted:
-                self._count(self.digits[:-1])
+                self._count(self._digits[:-1])
             case key if key.isdecimal() and is_counted:
-                self._count(self.digits + key)
+                self._count(self._digits + key)
             case key if key in dict(self.question.others):
                 self._confirm(key)
             case "enter":
                 self._press_stay()
-            case _ if event.is_printable and self._has_field():
+            case _ if event.is_printable and self.field and self._has_field():
                 self._enter_field()
-                await self._handle_key_in_field(event)
+                await self._handle_key_in_field(event, self.field)
             case "n" | "q":
                 self._stay()
             case key:
@@ -228,7 +203,7 @@ class QuestionScreen(Overlay[Answer | None]):
         self.finish(None)
 
     def _count(self, digits: str) -> None:
-        self.digits = digits[:6]
+        self._digits = digits[:6]
         self._refuse("")
 
     def _choose(self, place: int) -> None:
@@ -239,32 +214,28 @@ class QuestionScreen(Overlay[Answer | None]):
 
     def _enter_field(self) -> None:
         if self.field is not None and self._has_field():
-            self._is_typing = True
             self.set_focus(self.field, scroll_visible=False)
 
     def _leave_field(self) -> None:
-        self._is_typing = False
         self.set_focus(self.frame, scroll_visible=False)
 
     def _confirm(self, key: str) -> None:
-        wanted, choice = self.question.typed, self.choice
-        needs_text = choice is not None and choice.asks and not choice.optional
-        if key == "y" and wanted is not None and self.digits != str(wanted):
+        wanted, choice, build = self.question.typed, self.choice, self.question.build
+        if key == "y" and wanted is not None and self._digits != str(wanted):
             self._refuse(f"type {wanted} first: that many jobs would end")
-        elif choice and needs_text and not self.text.strip():
+        elif choice and choice.asks and not (choice.optional or self.text.strip()):
             self._refuse(f"type the {choice.asks.split(',')[0]} first")
         else:
             try:
-                if self._check is not None:
-                    self._check(choice, self.text)
+                command = build(choice, self.text) if build and choice else None
             except AnswerError as error:
                 self._refuse(str(error))
             else:
-                self.finish(Answer(key, choice, self.text))
+                self.finish(Answer(key, command))
 
     def _refuse(self, problem: str) -> None:
         """Say why not; empty: nothing is wrong."""
-        self.problem = problem
+        self._problem = problem
         self.layout_box()
 
     def on_input_changed(self, event: Prompt.Changed) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.render.questions import COUNTDOWN, TYPE_FROM, Choice, Question
 from autoexp_tui.cockpit.render.why import render_job
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
-from autoexp_tui.cockpit.state.answers import can_resubmit, can_skip
+from autoexp_tui.cockpit.state.answers import build_resubmit, build_skip
 from autoexp_tui.cockpit.state.kill_cost import (
     NO_LOOKS,
     Looks,
@@ -31,7 +32,7 @@ from autoexp_tui.cockpit.state.reasons import (
 )
 from autoexp_tui.conditions.files import list_awaited_by
 from autoexp_tui.model import resubmission
-from autoexp_tui.model.states import BEGUN
+from autoexp_tui.model.states import BEGUN, NOT_STARTED
 from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
 from autoexp_tui.text.spelling import duration, plural
@@ -192,9 +193,17 @@ def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
 # --------------------------------------------------------------------- resubmit
 def ask_resubmit(scope: Scope, session: SessionView) -> Question | None:
     """What R asks; None when nothing in the scope ended in a way that R mends."""
-    jobs = [job for job in scope.jobs if can_resubmit(job)]
+    jobs = tuple(
+        job for job in scope.jobs if resubmission.can_come_back(job.record)
+    )
     if not jobs:
         return None
+
+    def preview(choice: Choice, text: str) -> Sequence[Line]:
+        if choice.id != "overrides":
+            return ()
+        return (*render_overrides(jobs, text.split()), render_place(jobs))
+
     brought, followers = describe_resubmit(jobs, session)
     named = _render_jobs(jobs, session)
     return Question(
@@ -203,6 +212,9 @@ def ask_resubmit(scope: Scope, session: SessionView) -> Question | None:
         stay="Leave as it is" if len(jobs) == 1 else "Leave as they are",
         confirm="resubmit",
         choices=tuple(_list_resubmit_choices(jobs, followed=bool(followers))),
+        jobs=jobs,
+        build=partial(build_resubmit, [job.name for job in jobs]),
+        preview=preview,
     )
 
 
@@ -353,7 +365,7 @@ def render_place(jobs: Sequence[JobView]) -> Line:
 # ------------------------------------------------------------------- skip, waive
 def ask_skip(scope: Scope, session: SessionView) -> Question | None:
     """What X asks; None when nothing in the scope waits."""
-    jobs = [job for job in scope.jobs if can_skip(job)]
+    jobs = tuple(job for job in scope.jobs if job.record.state in NOT_STARTED)
     if not jobs:
         return None
     number, behind = len(jobs), find_waiting(jobs, session)
@@ -369,6 +381,8 @@ def ask_skip(scope: Scope, session: SessionView) -> Question | None:
         stay="Let it wait" if number == 1 else "Let them wait",
         confirm="do it",
         choices=tuple(_list_skip_choices(jobs, session)),
+        jobs=jobs,
+        build=partial(build_skip, [job.name for job in jobs]),
         typed=number if number >= TYPE_FROM else None,
     )
 

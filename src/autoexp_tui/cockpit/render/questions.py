@@ -6,7 +6,7 @@ Enter never does. Where ten or more jobs would end, the count has to be typed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +17,7 @@ from autoexp_tui.cockpit.state.kill_cost import find_needed
 from autoexp_tui.cockpit.state.parameters import PlanWords, describe_job
 from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.state.status import BEGUN_LOOKS, Look
+from autoexp_tui.model.commands import Command, Submit
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.estimate import estimate, format_gpu_hours
 from autoexp_tui.text.spelling import count, duration, format_pace, plural, size
@@ -77,6 +78,13 @@ class Question:
     others: tuple[tuple[str, str], ...] = ()
     """Further keys and what they do: `("p", "pause submissions and leave")`."""
     danger: bool = False
+    jobs: tuple[JobView, ...] = ()
+    """Those that it is about, as they were shown."""
+    build: Callable[[Choice, str], Command] | None = None
+    """The command for a way and a typed text; raises `AnswerError` where that cannot be
+    meant."""
+    preview: Callable[[Choice, str], Sequence[Line]] = lambda choice, text: ()
+    """Lines that show what a typed text would change."""
 
 
 # --------------------------------------------------------------------- approval
@@ -210,6 +218,7 @@ def ask_submit(
         stay="Not now",
         confirm="submit",
         choices=tuple(_list_submit_choices(scope, session, waiting, telling)),
+        build=lambda choice, _: Submit(jobs=choice.jobs, plan_id=plan.plan_id),
     )
 
 

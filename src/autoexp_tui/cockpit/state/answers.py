@@ -7,13 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.model.commands import Command, Resubmit, Skip, Submit, Waive
-from autoexp_tui.model.resubmission import can_come_back
-from autoexp_tui.model.states import NOT_STARTED
+from autoexp_tui.model.commands import Command, Resubmit, Skip, Waive
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.questions import Choice
-    from autoexp_tui.cockpit.state.session import JobView
 
 _UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")
@@ -91,29 +88,3 @@ def build_skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
     if not reason:
         raise AnswerError("a waived condition needs a reason; it is kept")
     return Waive(job=jobs[0], condition=int(choice.id.split(":")[1]), reason=reason)
-
-
-def build_submit(choice: Choice, plan_id: str) -> Submit:
-    """The command for an answered S: the jobs that were shown, of that plan alone."""
-    return Submit(jobs=choice.jobs, plan_id=plan_id)
-
-
-def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
-    """How many attempts each job had when the person looked."""
-    return {job.name: len(job.record.attempts) for job in jobs}
-
-
-def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
-    """Whether jobs moved, or went, since a question showed them."""
-    states = [[(job.name, job.record.state) for job in jobs] for jobs in (shown, now)]
-    return states[0] != states[1] or count_attempts(shown) != count_attempts(now)
-
-
-def can_resubmit(job: JobView) -> bool:
-    """Whether R can bring it back."""
-    return can_come_back(job.record)
-
-
-def can_skip(job: JobView) -> bool:
-    """Whether X can skip it: no attempt of it was ordered in its present life."""
-    return job.record.state in NOT_STARTED
