@@ -312,17 +312,15 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         model, now = self.context.model, self.context.clock.monotonic()
         if not model.has_many:
             return model.estimate_ends(now)
-
-        def done(result: Any, problem: BaseException | None) -> None:
-            if problem is not None:
-                raise problem
-            model.set_outlook(*result)
-            self.renew_screen()
-
         if model.is_due(now):
-            work = partial(estimate_outlook, model.session)
-            self.context.background.call("forecast", work, done)
+            self.run_worker(self._estimate_many())
         return False
+
+    async def _estimate_many(self) -> None:
+        model, background = self.context.model, self.context.background
+        work = partial(estimate_outlook, model.session)
+        model.set_outlook(*await background.fetch("forecast", work))
+        self.renew_screen()
 
     # ---------------------------------------------------------------------- screens
     @property
@@ -428,21 +426,19 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def on_folder_requested(self, message: messages.FolderRequested) -> None:
         """Show what lies in a directory, once it was read."""
+        self.run_worker(self._show_folder(message.path, message.job))
+
+    async def _show_folder(self, path: str, job: str) -> None:
         from autoexp_tui.cockpit.inspection import read_folder
 
-        path, title = message.path, f"What was seen of {outside(message.job)}"
-
-        def done(lines: Any, problem: BaseException | None) -> None:
-            if isinstance(problem, OSError):
-                reason = problem.strerror or str(problem)
-                text = f"{outside(path)} cannot be read: {reason}"
-                self.show_notice(text, "warning")
-            elif problem is not None:
-                raise problem
-            else:
-                self._show_lines(title, lines)
-
-        self.context.background.call("folder", partial(read_folder, path), done)
+        work = partial(read_folder, path)
+        try:
+            lines = await self.context.background.fetch("folder", work)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            self.show_notice(f"{outside(path)} cannot be read: {reason}", "warning")
+        else:
+            self._show_lines(f"What was seen of {outside(job)}", lines)
 
     def on_copy_requested(self, message: messages.CopyRequested) -> None:
         """Send a text to the clipboard, or to a file when it is too long."""

@@ -9,7 +9,7 @@ each; links are named, not followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,29 +53,26 @@ def show_job_details(
         known = [JobDetails(script=one.command, missing=_NOTHING_KEPT) for one in specs]
         pages = _build_pages(plan, specs, known)
     else:
-        pages = tuple(build_known_pages(plan, specs))
+        pages = build_known_pages(plan, specs)
     title = "What differs" if len(specs) == 2 else "How it is made"
     screen = PagesScreen(context, title, pages)
-    app.push_screen(screen)
-    if read is None:
-        return
 
-    def work() -> tuple[Page, ...]:
-        return _build_pages(plan, specs, [read(plan, spec) for spec in specs])
+    async def load(read: Callable[[Plan, JobSpec], JobDetails]) -> None:
+        def work() -> tuple[Page, ...]:
+            return _build_pages(plan, specs, [read(plan, spec) for spec in specs])
 
-    def done(found: Any, problem: BaseException | None) -> None:
-        if isinstance(problem, AutoexpError | OSError):
+        try:
+            found = await context.background.fetch("papers", work)
+        except (AutoexpError, OSError) as problem:
             told = outside(problem, 2000)
             show_notice(told, "failed", keep=True)
             lacking = [JobDetails(missing=told, script=(told,)) for _ in specs]
-            screen.replace_pages(_build_pages(plan, specs, lacking))
-        elif problem is not None:
-            raise problem
-        else:
-            screen.replace_pages(found)
+            found = _build_pages(plan, specs, lacking)
+        screen.replace_pages(found)
 
-    call = partial(context.background.call, "papers", work, done)
-    screen.call_after_refresh(call)
+    app.push_screen(screen)
+    if read is not None:
+        screen.call_after_refresh(lambda: app.run_worker(load(read)))
 
 
 def _build_pages(

@@ -104,16 +104,13 @@ class PlanActions:
             return
         if plan is not self._compared:
             self._compared, self.changes = plan, None
-            work = partial(look, plan)
-            self._context.background.call("changes", work, self._take_changes)
+            self._app.run_worker(self._find_changes(partial(look, plan)))
 
-    def _take_changes(self, result: Any, problem: BaseException | None) -> None:
-        if problem is not None:
-            raise problem
-        self.changes = result
-        if result is not None and result.differs:
+    async def _find_changes(self, look: Callable[[], PlanChanges | None]) -> None:
+        self.changes = await self._context.background.fetch("changes", look)
+        if self.changes is not None and self.changes.differs:
             key = self._context.keymap.key("plan.changes")
-            told = result.describe(self._context.clock.utc())
+            told = self.changes.describe(self._context.clock.utc())
             self._show_notice(f"{told}   ({key} reads it)", keep=True)
 
     def show_changes(self) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.causes import CauseGroup, build_cause_key, group_causes
-from autoexp_tui.cockpit.state.filtering import Expression, compile_filter
 from autoexp_tui.cockpit.state.forecast import (
     NO_CUTS,
     Ends,
@@ -23,19 +22,12 @@ from autoexp_tui.cockpit.state.forecast import (
     measure_rates,
 )
 from autoexp_tui.cockpit.state.parameters import PlanWords
-from autoexp_tui.cockpit.state.rows import (
-    Arrangement,
-    Row,
-    build_rows,
-    build_single_rows,
-    next_column,
-    sort_by,
-)
+from autoexp_tui.cockpit.state.rows import Arrangement, Row, build_rows
 from autoexp_tui.cockpit.state.session import JobView, SessionView, build_session
 from autoexp_tui.cockpit.state.stages import StageView, build_stages
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.rows import Column
+    from autoexp_tui.cockpit.state.filtering import Expression
     from autoexp_tui.model.snapshot import Snapshot
 
 ESTIMATE_EVERY = 10.0
@@ -77,8 +69,6 @@ class SessionModel:
         self.expression = expression
         self._estimated_at: float | None = None
         self._rows_for: tuple[object, ...] = ()
-        self._singles: tuple[Row, ...] = ()
-        self._singles_for: object = None
         self._look()
 
     def describe_opening(self) -> str:
@@ -157,15 +147,8 @@ class SessionModel:
         steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
         wish = (wanted, len(self.session.jobs)) if steady else ()
         if not wish or wish != self._rows_for:
-            self.rows = build_rows(self.session, wanted, self._list_single_rows())
+            self.rows = build_rows(self.session, wanted)
             self._rows_for = wish
-
-    def _list_single_rows(self) -> tuple[Row, ...]:
-        """A row for every job, made once for a plan."""
-        if self._singles_for is not self.session.index:
-            self._singles_for = self.session.index
-            self._singles = build_single_rows(self.session)
-        return self._singles
 
     def count_shown(self) -> int:
         """How many jobs have a row, folded ones included."""
@@ -173,9 +156,11 @@ class SessionModel:
             return len(self.rows)
         return sum(len(row.jobs) for row in self.rows)
 
-    def update_arrangement(self, **changes: object) -> None:
-        """Change order, filter or folding."""
-        self.arrangement = replace(self.arrangement, **changes)  # type: ignore[arg-type]
+    def update_arrangement(
+        self, wanted: Arrangement | None = None, **changes: object
+    ) -> None:
+        """Arrange the rows otherwise: as `wanted`, else as before, with `changes`."""
+        self.arrangement = replace(wanted or self.arrangement, **changes)  # type: ignore[arg-type]
         self._arrange()
 
     def find_jobs(self, row: Row) -> tuple[JobView, ...]:
@@ -192,39 +177,10 @@ class SessionModel:
             self.session.jobs[place].name for row in self.rows for place in row.jobs
         }
 
-    def filter_by(self, text: str) -> None:
-        """Keep the rows that a person asks for; an empty text keeps all."""
-        self.update_arrangement(filter=compile_filter(text, self.expression))
-
-    def toggle_order(self) -> None:
-        """Needs-you first, or plan order."""
-        order = "plan" if self.arrangement.order == "needs" else "needs"
-        self.update_arrangement(order=order, column="", ranks={})
-
-    def sort_next(self, columns: Sequence[Column]) -> None:
-        """Sort by the next column; after the last one, plan order."""
-        column = next_column(columns, self.arrangement)
-        if column is None:
-            self.update_arrangement(order="plan", column="", ranks={})
-        else:
-            self.arrangement = sort_by(self.session, column, self.arrangement)
-            self._arrange()
-
     def fold(self, *, on: bool) -> None:
         """Fold equal causes into one row each, or show every job."""
         if on != self.arrangement.fold:
             self.update_arrangement(fold=on, unfolded=frozenset())
-
-    def expand(self, key: str) -> None:
-        """Show the jobs of one folded row."""
-        self.update_arrangement(unfolded=self.arrangement.unfolded | {key})
-
-    def fold_again(self) -> bool:
-        """Fold what was unfolded; False when nothing was."""
-        if not self.arrangement.unfolded:
-            return False
-        self.update_arrangement(unfolded=frozenset())
-        return True
 
     # ----------------------------------------------------------------------- marks
     def toggle_marks(self, names: Sequence[str]) -> None:

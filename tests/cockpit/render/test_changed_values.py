@@ -10,6 +10,7 @@ from autoexp_tui.cockpit.render.grid import render_row
 from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
+from autoexp_tui.cockpit.state.filtering import compile_filter
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.stages import build_families
@@ -70,7 +71,7 @@ def test_a_value_that_only_one_job_has_gets_a_column() -> None:
 
 def test_the_filter_asks_for_the_job_s_own_value() -> None:
     at = desk()
-    at.filter_by("lr=7e-9")
+    at.update_arrangement(filter=compile_filter("lr=7e-9"))
     assert [at.session.jobs[row.jobs[0]].name for row in at.rows] == [FIRST.name]
 
 

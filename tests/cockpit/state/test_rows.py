@@ -14,10 +14,10 @@ from autoexp_tui.cockpit.state.rows import (
     Column,
     Row,
     build_rows,
-    find_column,
     is_falling,
-    next_column,
+    sort_beside,
     sort_by,
+    sort_next,
 )
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import NEEDS, Look
@@ -132,16 +132,17 @@ def test_the_same_column_again_is_the_other_way_round_missing_still_last() -> No
 
 def test_a_third_time_is_plan_order_and_then_the_column_comes_back() -> None:
     wanted = sort_by(SESSION, LOSS, sort_by(SESSION, LOSS, Arrangement()))
-    assert next_column(COLUMNS, wanted) is None
-    back = replace(wanted, order="plan", column="", ranks={})
-    assert next_column(COLUMNS, back) == LOSS
-    assert not sort_by(SESSION, LOSS, back).reversed
+    back = sort_next(SESSION, COLUMNS, wanted)
+    assert (back.order, back.column) == ("plan", "")
+    again = sort_next(SESSION, COLUMNS, back)
+    assert (again.column, again.reversed) == (LOSS.title, False)
 
 
 def test_the_columns_beside_go_round() -> None:
     wanted = sort_by(SESSION, COLUMNS[0], Arrangement())
-    assert find_column(COLUMNS, wanted, 1) == COLUMNS[1]
-    assert find_column(COLUMNS, wanted, -1) == COLUMNS[-1]
+    for step in (1, -1):
+        beside = sort_beside(SESSION, COLUMNS, wanted, step)
+        assert beside.column == COLUMNS[step].title
 
 
 def test_a_time_falls_at_first_and_a_loss_rises() -> None:
@@ -154,4 +155,4 @@ def test_a_time_falls_at_first_and_a_loss_rises() -> None:
 
 def test_a_column_that_has_gone_starts_over() -> None:
     wanted = replace(Arrangement(), order="column", column="GONE")
-    assert next_column(COLUMNS, wanted) == COLUMNS[0]
+    assert sort_next(SESSION, COLUMNS, wanted).column == COLUMNS[0].title

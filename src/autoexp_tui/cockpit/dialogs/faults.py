@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from textual import events
 
@@ -18,8 +18,8 @@ from autoexp_tui.cockpit.messages import CopyRequested
 from autoexp_tui.cockpit.render.plan_findings import (
     Excerpt,
     Fault,
-    FaultRows,
     find_excerpt,
+    render_fault,
 )
 from autoexp_tui.cockpit.spans import Line, Span, cut, outside
 from autoexp_tui.text.spelling import plural
@@ -53,7 +53,9 @@ class FaultsScreen(Overlay[Way]):
         self._plan_again = plan_again
         self._at = 0
         self._excerpts: dict[int, Excerpt] = {}
-        self._rows: FaultRows | None = None
+        self._blocks: tuple[int, Sequence[Sequence[Line]]] = (-1, ())
+        """The width for which the findings were laid out, and the lines of each: there
+        may be thousands, and every key shows some of them."""
         self._notice = ""
 
     def take(self, faults: Sequence[Fault]) -> None:
@@ -61,9 +63,8 @@ class FaultsScreen(Overlay[Way]):
         kept = self.faults[self._at].where if self.faults else ""
         self.faults = faults
         self._excerpts.clear()
-        self._rows = None
-        same = [at for at, one in enumerate(faults) if one.where == kept]
-        self._at = same[0] if same else 0
+        self._blocks = (-1, ())
+        self._at = next((at for at, one in enumerate(faults) if one.where == kept), 0)
         self._show_notice("planned again; this is left")
 
     def _show_notice(self, notice: str) -> None:
@@ -72,16 +73,23 @@ class FaultsScreen(Overlay[Way]):
 
     def build_title(self) -> Line:
         number = plural(len(self.faults), "error")
-        text = f" The plan has {number}. Nothing was submitted. "
-        return (Span(text, "strong"),)
+        return (Span(f" The plan has {number}. Nothing was submitted. ", "strong"),)
 
     def build_body(self, cells: int) -> Sequence[Line]:
-        return [(), *self._find_rows(cells).with_cursor(self._at)]
+        lines: list[Line] = [()]
+        for at, (head, *rest) in enumerate(self._list_blocks(cells)):
+            here = (Span("> ", "accent"), *head[1:]) if at == self._at else head
+            lines += (here, *rest)
+        return lines
 
-    def _find_rows(self, cells: int) -> FaultRows:
-        if self._rows is None or self._rows.cells != cells:
-            self._rows = FaultRows(self.faults, self._excerpts, cells)
-        return self._rows
+    def _list_blocks(self, cells: int) -> Sequence[Sequence[Line]]:
+        if self._blocks[0] != cells:
+            found = self._excerpts
+            self._blocks = cells, [
+                render_fault(fault, found.get(at, ()), cells)
+                for at, fault in enumerate(self.faults)
+            ]
+        return self._blocks[1]
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
         once = ", once it is saved" if cells >= _ROOMY else ""
@@ -113,13 +121,11 @@ class FaultsScreen(Overlay[Way]):
         """Scroll to the finding, all of it where it fits."""
         self.layout_box()
         inner = self.box_size.width - 4
-        rows = self._find_rows(inner)
-        start = rows.starts[self._at]
-        end, *_ = (*rows.starts[self._at + 1 : self._at + 2], rows.count)
+        sizes = [len(block) for block in self._list_blocks(inner)]
+        start = 1 + sum(sizes[: self._at])
         room = self.box_size.height - 2 - len(self.build_fixed(inner))
-        top = max(self.frame.top, end + 1 - room)
-        whole = rows.count + 1 <= room
-        self.frame.top = 0 if whole else max(0, min(top, start + 1))
+        top = min(max(self.frame.top, start + sizes[self._at] - room), start)
+        self.frame.top = 0 if sum(sizes) + 1 <= room else max(0, top)
         self.frame.update_lines()
 
     def _describe_fault(self) -> str:
@@ -130,30 +136,29 @@ class FaultsScreen(Overlay[Way]):
     # --------------------------------------------------------------------- excerpts
     def _toggle_excerpt(self) -> None:
         """Open the place in its file, or close it again."""
-        at, fault, faults = self._at, self.faults[self._at], self.faults
-        self._rows = None
-        if self._excerpts.pop(at, None) is not None:
+        fault = self.faults[self._at]
+        self._blocks = (-1, ())
+        if self._excerpts.pop(self._at, None) is not None:
             self._show_cursor()
-            return
-        if not fault.path:
+        elif fault.path:
+            self.run_worker(self._open_excerpt(self._at, self.faults))
+        else:
             self._show_notice("no file is known for this one")
-            return
 
-        def done(text: Any, problem: BaseException | None) -> None:
-            if faults is not self.faults or not self.is_attached:
-                return
-            if isinstance(problem, OSError):
-                self._notice = f"{fault.path} cannot be read: {problem.strerror}"
-            elif problem is not None:
-                raise problem
-            else:
-                self._notice = ""
-                self._excerpts[at] = find_excerpt(text, fault.line)
-                self._rows = None
-            self._show_cursor()
-
+    async def _open_excerpt(self, at: int, faults: Sequence[Fault]) -> None:
+        fault, notice = faults[at], ""
         work = partial(_read_config, fault.path)
-        self.context.background.call("excerpt", work, done)
+        excerpt: Excerpt = ()
+        try:
+            text = await self.context.background.fetch("excerpt", work)
+            excerpt = find_excerpt(text, fault.line)
+        except OSError as error:
+            notice = f"{fault.path} cannot be read: {error.strerror}"
+        if faults is self.faults:
+            self._notice, self._blocks = notice, (-1, ())
+            if not notice:
+                self._excerpts[at] = excerpt
+            self._show_cursor()
 
 
 def _read_config(path: str) -> str:

@@ -90,47 +90,12 @@ def find_excerpt(text: str, at: int) -> Excerpt:
     return lines[max(0, at - _AROUND - 1) : at + _AROUND]
 
 
-class FaultRows:
-    """All findings as lines of a width, opened excerpts among them.
-
-    They are laid out once: there may be thousands, and every key shows some of them.
-    """
-
-    def __init__(
-        self, faults: Sequence[Fault], excerpts: Mapping[int, Excerpt], cells: int
-    ) -> None:
-        self.cells = cells
-        self.starts: list[int] = []
-        """The line at which each finding begins."""
-        self._faults = faults
-        self._lines: list[Line] = []
-        for at, fault in enumerate(faults):
-            self.starts.append(len(self._lines))
-            self._lines += _render_fault(fault, cells, here=False)
-            if at in excerpts:
-                self._lines += _render_excerpt(excerpts[at], fault.line, cells)
-            self._lines.append(())
-
-    @property
-    def count(self) -> int:
-        """How many lines there are."""
-        return len(self._lines)
-
-    def with_cursor(self, at: int) -> list[Line]:
-        """The lines, with the cursor on one finding."""
-        lines = list(self._lines)
-        if at < len(self._faults):
-            start = self.starts[at]
-            here = _render_fault(self._faults[at], self.cells, here=True)
-            lines[start : start + len(here)] = here
-        return lines
-
-
-def _render_fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
+def render_fault(fault: Fault, excerpt: Excerpt, cells: int) -> Sequence[Line]:
+    """A finding, what is opened of its file, and a gap; the first span is its gutter."""
     place = outside(fault.place, 1000)
     where = outside(fault.where, 1000)
     head = line(
-        Span("> " if here else "  ", "accent"),
+        Span("  ", "accent"),
         Span(f"{place} " if place else "", "key"),
         Span(where if where != place else "", "strong"),
     )
@@ -140,7 +105,8 @@ def _render_fault(fault: Fault, cells: int, *, here: bool) -> Sequence[Line]:
         (outside(fault.job, 1000), "muted"),
     )
     parts = [(Span(f"{_INDENT}{text}", role),) for text, role in rest if text]
-    return [row for part in (head, *parts) for row in wrap(part, cells, _INDENT)]
+    lines = [row for part in (head, *parts) for row in wrap(part, cells, _INDENT)]
+    return [*lines, *_render_excerpt(excerpt, fault.line, cells), ()]
 
 
 def _render_excerpt(excerpt: Excerpt, at: int, cells: int) -> Sequence[Line]:

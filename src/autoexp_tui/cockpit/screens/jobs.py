@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from textual.app import ComposeResult
@@ -16,13 +15,14 @@ from autoexp_tui.cockpit.screens.base import JobListScreen, Request
 from autoexp_tui.cockpit.screens.log_screen import LogScreen
 from autoexp_tui.cockpit.spans import outside, plain
 from autoexp_tui.cockpit.state.filtering import (
+    Filter,
     FilterError,
     check_names,
     compile_filter,
     is_unfinished,
 )
 from autoexp_tui.cockpit.state.reasons import describe_cause
-from autoexp_tui.cockpit.state.rows import find_column, sort_by
+from autoexp_tui.cockpit.state.rows import sort_beside, sort_next
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane, NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
@@ -232,32 +232,41 @@ class JobsScreen(LogScreen, JobListScreen):
 
     def filter_by(self, text: str) -> None:
         """Keep the rows that match; what cannot be meant keeps those of before."""
-        problem = self.find_filter_problem(text)
-        if problem:
-            self.show_notice(f"filter as before: {problem}", "warning")
+        try:
+            wanted = self._compile_filter(text)
+        except FilterError as error:
+            self.show_notice(f"filter as before: {outside(error)}", "warning")
             return
-        self.model.filter_by(text)
+        self.model.update_arrangement(filter=wanted)
         self.renew()
+
+    def _compile_filter(self, text: str) -> Filter | None:
+        wanted = compile_filter(text, self.model.expression)
+        check_names(wanted, self.model.session.jobs)
+        return wanted
 
     def find_filter_problem(self, text: str) -> str:
         """What is wrong with a filter, in words; empty when nothing is."""
         try:
-            wanted = compile_filter(text, self.model.expression)
-            check_names(wanted, self.model.session.jobs)
+            self._compile_filter(text)
         except FilterError as error:
-            return outside(str(error))
+            return outside(error)
         return ""
 
     # ------------------------------------------------------------------------ order
     def action_rows_order(self) -> None:
         """Needs-you first, or plan order."""
-        self.model.toggle_order()
+        order = "plan" if self.model.arrangement.order == "needs" else "needs"
+        self.model.update_arrangement(order=order, column="", ranks={})
         self.renew()
 
     def action_rows_sort(self) -> None:
         """Sort by a column; then the other way round; then plan order again."""
         if self.jobs.columns:
-            self.model.sort_next(self.jobs.columns)
+            model = self.model
+            model.update_arrangement(
+                sort_next(model.session, self.jobs.columns, model.arrangement)
+            )
             self.renew()
 
     def action_rows_group(self) -> None:
@@ -281,27 +290,17 @@ class JobsScreen(LogScreen, JobListScreen):
         self.show_row()
 
     def action_move(self, how: str) -> None:
-        if self.focused is self.stages and how in ("left", "right"):
-            self.stages.set_open(on=how == "right")
-        elif self.focused is self.jobs and how in ("left", "right"):
-            self._sort_beside(1 if how == "right" else -1)
-        else:
+        model, columns = self.model, self.jobs.columns
+        step = {"right": 1, "left": -1}.get(how, 0)
+        if self.focused is self.stages and step:
+            self.stages.set_open(on=step > 0)
+        elif self.focused is not self.jobs or not step:
             super().action_move(how)
-
-    def _sort_beside(self, step: int) -> None:
-        """Sort by the column beside; in another order nothing happens."""
-        current, columns = self.model.arrangement, self.jobs.columns
-        if current.order != "column" or not columns:
-            return
-        column = find_column(columns, current, step)
-        wanted = sort_by(self.model.session, column, replace(current, column=""))
-        self.model.update_arrangement(
-            column=wanted.column,
-            reversed=wanted.reversed,
-            last_column=wanted.last_column,
-            ranks=wanted.ranks,
-        )
-        self.renew()
+        elif model.arrangement.order == "column" and columns:
+            model.update_arrangement(
+                sort_beside(model.session, columns, model.arrangement, step)
+            )
+            self.renew()
 
     # ------------------------------------------------------------------------ marks
     def action_rows_mark(self) -> None:
@@ -375,7 +374,8 @@ class JobsScreen(LogScreen, JobListScreen):
         row = self.model.row(self.jobs.key)
         if row is not None and row.folded:
             jobs = self.model.find_jobs(row)
-            self.model.expand(row.key)
+            unfolded = self.model.arrangement.unfolded | {row.key}
+            self.model.update_arrangement(unfolded=unfolded)
             self.renew()
             self.stay_with(jobs)
         elif row is not None:
@@ -393,11 +393,12 @@ class JobsScreen(LogScreen, JobListScreen):
         elif self.enlarged is not None:
             self.enlarge(None)
             self.focus_pane(self.jobs)
-        elif self.model.fold_again():
+        elif wanted.unfolded:
+            self.model.update_arrangement(unfolded=frozenset())
             self.renew()
             self.stay_with(jobs)
         elif wanted.filter is not None:
-            self.model.filter_by("")
+            self.model.update_arrangement(filter=None)
         elif wanted.only is not None:
             self.model.update_arrangement(only=None)
         elif self.focused is not self.jobs:

@@ -76,23 +76,8 @@ class Arrangement:
     """Causes that a person opened."""
 
 
-def build_single_rows(session: SessionView) -> tuple[Row, ...]:
-    """A row for every job, in plan order."""
-    return tuple(Row(job.name, (job.index,)) for job in session.jobs)
-
-
-def build_rows(
-    session: SessionView, wanted: Arrangement, singles: tuple[Row, ...] | None = None
-) -> tuple[Row, ...]:
-    """The rows for a session, as wanted.
-
-    `singles`: the session's `build_single_rows`, where they are at hand; plain plan
-    order is these very rows.
-    """
-    singles = build_single_rows(session) if singles is None else singles
-    plain = wanted.order == "plan" and not (wanted.filter or wanted.fold)
-    if plain and wanted.only is None:
-        return singles
+def build_rows(session: SessionView, wanted: Arrangement) -> tuple[Row, ...]:
+    """The rows for a session, as wanted."""
     jobs: Sequence[JobView] = session.jobs
     if wanted.only is not None:
         index = session.index
@@ -107,7 +92,7 @@ def build_rows(
         jobs = sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
     if wanted.fold:
         return _fold_jobs(jobs, wanted.unfolded)
-    return tuple([singles[job.index] for job in jobs])
+    return tuple([Row(job.name, (job.index,)) for job in jobs])
 
 
 def find_urgency(job: JobView) -> int:
@@ -168,22 +153,28 @@ def is_falling(columns: Sequence[Column], current: Arrangement) -> bool:
     return (next(kinds, "") in _LARGEST_FIRST) != current.reversed
 
 
-def next_column(columns: Sequence[Column], current: Arrangement) -> Column | None:
-    """What `,` sorts by: a column, the same again for its reverse, then none.
+def sort_next(
+    session: SessionView, columns: Sequence[Column], current: Arrangement
+) -> Arrangement:
+    """What `,` sorts by: a column, the same again for its reverse, then plan order.
 
-    None is plan order; from there the column that was sorted by last comes back.
+    From there the column that was sorted by last comes back.
     """
     if current.order == "column" and current.reversed:
-        return None
+        return replace(current, order="plan", column="", ranks={})
     wanted = current.column if current.order == "column" else current.last_column
-    return next((one for one in columns if one.title == wanted), columns[0])
+    column = next((one for one in columns if one.title == wanted), columns[0])
+    return sort_by(session, column, current)
 
 
-def find_column(columns: Sequence[Column], current: Arrangement, step: int) -> Column:
-    """The column `step` places to the right of the one sorted by, going round."""
+def sort_beside(
+    session: SessionView, columns: Sequence[Column], current: Arrangement, step: int
+) -> Arrangement:
+    """Sorted by the column `step` places to the right, going round."""
     names = [column.title for column in columns]
     place = names.index(current.column) if current.column in names else -step
-    return columns[(place + step) % len(columns)]
+    column = columns[(place + step) % len(columns)]
+    return sort_by(session, column, replace(current, column=""))
 
 
 _SortKey: TypeAlias = tuple[int, float, str]
