@@ -50,6 +50,32 @@ class Seat:
     async def type(self, text: str) -> None:
         await self.press(*(NAMES.get(letter, letter) for letter in text))
 
+    async def play(self, script: str) -> None:
+        """Press the keys of a script; a word behind a `'` is typed."""
+        for word in script.split():
+            if word.startswith("'"):
+                await self.type(word[1:])
+            else:
+                await self.press(word)
+
+    def check(self, **shown: str) -> None:
+        """Whether panes (footer, dialog, focus too) show words, apart by `|`.
+
+        Words behind a `!` are not to be there.
+        """
+        for where, words in shown.items():
+            text = self._read(where)
+            for word in words.split("|"):
+                absent = word.startswith("!")
+                assert (word.lstrip("!") in text) is not absent, (where, word, text)
+
+    def _read(self, where: str) -> str:
+        if where == "focus":
+            return str(self.app.focused.id) if self.app.focused else ""
+        if where in ("footer", "dialog"):
+            return str(getattr(self, where))
+        return self.pane(where)
+
     async def hear(self) -> None:
         """Let a dialog's deaf time pass."""
         self.clock.advance(0.4)

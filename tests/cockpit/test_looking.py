@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.pane import to_ascii
 from autoexp_tui.model.snapshot import Snapshot
@@ -16,36 +18,96 @@ from tests.cockpit.seat import Seat, cockpit
 from tests.support.campaigns import all_done, campaign, planned
 from tests.support.scripted_handle import moved, with_job
 
+SCENES = {
+    "the jobs have the focus at first": ("", {"focus": "jobs", "jobs": "━ 2 Jobs"}),
+    "the focused pane is told without colour": (
+        "1",
+        {"jobs": "─ 2 Jobs", "stages": "━ 1 Stages"},
+    ),
+    "1 goes to the stages": ("tab 1", {"focus": "stages"}),
+    "2 goes to the jobs": ("tab 2", {"focus": "jobs"}),
+    "3 goes to why": ("tab 3", {"focus": "why"}),
+    "5 goes to what needs a person": ("tab 5", {"focus": "needs"}),
+    "0 goes to the log": ("tab 0", {"focus": "log"}),
+    "a pane without a place opens enlarged": (
+        "4",
+        {"focus": "metrics", "metrics": "4 Metrics"},
+    ),
+    "a need that a filter hides is shown all the same": (
+        "slash 'running enter exclamation_mark",
+        {"footer": "the filter hid it", "jobs": "!running (esc)"},
+    ),
+    # filters
+    "an active filter is always shown": (
+        "slash 'lr>1e-3 enter",
+        {"jobs": "/lr>1e-3 (esc)"},
+    ),
+    "a filter given up leaves the old one": (
+        "slash 'doomed enter slash 'x escape",
+        {"jobs": "/doomed (esc)"},
+    ),
+    "no match says how to see all": (
+        "slash 'lr>10 enter",
+        {"jobs": "No job matches lr>10. esc shows all 124."},
+    ),
+    "escape clears the filter before the marks": (
+        "slash 'doomed enter space escape",
+        {"jobs": "1 marked|!(esc)"},
+    ),
+    # folds and orders
+    "enter on a job tells all about it": ("enter", {"focus": "why", "why": "output"}),
+    "a stage unfolds into its families": (
+        "1 l",
+        {"stages": "✓✓✓ lr=1e-3 bsz=256"},
+    ),
+    "and folds again": ("1 l h", {"stages": "!lr=1e-3"}),
+    "a sort is told": ("comma", {"jobs": "by STATE|STATE▴"}),
+    "sorted again it is reversed": ("comma comma", {"jobs": "STATE▾"}),
+    "then plan order is back": (
+        "comma comma comma",
+        {"jobs": "STATE |!by STATE|!STATE▾"},
+    ),
+    "h and l choose no column in plan order": ("l", {"jobs": "!by "}),
+    "h and l choose the column while the table is sorted": (
+        "comma comma l l",
+        {"jobs": "by lr |lr▴"},
+    ),
+    "and go back": ("comma comma l l h", {"jobs": "STAGE▴"}),
+    "an empty table leaves why with nothing": (
+        "1 slash 'nowhere enter 2",
+        {"why": "No job is shown"},
+    ),
+    # marks
+    "space marks and goes on": ("space space", {"jobs": "2 marked"}),
+    "a mark is shown in its row": ("space", {"jobs": "\n * ✓ done"}),
+    "a range is marked from v to v": ("v j j v", {"jobs": "3 marked"}),
+    "escape at last clears the marks and says so": (
+        "space escape",
+        {"footer": "1 mark cleared", "jobs": "! marked"},
+    ),
+    "two marked jobs can be compared": (
+        "space j j space d",
+        {"dialog": "-optim.lr: 1e-3|+optim.lr: 3e-4"},
+    ),
+    "one job cannot be compared": ("d", {"footer": "mark two jobs"}),
+    "curves of the marked runs share a frame": (
+        "space j j space c",
+        {"metrics": " a | b "},
+    ),
+    "the scale and the metric are chosen": (
+        "space j j space c y right",
+        {"metrics": "log|lr"},
+    ),
+}
 
-async def test_the_jobs_have_the_focus_at_first() -> None:
+
+@pytest.mark.parametrize("scene", SCENES)
+async def test_keys_lead_where_they_should(scene: str) -> None:
+    script, shown = SCENES[scene]
     async with cockpit() as seat:
-        assert seat.app.focused is seat.jobs.jobs
-
-
-async def test_the_focused_pane_is_told_without_colour() -> None:
-    async with cockpit() as seat:
-        assert seat.pane("jobs").startswith("━ 2 Jobs")
-        await seat.press("1")
-        assert seat.pane("jobs").startswith("─ 2 Jobs")
-        assert seat.pane("stages").startswith("━ 1 Stages")
-
-
-@pytest.mark.parametrize(
-    ("key", "pane"),
-    [("1", "stages"), ("2", "jobs"), ("3", "why"), ("5", "needs"), ("0", "log")],
-)
-async def test_a_number_goes_to_its_pane(key: str, pane: str) -> None:
-    async with cockpit() as seat:
-        await seat.press("tab", key)
-        assert seat.app.focused is not None
-        assert seat.app.focused.id == pane
-
-
-async def test_a_pane_without_a_place_opens_enlarged() -> None:
-    async with cockpit() as seat:
-        await seat.press("4")
-        assert seat.jobs.enlarged == "metrics"
-        assert "4 Metrics" in seat.pane("metrics")
+        await seat.play(script)
+        seat.check(**shown)
+        assert seat.handle.sent == []
 
 
 async def test_curves_of_ended_jobs_are_asked_for_where_they_are_not_at_hand() -> None:
@@ -80,12 +142,6 @@ async def test_plus_enlarges_and_escape_restores() -> None:
         assert seat.jobs.jobs.display
 
 
-async def test_why_follows_the_cursor() -> None:
-    async with cockpit() as seat:
-        await seat.press("j")
-        assert seat.model.session.jobs[1].name in seat.pane("why")
-
-
 async def test_the_end_key_goes_to_the_last_row() -> None:
     async with cockpit() as seat:
         await seat.press("G")
@@ -109,111 +165,61 @@ async def test_need_after_need_is_walked_through_going_round() -> None:
         assert job.is_needy
 
 
-async def test_a_need_that_a_filter_hides_is_shown_all_the_same() -> None:
+async def test_why_follows_the_cursor() -> None:
     async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("running")
-        await seat.press("enter", "exclamation_mark")
-        assert seat.model.arrangement.filter is None
-        assert "the filter hid it" in seat.footer
+        await seat.press("j")
+        assert seat.model.session.jobs[1].name in seat.pane("why")
 
 
 async def test_nobody_needed_is_said() -> None:
     async with cockpit(planned(10)) as seat:
-        await seat.press("exclamation_mark")
-        assert "nobody is needed" in seat.footer
+        await seat.play("exclamation_mark")
+        seat.check(footer="nobody is needed")
 
 
 # -------------------------------------------------------------------------- filter
 async def test_a_filter_works_while_it_is_typed() -> None:
     async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("doomed")
+        await seat.play("slash 'doomed")
         assert len(seat.model.rows) == seat.model.session.count(Look.DOOMED)
 
 
 async def test_a_filter_that_cannot_be_meant_says_so_and_changes_nothing() -> None:
     async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("cooldown")
-        await seat.press("enter", "slash", "ctrl+u")
-        await seat.type("lrr>1e-3")
-        assert "no job has `lrr`; did you mean `lr`?" in seat.pane("problem")
+        await seat.play("slash 'cooldown enter slash ctrl+u 'lrr>1e-3")
+        seat.check(problem="no job has `lrr`; did you mean `lr`?")
         await seat.press("enter")
         assert seat.jobs.field is not None
-        assert "/cooldown (esc)" in seat.pane("jobs")
+        seat.check(jobs="/cooldown (esc)")
         await seat.press("escape")
-        assert "/cooldown (esc)" in seat.pane("jobs")
+        seat.check(jobs="/cooldown (esc)")
         assert not seat.jobs.query_one("#problem").display
 
 
 async def test_a_mended_filter_works_and_its_problem_goes() -> None:
     async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("lrr>1e-3")
-        await seat.press("enter", "ctrl+u")
-        await seat.type("lr>1e-3")
-        await seat.press("enter")
+        await seat.play("slash 'lrr>1e-3 enter ctrl+u 'lr>1e-3 enter")
         assert seat.jobs.field is None
         assert not seat.jobs.query_one("#problem").display
-        assert "/lr>1e-3 (esc)" in seat.pane("jobs")
-
-
-async def test_an_active_filter_is_always_shown() -> None:
-    async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("lr>1e-3")
-        await seat.press("enter")
-        assert "/lr>1e-3 (esc)" in seat.pane("jobs")
-
-
-async def test_a_filter_given_up_leaves_the_old_one() -> None:
-    async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("doomed")
-        await seat.press("enter", "slash")
-        await seat.type("x")
-        await seat.press("escape")
-        assert seat.model.arrangement.filter is not None
-        assert seat.model.arrangement.filter.text == "doomed"
-
-
-async def test_no_match_says_how_to_see_all() -> None:
-    async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("lr>10")
-        await seat.press("enter")
-        assert "No job matches lr>10. esc shows all 124." in seat.pane("jobs")
+        seat.check(jobs="/lr>1e-3 (esc)")
 
 
 async def test_keys_typed_into_a_filter_do_nothing_else() -> None:
     async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("Kq")
+        await seat.play("slash 'Kq")
         assert seat.jobs.field is not None
         assert seat.jobs.field.value == "Kq"
         assert seat.handle.sent == []
 
 
-async def test_escape_clears_the_filter_first() -> None:
-    async with cockpit() as seat:
-        await seat.press("slash")
-        await seat.type("doomed")
-        await seat.press("enter", "space", "escape")
-        assert seat.model.arrangement.filter is None
-        assert seat.model.marks
-
-
 # ---------------------------------------------------------------------- folding etc
-async def test_a_low_screen_folds_equal_causes() -> None:
-    async with cockpit(size=(80, 24)) as seat:
-        assert "folded" in seat.pane("jobs")
-        assert any(row.folded for row in seat.model.rows)
-
-
-async def test_a_low_screen_with_few_jobs_does_not_fold() -> None:
-    async with cockpit(campaign(10), size=(80, 24)) as seat:
-        assert not seat.model.arrangement.fold
+@pytest.mark.parametrize(("jobs", "folds"), [(124, True), (10, False)])
+async def test_a_low_screen_folds_equal_causes_of_many_jobs(
+    jobs: int, folds: bool
+) -> None:
+    async with cockpit(campaign(jobs), size=(80, 24)) as seat:
+        assert any(row.folded for row in seat.model.rows) is folds
+        assert ("folded" in seat.pane("jobs")) is folds
 
 
 async def test_enter_unfolds_a_row_and_escape_folds_it_again() -> None:
@@ -225,34 +231,25 @@ async def test_enter_unfolds_a_row_and_escape_folds_it_again() -> None:
         assert len(seat.model.rows) == rows
 
 
-async def test_enter_on_a_job_tells_all_about_it() -> None:
+@pytest.mark.parametrize(
+    ("script", "title", "by"),
+    [
+        ("1 j enter", "stage cooldown", lambda job: job.stage == "cooldown"),
+        (
+            "5 enter",
+            "out of memory",
+            lambda job: job.record.cause is Cause.OUT_OF_MEMORY,
+        ),
+    ],
+)
+async def test_enter_on_a_heading_shows_its_jobs_only(
+    script: str, title: str, by: Callable[[JobView], bool]
+) -> None:
     async with cockpit() as seat:
-        await seat.press("enter")
-        assert seat.jobs.enlarged == "why"
-        assert "output" in seat.pane("why")
-
-
-async def test_enter_on_a_stage_shows_its_jobs_only() -> None:
-    async with cockpit() as seat:
-        await seat.press("1", "j", "enter")
-        shown = [seat.model.find_jobs(row)[0] for row in seat.model.rows]
-        assert {job.stage for job in shown} == {"cooldown"}
-        assert "only stage cooldown (esc)" in seat.pane("jobs")
-
-
-async def test_a_stage_unfolds_into_its_families() -> None:
-    async with cockpit() as seat:
-        await seat.press("1", "l")
-        assert "✓✓✓ lr=1e-3 bsz=256" in seat.pane("stages")
-        await seat.press("h")
-        assert "lr=1e-3" not in seat.pane("stages")
-
-
-async def test_enter_on_a_cause_shows_its_jobs() -> None:
-    async with cockpit() as seat:
-        await seat.press("5", "enter")
-        shown = [seat.model.find_jobs(row)[0] for row in seat.model.rows]
-        assert {job.record.cause for job in shown} == {Cause.OUT_OF_MEMORY}
+        await seat.play(script)
+        shown = {seat.model.find_jobs(row)[0] for row in seat.model.rows}
+        assert shown == set(filter(by, seat.model.session.jobs))
+        seat.check(jobs=f"only {title}|(esc)")
 
 
 async def test_needs_first_puts_them_on_top() -> None:
@@ -261,30 +258,6 @@ async def test_needs_first_puts_them_on_top() -> None:
         first = seat.model.find_jobs(seat.model.rows[0])[0]
         assert first.is_needy
         assert "needs you first" in seat.pane("jobs")
-
-
-async def test_sorting_reverses_and_then_plan_order_is_back() -> None:
-    async with cockpit() as seat:
-        await seat.press("comma")
-        assert "by STATE" in seat.pane("jobs")
-        assert "STATE▴" in seat.pane("jobs")
-        await seat.press("comma")
-        assert "STATE▾" in seat.pane("jobs")
-        await seat.press("comma")
-        assert seat.model.arrangement.order == "plan"
-        assert "STATE " in seat.pane("jobs")
-
-
-async def test_h_and_l_choose_the_column_while_the_table_is_sorted() -> None:
-    async with cockpit() as seat:
-        before = seat.pane("jobs")
-        await seat.press("l")
-        assert seat.pane("jobs") == before
-        await seat.press("comma", "comma", "l", "l")
-        assert "by lr " in seat.pane("jobs")
-        assert "lr▴" in seat.pane("jobs")
-        await seat.press("h")
-        assert "STAGE▴" in seat.pane("jobs")
 
 
 async def test_the_direction_has_an_ascii_twin() -> None:
@@ -325,27 +298,6 @@ async def test_an_empty_table_leaves_verbs_with_nothing() -> None:
         assert "No job is shown" in seat.pane("why")
 
 
-# --------------------------------------------------------------------------- marks
-async def test_space_marks_and_goes_on() -> None:
-    async with cockpit() as seat:
-        await seat.press("space", "space")
-        names = {job.name for job in seat.model.session.jobs[:2]}
-        assert seat.model.marks == names
-        assert "2 marked" in seat.pane("jobs")
-
-
-async def test_a_mark_is_shown_in_its_row() -> None:
-    async with cockpit() as seat:
-        await seat.press("space")
-        assert seat.pane("jobs").splitlines()[2].startswith(" * ✓ done")
-
-
-async def test_a_range_is_marked_from_v_to_v() -> None:
-    async with cockpit() as seat:
-        await seat.press("v", "j", "j", "v")
-        assert len(seat.model.marks) == 3
-
-
 async def test_m_marks_all_that_failed_alike() -> None:
     async with cockpit() as seat:
         await seat.press("exclamation_mark", "m")
@@ -353,38 +305,6 @@ async def test_m_marks_all_that_failed_alike() -> None:
         assert len(marked) == 4
         assert {job.record.cause for job in marked} == {Cause.OUT_OF_MEMORY}
         assert "4 alike marked" in seat.footer
-
-
-async def test_escape_at_last_clears_the_marks_and_says_so() -> None:
-    async with cockpit() as seat:
-        await seat.press("space", "escape")
-        assert not seat.model.marks
-        assert "1 mark cleared" in seat.footer
-
-
-async def test_two_marked_jobs_can_be_compared() -> None:
-    async with cockpit() as seat:
-        await seat.press("space", "j", "j", "space", "d")
-        assert "-optim.lr: 1e-3" in seat.dialog
-        assert "+optim.lr: 3e-4" in seat.dialog
-
-
-async def test_one_job_cannot_be_compared() -> None:
-    async with cockpit() as seat:
-        await seat.press("d")
-        assert "mark two jobs" in seat.footer
-
-
-async def test_curves_of_the_marked_runs_share_a_frame() -> None:
-    async with cockpit() as seat:
-        await seat.press("space", "j", "j", "space", "c")
-        text = seat.pane("metrics")
-        assert " a " in text
-        assert " b " in text
-        await seat.press("y")
-        assert "log" in seat.pane("metrics").splitlines()[0]
-        await seat.press("right")
-        assert "lr" in seat.pane("metrics").splitlines()[0]
 
 
 # -------------------------------------------------------------- rows under the cursor
@@ -431,13 +351,9 @@ async def test_new_values_appear() -> None:
 
 
 # ---------------------------------------------------------------------------- sizes
-async def test_too_small_a_screen_says_one_line() -> None:
+async def test_too_small_a_screen_says_one_line_and_asks_nothing() -> None:
     async with cockpit(size=(50, 12)) as seat:
-        assert "too small: 60x16 at least; all goes on" in seat.pane("header")
-
-
-async def test_too_small_a_screen_asks_nothing() -> None:
-    async with cockpit(size=(50, 12)) as seat:
+        seat.check(header="too small: 60x16 at least; all goes on")
         await seat.press("K")
         assert seat.app.screen is seat.jobs
 
@@ -462,29 +378,23 @@ async def test_an_opened_plan_says_that_nothing_runs() -> None:
         assert seat.handle.sent == []
 
 
+def being_planned() -> Snapshot:
+    """A plan that is still being made: there are no jobs yet."""
+    nothing = Plan(plan_id="", name="exp", state_dir="", jobs=())
+    empty = replace(planned(10), plan=nothing, jobs=(), live=())
+    return replace(empty, engine=replace(empty.engine, doing="planning exp"))
+
+
 async def test_a_plan_being_made_is_told_and_then_shown() -> None:
-    empty = replace(
-        planned(10),
-        plan=Plan(plan_id="", name="exp", state_dir="", jobs=()),
-        jobs=(),
-        live=(),
-    )
-    empty = replace(empty, engine=replace(empty.engine, doing="planning exp"))
-    async with cockpit(empty, size=(80, 24)) as seat:
-        assert "planning exp" in seat.pane("jobs")
+    async with cockpit(being_planned(), size=(80, 24)) as seat:
+        seat.check(jobs="planning exp")
         await seat.push(planned(124))
-        assert "S submits it" in seat.pane("jobs")
+        seat.check(jobs="S submits it")
         assert seat.model.arrangement.fold
 
 
 async def test_panes_find_their_places_when_the_plan_comes() -> None:
-    empty = replace(
-        planned(10),
-        plan=Plan(plan_id="", name="exp", state_dir="", jobs=()),
-        jobs=(),
-        live=(),
-    )
-    async with cockpit(empty) as seat:
+    async with cockpit(being_planned()) as seat:
         tall = seat.jobs.jobs.size.height
         await seat.push(planned(10))
         await seat.until(lambda: seat.jobs.jobs.size.height < tall)

@@ -168,15 +168,6 @@ async def test_where_news_outrun_the_looking_what_was_found_is_shown(
             await seat.until(lambda: "S submits it" in seat.pane("why"))
 
 
-async def test_the_rows_of_all_jobs_are_made_once() -> None:
-    async with cockpit(planned(JOBS)) as seat:
-        everything = seat.model.rows
-        await seat.press("1", "enter")
-        assert len(seat.model.rows) < len(everything)
-        await seat.press("escape")
-        assert seat.model.rows is everything
-
-
 async def test_the_focus_moves_without_drawing_all_of_the_screen(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

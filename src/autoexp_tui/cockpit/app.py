@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.widgets.bars import Typed
     from autoexp_tui.cockpit.widgets.log_pane import LogPane
     from autoexp_tui.engine.handle import EngineHandle, Player
-    from autoexp_tui.model.snapshot import EngineView, Playback, Snapshot
+    from autoexp_tui.model.snapshot import EngineView, Snapshot
 
 REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
@@ -526,25 +526,23 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def _ask_moment(self, player: Player) -> None:
         """Ask for a time, and go there."""
 
-        def answer(text: str) -> None:
+        def jump(text: str) -> None:
             shown = self.context.model.session.snapshot.playback
-            if shown is not None and text.strip():
-                self._jump(player, shown, text)
+            if shown is None or not text.strip():
+                return
+            try:
+                wanted = parse_moment(text, shown.at, shown.begin, shown.end)
+            except NoMoment as error:
+                self.show_notice(str(error), "warning")
+                return
+            if not shown.begin <= wanted <= shown.end:
+                text = "the journal does not reach so far: its nearest moment"
+                self.show_notice(text)
+            self.on_command_sent()
+            player.jump(wanted)
 
         if self.full_screen is not None:
-            request = Request(label="time", hint=EXAMPLES, answer=answer)
-            self.full_screen.ask_line(request)
-
-    def _jump(self, player: Player, shown: Playback, text: str) -> None:
-        try:
-            wanted = parse_moment(text, shown.at, shown.begin, shown.end)
-        except NoMoment as error:
-            self.show_notice(str(error), "warning")
-            return
-        if not shown.begin <= wanted <= shown.end:
-            self.show_notice("the journal does not reach so far: its nearest moment")
-        self.on_command_sent()
-        player.jump(wanted)
+            self.full_screen.ask_line(Request(label="time", hint=EXAMPLES, answer=jump))
 
     # ------------------------------------------------------------- around the screen
     def _write(self, sequence: str) -> None:

@@ -334,7 +334,11 @@ class JobActions:
             for path in spec.show_files
         ]
         key = f"approval {job.name}"
-        return await self._context.background.fetch(key, partial(read_files, paths))
+
+        def read() -> Files:
+            return [(path, _read_file(path)) for path in paths]
+
+        return await self._context.background.fetch(key, read)
 
     # ----------------------------------------------------------------------- pause
     async def pause(self, _: Scope) -> None:
@@ -372,12 +376,8 @@ def _explain_nothing(what: str, scope: Scope) -> str:
     return f"{which}: {none} {what}   esc clears marks"
 
 
-def read_files(paths: Sequence[str]) -> Files:
-    """The beginning of each file as clean text; one that cannot be read says why."""
-    return [(path, _read_file(path)) for path in paths]
-
-
 def _read_file(path: str) -> str:
+    """The beginning of a file as clean text; one that cannot be read says why."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             data = file.read(MOST_SHOWN + 1)

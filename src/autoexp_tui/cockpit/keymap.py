@@ -314,6 +314,12 @@ class Keymap:
         return next((one for one in here if key in self.keys(one.id)), None)
 
 
+def find_move(key: str) -> str:
+    """How a key moves where no person's keymap rules: `down`, `half_up`, `last`."""
+    moves = (one for one in COMMANDS.values() if one.id.startswith("move."))
+    return next((one.id.split(".")[1] for one in moves if key in one.keys), "")
+
+
 _SIGNS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "exclamation_mark": "!",
@@ -387,11 +393,15 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
     Raises:
         UsageError: with every finding.
     """
+    import difflib
+
     own: dict[str, tuple[str, ...]] = {}
     problems: list[str] = []
     for name, value in table.items():
         if name not in COMMANDS:
-            problems.append(f"no command {name!r}{_suggest_id(name)}")
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            meant = f", did you mean {near[0]!r}?" if near else ""
+            problems.append(f"no command {name!r}{meant}")
             continue
         own[name] = tuple(_read_keys(name, value, problems))
     keymap = Keymap(own)
@@ -402,13 +412,6 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
             "; ".join(problems), where, "the help (?) lists ids and keys; nothing bound"
         )
     return keymap
-
-
-def _suggest_id(name: str) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, COMMANDS, 1)
-    return f", did you mean {near[0]!r}?" if near else ""
 
 
 def _read_keys(name: str, value: object, problems: list[str]) -> Iterable[str]:

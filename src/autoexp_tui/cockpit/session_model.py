@@ -6,7 +6,6 @@ widget and no engine; what it holds dies with the screen and is nobody's truth.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -183,22 +182,6 @@ class SessionModel:
             self.update_arrangement(fold=on, unfolded=frozenset())
 
     # ----------------------------------------------------------------------- marks
-    def toggle_marks(self, names: Sequence[str]) -> None:
-        """Mark jobs, or unmark them when all of them are marked."""
-        if self.marks.issuperset(names):
-            self.marks.difference_update(names)
-        else:
-            self.marks.update(names)
-
-    def mark_range(self, first: str, last: str) -> int:
-        """Mark every job between two rows; how many are marked then."""
-        keys = [row.key for row in self.rows]
-        if first in keys and last in keys:
-            start, end = sorted((keys.index(first), keys.index(last)))
-            for row in self.rows[start : end + 1]:
-                self.marks.update(job.name for job in self.find_jobs(row))
-        return len(self.marks)
-
     def mark_alike(self, job: JobView) -> int:
         """Mark every job with the same cause; how many that are."""
         key = build_cause_key(job)

@@ -85,10 +85,13 @@ class FaultsScreen(Overlay[Way]):
     def _list_blocks(self, cells: int) -> Sequence[Sequence[Line]]:
         if self._blocks[0] != cells:
             found = self._excerpts
-            self._blocks = cells, [
-                render_fault(fault, found.get(at, ()), cells)
-                for at, fault in enumerate(self.faults)
-            ]
+            self._blocks = (
+                cells,
+                [
+                    render_fault(fault, found.get(at, ()), cells)
+                    for at, fault in enumerate(self.faults)
+                ],
+            )
         return self._blocks[1]
 
     def build_fixed(self, cells: int) -> Sequence[Line]:

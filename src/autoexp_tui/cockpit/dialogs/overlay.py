@@ -16,15 +16,22 @@ from textual.reactive import Reactive
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
+from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.layout import Box
 from autoexp_tui.cockpit.spans import Line, Role, Span, pad
-from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted, set_place
+from autoexp_tui.cockpit.widgets.pane import (
+    LinesWidget,
+    Painted,
+    count_lines_moved,
+    set_place,
+)
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.widgets.bars import Prompt, Typed
 
 Result = TypeVar("Result")
+MOST_LINES = 10**9
 
 
 class Frame(LinesWidget, can_focus=True):
@@ -96,7 +103,8 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
         self.context = context
         self.frame = Frame(cast("Overlay[object]", self))
         self.field: Prompt | None = None
-        self._box = Box(0, 0, 0, 0)
+        self.box_size = Size()
+        """Of the box as it was placed last, whether it is drawn so yet or not."""
         self._is_finished = False
 
     def compose(self) -> ComposeResult:
@@ -131,22 +139,7 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     def handle_scroll(self, key: str) -> None:
         """Scroll for a key that means it."""
         page = max(1, self.frame.size.height // 2)
-        steps = {
-            "j": 1,
-            "down": 1,
-            "k": -1,
-            "up": -1,
-            "ctrl+d": page,
-            "pagedown": page,
-            "ctrl+u": -page,
-            "pageup": -page,
-            "g": -(10**9),
-            "home": -(10**9),
-            "G": 10**9,
-            "end": 10**9,
-        }
-        if key in steps:
-            self.frame.move(steps[key])
+        self.frame.move(count_lines_moved(find_move(key), page, MOST_LINES))
 
     # ------------------------------------------------------- what subclasses say
     def build_title(self) -> Line:
@@ -175,8 +168,8 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
         needed = len(self.build_body(inner)) + len(fixed) + 2
         height = max(3, min(needed, size.height - 2))
         x, y = (size.width - width) // 2, max(0, (size.height - height) // 3)
-        self._box = Box(x, y, width, height)
-        set_place(self.frame, self._box)
+        self.box_size = Size(width, height)
+        set_place(self.frame, Box(x, y, width, height))
         row = self.find_field_row()
         if self.field is not None:
             self.field.display = row is not None
@@ -184,11 +177,6 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
                 at = y + height - 1 - len(fixed) + row
                 set_place(self.field, Box(x + 4, at, inner - 4, 1))
         self.frame.update_lines()
-
-    @property
-    def box_size(self) -> Size:
-        """Of the box as it was placed last, whether it is drawn so yet or not."""
-        return Size(self._box.width, self._box.height)
 
 
 def build_keys(keys: Iterable[tuple[str, str]]) -> Line:

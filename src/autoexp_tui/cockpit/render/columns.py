@@ -72,10 +72,8 @@ def choose_columns(
     wanted = next(cells for least, cells in _WHY_WANTED if screen_cells >= least)
     while True:
         columns = _build_columns(session, parameters, dropped, percent=percent)
-        columns = _update_widths(
-            columns, wanted - _count_left_over(columns, table_cells)
-        )
-        why = _count_left_over(columns, table_cells)
+        left = table_cells - GUTTER - sum(column.cells + 1 for column in columns)
+        why = left + _shrink_parameters(columns, wanted - left)
         if why < wanted and rest and rest[0] in _GIVEN_FOR_WHY:
             dropped.append(rest.pop(0))
         elif why >= WHY_MINIMUM or (not rest and percent):
@@ -86,20 +84,15 @@ def choose_columns(
             percent = True
 
 
-def _count_left_over(columns: Sequence[Column], table_cells: int) -> int:
-    return table_cells - GUTTER - sum(column.cells + 1 for column in columns)
-
-
-def _update_widths(columns: list[Column], missing: int) -> list[Column]:
-    """The columns with parameters narrower, the widest first, by up to `missing`."""
-    found = list(columns)
-    places = [place for place, one in enumerate(found) if one.kind == "parameter"]
-    for _ in range(missing):
-        widest = max(places, key=lambda place: found[place].cells, default=None)
-        if widest is None or found[widest].cells <= _PARAMETER_MINIMUM:
-            break
-        found[widest] = replace(found[widest], cells=found[widest].cells - 1)
-    return found
+def _shrink_parameters(columns: list[Column], missing: int) -> int:
+    """Narrow parameters, the widest first; by how many cells, up to `missing`."""
+    places = [place for place, one in enumerate(columns) if one.kind == "parameter"]
+    for given in range(missing):
+        widest = max(places, key=lambda place: columns[place].cells, default=None)
+        if widest is None or columns[widest].cells <= _PARAMETER_MINIMUM:
+            return given
+        columns[widest] = replace(columns[widest], cells=columns[widest].cells - 1)
+    return max(missing, 0)
 
 
 def _build_columns(

@@ -193,9 +193,7 @@ def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
 # --------------------------------------------------------------------- resubmit
 def ask_resubmit(scope: Scope, session: SessionView) -> Question | None:
     """What R asks; None when nothing in the scope ended in a way that R mends."""
-    jobs = tuple(
-        job for job in scope.jobs if resubmission.can_come_back(job.record)
-    )
+    jobs = tuple(job for job in scope.jobs if resubmission.can_come_back(job.record))
     if not jobs:
         return None
 

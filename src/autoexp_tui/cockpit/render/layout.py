@@ -8,12 +8,11 @@ is not on the screen opens enlarged when its number is pressed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
+
+from textual.geometry import Region
 
 from autoexp_tui.cockpit.keymap import Pane
-
-Place: TypeAlias = Pane | Literal["header", "footer", "problem", "timebar"]
 
 SMALLEST: Final = (60, 16)
 SIDE_FROM: Final = 110
@@ -32,21 +31,9 @@ _AROUND: Final = 2
 _CURVES: Final = 12
 """Lines that curves need."""
 
-
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle of cells; `joint` is drawn where its title meets a right rule."""
-
-    x: int
-    y: int
-    width: int
-    height: int
-    right_rule: bool = False
-    """Whether the pane draws a line at its right edge, inside the box."""
-    joint: str = ""
-
-
-Boxes: TypeAlias = Mapping[Place, Box]
+Box: TypeAlias = Region
+Boxes: TypeAlias = Mapping[str, Box]
+"""By the ids of widgets."""
 
 
 def is_too_small(width: int, height: int) -> bool:
@@ -98,7 +85,7 @@ def build_two_boxes(
         return _add_frame(middle, {enlarged: middle})
     below = max(6, middle.height // 3)
     above = middle.height - below
-    places: dict[Place, Box] = {
+    places: dict[str, Box] = {
         upper: Box(0, middle.y, width, above),
         lower: Box(0, middle.y + above, width, below),
     }
@@ -110,7 +97,7 @@ def _find_middle(width: int, height: int) -> Box:
     return Box(0, top, width, height - top - 1)
 
 
-def _add_frame(middle: Box, places: dict[Place, Box]) -> Boxes:
+def _add_frame(middle: Box, places: dict[str, Box]) -> Boxes:
     """Panes with header and footer; on a screen that is too small a header alone."""
     width, height = middle.width, middle.y + middle.height + 1
     if is_too_small(width, height):
@@ -119,12 +106,7 @@ def _add_frame(middle: Box, places: dict[Place, Box]) -> Boxes:
     return {"header": header, "footer": footer, **places}
 
 
-def _count_spare(height: int, needed: int, rows: int | None) -> int:
-    """Lines that a box of `height` can give away when it needs no more."""
-    return 0 if rows is None else max(0, height - needed)
-
-
-def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Box]:
+def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[str, Box]:
     """Stages in a strip, jobs, why, log; the lowest screens do without the log."""
     low = middle.height < 18
     strip = min(max(1, stages), 2 if low else 4 if middle.height < 26 else 6)
@@ -132,14 +114,14 @@ def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Bo
     log = 0 if low else 3 if left < 20 else left // 4
     why = 4 if left < 20 else min(9, left // 4)
     jobs = left - log - why
-    spare = _count_spare(jobs, max(_LEAST, why, (rows or 0) + _AROUND), rows)
+    needed = jobs if rows is None else max(_LEAST, why, rows + _AROUND)
+    spare = max(0, jobs - needed)  # it goes to why and log
     for_log = spare - spare // 2 if log else 0
     jobs, log, why = jobs - spare, log + for_log, why + spare - for_log
-    places: dict[Place, Box] = {}
+    places: dict[str, Box] = {}
+    heights = {"stages": strip, "jobs": jobs, "why": why, "log": log}
     y = middle.y
-    heights: tuple[tuple[Pane, int], ...]
-    heights = (("stages", strip), ("jobs", jobs), ("why", why), ("log", log))
-    for pane, height in heights:
+    for pane, height in heights.items():
         if height:
             places[pane] = Box(0, y, middle.width, height)
         y += height
@@ -148,12 +130,13 @@ def _build_stacked(middle: Box, stages: int, rows: int | None) -> dict[Place, Bo
 
 def _build_beside(
     middle: Box, stages: int, rows: int | None, *, wide: bool
-) -> dict[Place, Box]:
+) -> dict[str, Box]:
     log = max(4, middle.height // 7)
     why = max(6, middle.height // 6)
     upper = middle.height - log - why
     beside = _AROUND + 3 * stages + (_CURVES if wide else _LEAST + 2)
-    spare = _count_spare(upper, max((rows or 0) + _AROUND, beside), rows)
+    needed = upper if rows is None else max(rows + _AROUND, beside)
+    spare = max(0, upper - needed)  # it goes to why and log
     upper, log, why = upper - spare, log + spare - spare // 2, why + spare // 2
     needs = max(5, upper * 2 // 5)
     right = _RIGHT if wide else 0
@@ -163,12 +146,12 @@ def _build_beside(
     jobs = middle.width - side - right
     y, below = middle.y, middle.y + upper - needs
     lists = upper if wide else upper - needs
-    places: dict[Place, Box] = {
-        "stages": Box(0, y, side, lists, right_rule=True, joint="┬"),
+    places: dict[str, Box] = {
+        "stages": Box(0, y, side, lists),
         "needs": Box(side + jobs, below, right, needs)
         if wide
-        else Box(0, below, side, needs, right_rule=True, joint="┤"),
-        "jobs": Box(side, y, jobs, upper, right_rule=wide, joint="┬"),
+        else Box(0, below, side, needs),
+        "jobs": Box(side, y, jobs, upper),
         "why": Box(0, y + upper, middle.width, why),
         "log": Box(0, y + upper + why, middle.width, log),
     }

@@ -91,7 +91,7 @@ def find_excerpt(text: str, at: int) -> Excerpt:
 
 
 def render_fault(fault: Fault, excerpt: Excerpt, cells: int) -> Sequence[Line]:
-    """A finding, what is opened of its file, and a gap; the first span is its gutter."""
+    """A finding, what is opened of its file, a gap; its first span is a gutter."""
     place = outside(fault.place, 1000)
     where = outside(fault.where, 1000)
     head = line(

@@ -9,8 +9,8 @@ behind a key that opens a field reaches that field.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.geometry import Size
@@ -20,12 +20,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.keymap import Pane
-from autoexp_tui.cockpit.render.layout import (
-    TALL_FROM,
-    Box,
-    Boxes,
-    is_too_small,
-)
+from autoexp_tui.cockpit.render.layout import TALL_FROM, Box, Boxes, is_too_small
 from autoexp_tui.cockpit.spans import Role, Span, outside
 from autoexp_tui.cockpit.state.kill_cost import NOTHING_TO_END
 from autoexp_tui.cockpit.state.session import Scope, choose_scope
@@ -165,15 +160,14 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def layout_panes(self) -> None:
         """Put every pane where it belongs at the present size."""
-        boxes: dict[str, Box] = {}
-        boxes.update(cast("Mapping[str, Box]", self.find_boxes(self.room)))
+        boxes = dict(self.find_boxes(self.room))
         if rows := self._count_bar_rows():
             boxes["timebar"] = Box(0, self.room.height, self.size.width, rows)
         footer = boxes.get("footer")
         if self._request is not None and footer is not None:
             label = len(self._request.label) + 2
             width = max(1, footer.width - label)
-            boxes["prompt"] = replace(footer, x=footer.x + label, width=width)
+            boxes["prompt"] = Box(label, footer.y, width, 1)
             if self.query_one(ProblemLine).problem:
                 line = self.room.height - 2
                 boxes["problem"] = Box(0, line, self.size.width, 1)
@@ -182,7 +176,7 @@ class BoxScreen(Screen[None], inherit_bindings=False):
             widget.display = box is not None
             if box is None:
                 continue
-            if isinstance(widget, panes.LinesWidget):
+            if isinstance(widget, panes.Pane):
                 widget.set_box(box)
             else:
                 panes.set_place(widget, box)

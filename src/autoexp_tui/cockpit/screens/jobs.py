@@ -305,19 +305,22 @@ class JobsScreen(LogScreen, JobListScreen):
     # ------------------------------------------------------------------------ marks
     def action_rows_mark(self) -> None:
         """Mark, or unmark, the row, and go on to the next."""
-        self.model.toggle_marks([job.name for job in self.jobs.find_jobs()])
+        marks, names = self.model.marks, {job.name for job in self.jobs.find_jobs()}
+        (marks.difference_update if names <= marks else marks.update)(names)
         self.jobs.move("down")
         self.renew()
 
     def action_rows_range(self) -> None:
         """Begin a range, or mark from its beginning to here."""
-        model = self.model
-        if not model.range_from:
-            model.range_from = self.jobs.key
-        else:
-            number = model.mark_range(model.range_from, self.jobs.key)
-            model.range_from = ""
-            self.show_notice(f"{number} marked")
+        model, keys = self.model, self.jobs.keys
+        first, last = model.range_from, self.jobs.key
+        model.range_from = "" if first else last
+        if first:
+            if first in keys and last in keys:
+                start, end = sorted((keys.index(first), keys.index(last)))
+                for row in model.rows[start : end + 1]:
+                    model.marks.update(job.name for job in model.find_jobs(row))
+            self.show_notice(f"{len(model.marks)} marked")
         self.renew()
 
     def action_rows_alike(self) -> None:

@@ -19,6 +19,7 @@ from autoexp_tui.cockpit.context import (
     is_ascii,
     is_colorless,
 )
+from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
     SessionLike,
     render_session,
@@ -111,23 +112,9 @@ class PickerScreen(Screen[None], inherit_bindings=False):
     def on_key(self, event: events.Key) -> None:
         event.stop()
         event.prevent_default()
-        moves = {
-            "j": "down",
-            "down": "down",
-            "k": "up",
-            "up": "up",
-            "g": "first",
-            "home": "first",
-            "G": "last",
-            "end": "last",
-            "ctrl+d": "half_down",
-            "pagedown": "half_down",
-            "ctrl+u": "half_up",
-            "pageup": "half_up",
-        }
         chosen = self.pane.find_session()
-        if event.key in moves:
-            self.pane.move(moves[event.key])
+        if how := find_move(event.key):
+            self.pane.move(how)
         elif event.key == "enter" and chosen is not None:
             self.app.exit(chosen.id)
         elif event.key == "r":

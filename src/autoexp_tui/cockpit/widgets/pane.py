@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 Tone: TypeAlias = Literal["", "cursor", "away"]
 
+HEADER_ROWS: Final = 2
+"""Of a screen that is not low: only such a one has panes side by side."""
+
 _TWINS: Final = str.maketrans(
     {
         **{look.glyph: look.twin for look in Look},
@@ -163,10 +166,6 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
         """What is on the screen now, as plain text."""
         return "\n".join(plain(one.line) for one in self._lines_shown)
 
-    def set_box(self, box: Box) -> None:
-        """Stand where a box of the screen is."""
-        set_place(self, box)
-
 
 def _find_change(before: Painted, after: Painted, cells: int) -> tuple[int, int]:
     """From where on, and up to where, two lines of `cells` cells differ."""
@@ -192,6 +191,13 @@ def set_place(widget: Widget, box: Box) -> None:
     widget.styles.height = box.height
 
 
+def count_lines_moved(how: str, page: int, most: int) -> int:
+    """Lines down for a `move.*` command, by half a `page`, or by all of `most`."""
+    steps = {"down": 1, "half_down": page, "last": most}
+    back = {"up": 1, "half_up": page, "first": most}
+    return steps.get(how, 0) - back.get(how, 0)
+
+
 class Pane(LinesWidget, can_focus=True):
     """A numbered box with a title rule, a fixed head, and a body that scrolls."""
 
@@ -208,8 +214,9 @@ class Pane(LinesWidget, can_focus=True):
         self, skin: Skin, model: SessionModel | None = None, **options: Any
     ) -> None:
         super().__init__(skin, model, **options)
-        self.box = Box(0, 0, 0, 0)
         self.top = 0
+        self._joint = ""
+        """Where the title meets a line at the right edge; empty: there is none."""
 
     # ------------------------------------------------------- what subclasses say
     def build_title(self) -> Line:
@@ -238,11 +245,13 @@ class Pane(LinesWidget, can_focus=True):
     @property
     def cells(self) -> int:
         """Cells inside the right rule."""
-        return max(0, self.size.width - (1 if self.box.right_rule else 0))
+        return max(0, self.size.width - len(self._joint))
 
     def set_box(self, box: Box) -> None:
-        self.box = box
-        super().set_box(box)
+        """Stand where a box of the screen is; another pane may stand beside it."""
+        joint = "┬" if box.y <= HEADER_ROWS else "┤"
+        self._joint = joint if box.right < self.screen.size.width else ""
+        set_place(self, box)
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         """Title, head and the visible part of the body."""
@@ -250,7 +259,7 @@ class Pane(LinesWidget, can_focus=True):
         self.top = max(0, min(self.top, self.count_lines() - self.rows_in_body))
         painted = [Painted(one) for one in self.build_head(inner)]
         painted += self.build_body(self.top, self.rows_in_body, inner)
-        if self.box.right_rule:
+        if self._joint:
             painted += [Painted(())] * (rows - 1 - len(painted))
             rule = Span("│", "rule")
             painted = [
@@ -266,11 +275,10 @@ class Pane(LinesWidget, can_focus=True):
             f" {number}{self.heading}", "focus" if role == "focus" else "title"
         )
         rest = self.build_title()
-        joint = self.box.joint if self.box.right_rule else ""
         gap = (Span("  "),) if width(rest) else ()
-        content = cut((words, *gap, *rest), cells - 3 - len(joint))
-        fill = max(0, cells - 2 - width(content) - len(joint))
-        rule = Span(f"{dash * fill}{joint}", "rule")
+        content = cut((words, *gap, *rest), cells - 3 - len(self._joint))
+        fill = max(0, cells - 2 - width(content) - len(self._joint))
+        rule = Span(f"{dash * fill}{self._joint}", "rule")
         return (Span(dash, "rule"), *content, Span(" "), rule)
 
     def watch_has_focus(self, value: bool) -> None:  # noqa: FBT001 - Textual's
@@ -298,16 +306,7 @@ class Pane(LinesWidget, can_focus=True):
     def move(self, how: str) -> None:
         """Carry out a `move.*` command; panes with a cursor move that instead."""
         page = max(1, self.rows_in_body // 2)
-        steps = {
-            "down": 1,
-            "up": -1,
-            "half_down": page,
-            "half_up": -page,
-            "first": -self.count_lines(),
-            "last": self.count_lines(),
-        }
-        if how in steps:
-            self.scroll_lines(steps[how])
+        self.scroll_lines(count_lines_moved(how, page, self.count_lines()))
 
 
 class TextPane(Pane):
