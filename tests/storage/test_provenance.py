@@ -1,17 +1,25 @@
 from __future__ import annotations
 
+import gzip
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.storage import provenance
-from autoexp_tui.storage.kept_configs import JobConfigs
 from autoexp_tui.storage.provenance import (
     GitState,
+    JobConfigs,
     ProvenanceRecord,
     RecordBuilder,
     load_record,
@@ -21,6 +29,8 @@ from autoexp_tui.storage.provenance import (
     save_record,
     write_provenance,
 )
+from autoexp_tui.text.plain_tree import Path as TreePath
+from autoexp_tui.text.plain_tree import unpatched, with_values
 
 SHARED = {f"shared{n}": "é" for n in range(40)}
 TREES = [({"lr": n, **SHARED}, {"lr": f"${{x{n}}}"}) for n in range(50)]
@@ -119,12 +129,6 @@ def test_no_record_and_a_foreign_one_read_as_none(tmp_path: Path) -> None:
 
     assert load_record(tmp_path, "p1") is None
     assert load_record(tmp_path, "p2") is None
-
-
-def test_a_damaged_config_says_so() -> None:
-    record = ProvenanceRecord(configs={"a": "not packed"})
-    with pytest.raises(EnvironmentFailed, match="damaged"):
-        record.get_configs("a")
 
 
 def test_an_output_directory_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
@@ -226,7 +230,133 @@ def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
     assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
 
 
-def test_a_record_without_its_parts_reads_as_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "data",
+    [
+        gzip.compress(b'{"version": 3, "git": {"x": 1}}'),
+        b'{"version": 2}',
+        b"",
+        b"\x1f",
+    ],
+)
+def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> None:
     save_record(tmp_path, "p1", make_record(GitState()))
-    record_path(tmp_path, "p1").write_text('{"version": 2, "git": {"x": 1}}')
+    record_path(tmp_path, "p1").write_bytes(data)
     assert load_record(tmp_path, "p1") is None
+
+
+# ------------------------------------------------------- configs that are kept by parts
+ORIGIN: dict[str, Any] = {
+    "lr": 0.1,
+    "model": {"width": 8, "part": {"a": None, "b": [1, 2]}},
+    "words": ["x", {"y": 1}],
+}
+WRITTEN: dict[str, Any] = {"lr": "${model.width}", "model": {"width": 8}}
+VALUES = (
+    st.integers()
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.none()
+    | st.lists(st.booleans(), max_size=2)
+    | st.dictionaries(st.text(max_size=3), st.integers(), max_size=2)
+)
+CHANGES = st.dictionaries(
+    st.sampled_from(
+        [
+            ("lr",),
+            ("new",),
+            ("model", "width"),
+            ("model", "part", "b"),
+            ("model", "part", "new"),
+            ("other", "new"),
+            ("words", 1, "y"),
+        ]
+    ),
+    VALUES,
+    min_size=1,
+)
+
+
+def read_back(resolved: Any, unresolved: Any) -> tuple[Any, Any]:
+    builder = RecordBuilder()
+    builder.add(7, resolved, unresolved)
+    found = builder.record([job_in(Path())], GitState()).get_configs("job7")
+    assert found is not None
+    return yaml.safe_load(found.resolved), yaml.safe_load(found.unresolved)
+
+
+@given(CHANGES)
+def test_a_config_that_differs_in_a_few_keys_comes_back(
+    changes: dict[TreePath, object],
+) -> None:
+    tree = with_values(ORIGIN, changes)
+    written = with_values(WRITTEN, {("lr",): "${x}"})
+    assert repr(read_back(tree, written)) == repr((unpatched(tree), unpatched(written)))
+
+
+def test_a_config_that_was_made_alone_comes_back() -> None:
+    tree = {1: "a", "b": [1.5, None]}
+    assert read_back(tree, WRITTEN) == (tree, WRITTEN)
+
+
+def test_changes_on_changes_come_back() -> None:
+    tree = with_values(ORIGIN, {("model", "width"): 1, ("lr",): 2})
+    tree = with_values(tree, {("model", "part", "a"): 3, ("lr",): 4})
+    found, _ = read_back(tree, with_values(WRITTEN, {("lr",): 1}))
+    assert found == unpatched(tree)
+    assert found["model"] == {"width": 1, "part": {"a": 3, "b": [1, 2]}}
+
+
+def test_many_jobs_of_one_origin_hold_it_once() -> None:
+    builder = RecordBuilder()
+    for n in range(100):
+        changed = (with_values(tree, {("lr",): n}) for tree in (ORIGIN, WRITTEN))
+        builder.add(n, *changed)
+    record = builder.record([job_in(Path(), n) for n in range(100)], GitState())
+    assert len(record.wholes) == 2
+    assert max(map(len, record.configs.values())) < 60
+
+
+@pytest.mark.parametrize(
+    "kept", ["not JSON", "[1]", "[[9,[]],[9,[]]]", "[", "[[]]", '["",7]']
+)
+def test_a_damaged_config_says_so(kept: str) -> None:
+    record = ProvenanceRecord(configs={"a": kept})
+    with pytest.raises(EnvironmentFailed, match="a config is damaged"):
+        record.get_configs("a")
+
+
+NUMBERED = """
+project: {name: "j${index}", base_output_dir: out}
+backend: {class_name: "Null"}
+lr: 1.0
+table: {1: x, 7: [{2.5: "1"}]}
+copy: null
+sweep:
+  groups:
+    - params: {lr: [1.0, 2.0, 3.0]}
+    - configs: [{stage: a, "++own": {3: y}}, {stage: b, copy: "{sibling.a.own}"}]
+"""
+
+
+def test_keys_of_a_plans_configs_that_are_no_texts_come_back_as_they_were(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "exp.yaml").write_text(NUMBERED)
+    builder = RecordBuilder()
+    outcome = build_plan_outcome(
+        composer=HydraComposer("exp", tmp_path, environ={}, cwd="/cwd"),
+        parser=HouseParser("/cwd"),
+        record=lambda index, view, resolved: builder.add(
+            index, resolved, view.written_dict()
+        ),
+    )
+    assert outcome.errors == ()
+    assert outcome.plan is not None
+    record = builder.record(outcome.plan.jobs, GitState())
+    for job in outcome.plan.jobs:
+        configs = record.get_configs(job.name)
+        assert configs is not None
+        tree = yaml.safe_load(configs.resolved)
+        assert tree["table"] == {1: "x", 7: [{2.5: "1"}]}
+        assert tree["own" if job.index % 2 == 0 else "copy"] == {3: "y"}

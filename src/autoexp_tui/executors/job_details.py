@@ -19,8 +19,8 @@ from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.masking import mask_text, mask_written, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.job_details import JobDetails, list_config_entries
-from autoexp_tui.storage.kept_configs import JobConfigs
 from autoexp_tui.storage.provenance import (
+    JobConfigs,
     ProvenanceRecord,
     read_record,
     record_path,

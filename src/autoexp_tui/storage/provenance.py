@@ -6,35 +6,35 @@ plan id: each job's config, resolved and as written, and the state of the git
 repository. Before a job's first submit, `write_provenance` takes the job's part out of
 the record. Neither the engine nor anything here reads a config.
 
-How the record keeps the configs of 10,000 jobs in a few megabytes is `kept_configs`.
+Most configs of a plan are one another but for a few keys, and are made as that (see
+`text.structural_cache.Patched`): of them what differs is kept, beside the one whole
+that they differ from. Any other config is kept as its text.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.probes.yaml_text import YamlWriter
 from autoexp_tui.storage.atomic import MODES, make_directory, write_atomic
-from autoexp_tui.storage.kept_configs import (
-    ConfigKeeper,
-    JobConfigs,
-    Shared,
-    unpack_configs,
-)
 from autoexp_tui.storage.manifests import get_manifest
 from autoexp_tui.storage.session_dir import read_if_there
+from autoexp_tui.text import plain_tree
+from autoexp_tui.text.structural_cache import Patched
 
-VERSION: Final = 2
-READ: Final = (1, 2)
-"""The first had no wholes."""
+VERSION: Final = 3
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
 _MOST_NAMES: Final = 1000
@@ -60,13 +60,23 @@ class GitState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JobConfigs:
+    """One job's config as YAML, resolved and as written."""
+
+    resolved: str
+    unresolved: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceRecord:
     """What planning leaves beside a manifest."""
 
     git: GitState = GitState()
-    shared: Shared = field(default_factory=Shared)
+    wholes: Sequence[dict[str, Any]] = ()
+    """Configs that others differ from."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Job name -> its configs, as `kept_configs` keeps them."""
+    """Job name -> its two configs as JSON: texts, or a number of `wholes` and what is
+    put into it."""
 
     def get_configs(self, job: str) -> JobConfigs | None:
         """One job's configs; None when planning kept none.
@@ -75,15 +85,31 @@ class ProvenanceRecord:
             EnvironmentFailed: they are damaged.
         """
         kept = self.configs.get(job)
-        return None if kept is None else unpack_configs(kept, self.shared)
+        if kept is None:
+            return None
+        try:
+            resolved, unresolved = map(self._restore_config, json.loads(kept))
+        except (ValueError, LookupError, TypeError) as error:
+            hint = "Make the plan again with autoexp-plan."
+            problem = f"a config is damaged: {error}"
+            raise EnvironmentFailed(problem, hint=hint) from error
+        return JobConfigs(resolved=resolved, unresolved=unresolved)
+
+    def _restore_config(self, kept: Any) -> str:
+        if isinstance(kept, str):
+            return kept
+        number, changes = kept
+        values = {tuple(path): value for path, value in changes}
+        return YamlWriter().text(plain_tree.with_values(self.wholes[number], values))
 
 
 # ------------------------------------------------------------------- while planning
 class RecordBuilder:
-    """Gathers the configs of jobs while they are made."""
+    """Gathers the configs of jobs while they are made; nobody changes them after."""
 
     def __init__(self) -> None:
-        self._keeper = ConfigKeeper()
+        self._wholes: dict[int, tuple[int, dict[Any, Any]]] = {}
+        """id -> number and dict, held so that its id stays its own."""
         self._kept: dict[int, str] = {}
 
     def add(
@@ -93,19 +119,42 @@ class RecordBuilder:
         unresolved: Mapping[str, object],
     ) -> None:
         """Keep the configs of the job at `index`; a later call replaces."""
-        self._kept[index] = self._keeper.kept(resolved, unresolved)
+        if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
+            parts = [self._split_patched(tree) for tree in (resolved, unresolved)]
+        else:
+            parts = [YamlWriter().text(tree) for tree in (resolved, unresolved)]
+        self._kept[index] = json.dumps(parts, separators=(",", ":"))
+
+    def _split_patched(self, tree: Patched) -> object:
+        """The number of the whole that a tree differs from, and in what."""
+        found: list[tuple[plain_tree.Path, object]] = []
+        _note_changes(tree, (), found)
+        known = len(self._wholes), tree.origin
+        return self._wholes.setdefault(id(tree.origin), known)[0], found
 
     def record(self, jobs: Iterable[JobSpec], git: GitState) -> ProvenanceRecord:
         """The record of these jobs; one that was never added is left out."""
         configs = {
             job.name: self._kept[job.index] for job in jobs if job.index in self._kept
         }
-        return ProvenanceRecord(git=git, shared=self._keeper.shared, configs=configs)
+        wholes = [whole for _, whole in self._wholes.values()]
+        return ProvenanceRecord(git=git, wholes=wholes, configs=configs)
+
+
+def _note_changes(
+    tree: Patched, path: plain_tree.Path, found: list[tuple[plain_tree.Path, object]]
+) -> None:
+    for key in tree.changed:
+        value = tree[key]
+        if isinstance(value, Patched) and value.origin is tree.origin.get(key):
+            _note_changes(value, (*path, key), found)
+        else:
+            found.append(((*path, key), value))
 
 
 def record_path(state_dir: Path, plan_id: str) -> Path:
     """Where the record of a plan lies: beside its manifest."""
-    return get_manifest(state_dir, plan_id).with_suffix(".provenance.json")
+    return get_manifest(state_dir, plan_id).with_suffix(".provenance.json.gz")
 
 
 def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
@@ -117,18 +166,12 @@ def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path
     path = record_path(state_dir, plan_id)
     tree = {
         "version": VERSION,
-        "git": {
-            "commit": record.git.commit,
-            "diff": record.git.diff,
-            "untracked": list(record.git.untracked),
-            "note": record.git.note,
-        },
-        "dictionary": record.shared.dictionary,
-        "wholes": list(record.shared.wholes),
+        "git": asdict(record.git),
+        "wholes": list(record.wholes),
         "configs": dict(record.configs),
     }
     make_directory(path.parent)
-    write_atomic(path, json.dumps(tree).encode("utf-8", "surrogatepass"))
+    write_atomic(path, gzip.compress(json.dumps(tree).encode(), 6, mtime=0))
     return path
 
 
@@ -148,20 +191,17 @@ def read_record(path: Path) -> ProvenanceRecord | None:
     if data is None:
         return None
     try:
-        tree = json.loads(data)
-    except ValueError:
-        return None
-    if not isinstance(tree, dict) or tree.get("version") not in READ:
-        return None
-    try:
+        tree = json.loads(gzip.decompress(data))
+        if tree["version"] != VERSION:
+            return None
         git = dict(tree["git"])
         untracked = tuple(git.pop("untracked", ()))
         return ProvenanceRecord(
             git=GitState(**git, untracked=untracked),
-            shared=Shared(dictionary=tree["dictionary"], wholes=tree.get("wholes", ())),
+            wholes=tree["wholes"],
             configs=tree["configs"],
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OSError, EOFError, zlib.error):
         return None
 
 
