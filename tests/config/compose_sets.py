@@ -23,8 +23,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
+from autoexp_tui.config.config_view import ConfigTree
 from autoexp_tui.config.hydra_compose import HydraComposer
-from autoexp_tui.config.job_view import JobView
 from autoexp_tui.planning.overrides import CannotSpell, format_override
 from autoexp_tui.planning.ports import CannotCompose, ConfigView
 from tests.planning.large_tree import GROUPS, OPTIONS, write_tree
@@ -172,7 +172,7 @@ def compared(composer: HydraComposer, one: Set) -> Compared:
     difference = "" if same else f"{texts}\n  ours  {ours}\n  hydra {hydras}"
     if isinstance(hydras, str):
         return Compared("error", difference)
-    fast = isinstance(view, JobView) and view.is_shared
+    fast = isinstance(view, ConfigTree) and view.is_shared
     return Compared("fast" if fast else "composed", difference)
 
 

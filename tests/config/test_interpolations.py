@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
 
+from autoexp_tui.config.config_view import ConfigTree
 from autoexp_tui.config.interpolations import Absent, Doubtful, Place, Values
-from autoexp_tui.config.job_view import JobView, Template
+from autoexp_tui.config.job_template import Template
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.text.plain_tree import Path, unpatched, with_values
 
@@ -168,8 +169,8 @@ CHANGES = st.dictionaries(
 SOUND = {k: v for k, v in TREE.items() if k not in {"missing", "ring", "gnir"}}
 
 
-def unknown() -> Any:
-    raise Doubtful
+def refuse(tree: Any) -> Any:
+    raise Doubtful(tree)
 
 
 @given(CHANGES)
@@ -178,7 +179,8 @@ def test_a_job_s_values_are_those_of_its_own_tree(changes: dict[Path, object]) -
     for path, value in changes.items():
         tree = with_values(tree, {path: value})
     try:
-        found = JobView(Template(SOUND), changes, unknown).to_dict()
+        ours = with_values(SOUND, changes)
+        found = ConfigTree(ours, refuse, Template(SOUND), tuple(changes)).to_dict()
     except Doubtful:
         return
     wanted = OmegaConf.to_container(OmegaConf.create(unpatched(tree)), resolve=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.hydra_source import AutoexpSource
-from autoexp_tui.config.job_view import (
+from autoexp_tui.config.job_template import (
     JobKeys,
     Template,
     parse_value,
@@ -286,7 +286,7 @@ def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
     )
     for seed in range(3):
         made.compose([f"seed={seed}"], MOUNTS)
-    assert made.composed == 1 + 3
+    assert made.composed == 3
 
 
 # ------------------------------------------------------------------------- the sweep
@@ -345,12 +345,13 @@ def test_a_job_that_is_not_what_hydra_composes_is_an_error(
     wrong: dict[str, object], where: str, tmp_path: Path
 ) -> None:
     made = HydraComposer("exp", write_tree(tmp_path), cwd="/cwd")
-    view = made.compose(["seed=1"], MOUNTS)
+    made.compose(["seed=1"], MOUNTS)
     template = next(iter(made._templates.values()))
     assert template is not None
     template.resolved = {**template.resolved, **wrong}
+    made._shared = 1000
     with pytest.raises(CannotCompose, match="not what Hydra composes") as raised:
-        view.to_dict()
+        made.compose(["seed=1"], MOUNTS)
     assert raised.value.problems[0].where == where
 
 

@@ -1,25 +1,36 @@
-"""One composed config as planning sees it: lazy, and in plain Python outside.
+"""One composed config as planning sees it: a tree of dicts and lists, resolved lazily.
 
 Only what is asked for is resolved, so that a value which makes sense for some jobs
-alone hurts no others. Nothing here composes; see `hydra_compose`.
+alone hurts no others. `Values` resolves; what it is not certain of is asked of
+OmegaConf, over the same tree. Nothing here composes; see `hydra_compose`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
 
-from omegaconf import DictConfig, ListConfig, Node, OmegaConf, open_dict, read_write
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.config.eval_rewrite import rewrite_tree
 from autoexp_tui.config.hydra_errors import resolve_problem
+from autoexp_tui.config.interpolations import (
+    Absent,
+    Doubtful,
+    Place,
+    Values,
+    is_open,
+    split_keys,
+)
+from autoexp_tui.config.job_template import Template
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import CannotCompose
+from autoexp_tui.text.plain_tree import ABSENT, Path, at, unpatched, with_values
 
-_ABSENT: Final = object()
 _RELATIVE: Final = re.compile(
     r"(?<!\\)\$\{(?P<dots>\.+)(?P<path>[A-Za-z_][\w\-]*(?:\.[\w\-]+)*)\}"
 )
@@ -28,13 +39,36 @@ _HOLDER: Final = "_interpolated_"
 """Where a value lies that is no part of the config; told as the key that was given."""
 
 
-class OmegaView:
-    """A `planning.ports.ConfigView` over an OmegaConf config."""
+class ConfigTree:
+    """A `planning.ports.ConfigView` over nested dicts and lists as written."""
 
-    def __init__(self, config: DictConfig) -> None:
-        self._config = config
+    def __init__(
+        self,
+        tree: Any,
+        make_config: Callable[[Any], DictConfig] = OmegaConf.create,
+        template: Template | None = None,
+        changed: tuple[Path, ...] = (),
+        *,
+        is_certain: bool = True,
+    ) -> None:
+        """`make_config`: OmegaConf's config of a tree, for what is in doubt.
+
+        `template`: what the tree was made of, where `changed` are its own keys.
+        Without `is_certain`, OmegaConf resolves everything.
+        """
+        self._make_config = make_config
+        self._template = template
+        self._changed = changed
+        self._is_certain = is_certain
+        self._take(tree)
+
+    def _take(self, tree: Any) -> None:
+        self.tree = tree
+        self._values = Values(tree)
+        self._config: DictConfig | None = None
         self._leaves: tuple[str, ...] | None = None
 
+    # ------------------------------------------------------------- the port
     def select(self, path: str) -> object:
         """The resolved value at `path` as plain Python.
 
@@ -43,31 +77,47 @@ class OmegaView:
             CannotCompose: it does not resolve.
         """
         try:
+            return self._values.resolve(self._locate(path))
+        except Absent:
+            raise KeyError(path) from None
+        except Doubtful:
+            config = self._open()
+        try:
             found = OmegaConf.select(
-                self._config, path, default=_ABSENT, throw_on_missing=True
+                config, path, default=ABSENT, throw_on_missing=True
             )
-            if found is not _ABSENT:
+            if found is not ABSENT:
                 return _to_plain(found)
         except OmegaConfBaseException as error:
-            below = self._all_problems(f"{path}.")
+            below = self._list_problems(f"{path}.")
             raise CannotCompose(below or (self._explain(error, path),)) from None
         raise KeyError(path)
 
     def raw(self, path: str) -> object:
         """The value as written; KeyError when absent."""
-        node = find_node(self._config, path)
-        if node is None:
+        try:
+            return unpatched(at(self.tree, self._locate(path)))
+        except Absent:
+            raise KeyError(path) from None
+        except Doubtful:
+            found = self._find_written(path)
+        if found is ABSENT:
             raise KeyError(path)
-        return written(node)
+        return found
 
     def has(self, path: str) -> bool:
         """Whether the key exists, resolved or not."""
-        return find_node(self._config, path) is not None
+        try:
+            return self._locate(path) is not None
+        except Absent:
+            return False
+        except Doubtful:
+            return self._find_written(path) is not ABSENT
 
     def leaf_paths(self) -> Sequence[str]:
         """Dotted paths of all leaves in order; a list is one leaf."""
         if self._leaves is None:
-            self._leaves = tuple(_list_leaves(self._config, ""))
+            self._leaves = tuple(list_leaf_paths(self.tree))
         return self._leaves
 
     def interpolate(self, value: object, at: str = "") -> object:
@@ -76,12 +126,16 @@ class OmegaView:
         Raises:
             CannotCompose: something does not resolve.
         """
-        if not has_interpolation(value):
+        if not _has_interpolation(value):
             return value
-        ready = Relatives(self, absolute=True).settle(rewrite_tree(value), at)
+        ready = settle_relatives(self, rewrite_tree(value), at, absolute=True)
+        try:
+            return self._evaluate(ready)
+        except Doubtful:
+            config = self._open()
         try:
             holder = OmegaConf.create({_HOLDER: ready})
-            holder._set_parent(self._config)
+            holder._set_parent(config)
             return _to_plain(holder[_HOLDER])
         except OmegaConfBaseException as error:
             problem = self._explain(error, at)
@@ -91,10 +145,16 @@ class OmegaView:
 
     def put(self, path: str, value: object) -> None:
         """Write `value` at a dotted path; what refers to it sees the new value."""
-        with read_write(self._config), open_dict(self._config):
-            ready = rewrite_tree(value)
-            OmegaConf.update(self._config, path, ready, merge=False, force_add=True)
-        self._leaves = None
+        keys, ready = tuple(path.split(".")), rewrite_tree(value)
+        self._changed = (*self._changed, keys)
+        if "[" not in path:
+            with suppress(LookupError):
+                self._take(with_values(self.tree, {keys: ready}))
+                return
+        config = OmegaConf.create(unpatched(self.tree))
+        OmegaConf.update(config, path, ready, merge=False, force_add=True)
+        self._template = None
+        self._take(OmegaConf.to_container(config, resolve=False))
 
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved.
@@ -102,130 +162,128 @@ class OmegaView:
         Raises:
             CannotCompose: with every value that does not resolve (the first twenty).
         """
+        with suppress(Doubtful):
+            return self._resolve()
         try:
-            return _plain_dict(self._config)
+            return _make_text_keys(_to_plain(self._open()))
         except OmegaConfBaseException as error:
-            problems = self._all_problems() or (self._explain(error, ""),)
+            problems = self._list_problems() or (self._explain(error, ""),)
             raise CannotCompose(problems) from None
 
     def written_dict(self) -> Mapping[str, object]:
         """Everything as written, interpolations unresolved."""
-        return _make_text_keys(OmegaConf.to_container(self._config, resolve=False))
+        return _make_text_keys(self.tree)
 
-    def _all_problems(self, prefix: str = "") -> tuple[Problem, ...]:
+    # ------------------------------------------------------------------ certain
+    @property
+    def is_shared(self) -> bool:
+        """Whether it was made of a template, and OmegaConf was asked for nothing."""
+        return self._template is not None and self._config is None
+
+    def _locate(self, path: str) -> Path:
+        """Where a dotted path leads."""
+        if not self._is_certain or (path and "" in path.split(".")):
+            raise Doubtful(path)
+        return self._values.locate(split_keys(path))
+
+    def _evaluate(self, value: object) -> object:
+        """A value that stands nowhere in the config, with every `${...}` resolved."""
+        if isinstance(value, Mapping):
+            return {key: self._evaluate(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._evaluate(item) for item in value]
+        if not self._is_certain:
+            raise Doubtful(value)
+        if not isinstance(value, str) or not is_open(value):
+            return value
+        found = self._values.evaluate(value)
+        return self._values.resolve(found.path) if isinstance(found, Place) else found
+
+    def _resolve(self) -> Mapping[str, object]:
+        """All of it; of what a template has resolved only what may differ."""
+        if not self._is_certain:
+            raise Doubtful
+        if self._template is None:
+            return _make_text_keys(self._values.resolve(()))
+        affected = self._template.find_affected(self._changed)
+        found = {path: self._values.resolve(path) for path in affected}
+        made: Mapping[str, object] = with_values(self._template.resolved, found)
+        return made
+
+    # ----------------------------------------------------------------- OmegaConf
+    def _open(self) -> DictConfig:
+        if self._config is None:
+            self._config = self._make_config(unpatched(self.tree))
+        return self._config
+
+    def _find_written(self, path: str) -> object:
+        """The value as written; `ABSENT` also where the way to it does not resolve."""
+        head, _, key = path.rpartition(".")
+        if path and "" in path.split("."):
+            return ABSENT
+        with suppress(OmegaConfBaseException):
+            config = self._open()
+            holder: Any = OmegaConf.select(config, head) if head else config
+            if isinstance(holder, DictConfig | ListConfig):
+                tree = OmegaConf.to_container(holder, resolve=False)
+                is_index = isinstance(tree, list) and key.isdigit()
+                return at(tree, (int(key) if is_index else key,))
+        return ABSENT
+
+    def _list_problems(self, prefix: str = "") -> tuple[Problem, ...]:
         """What hinders each leaf whose path starts with `prefix`."""
         found: list[Problem] = []
         for path in self.leaf_paths():
-            if not path.startswith(prefix):
-                continue
-            try:
-                self.select(path)
-            except KeyError:
-                continue
-            except CannotCompose as error:
-                found += error.problems
+            if path.startswith(prefix):
+                with suppress(KeyError):
+                    found += self._find_problems(path)
             if len(found) >= MOST_PROBLEMS:
                 break
-        return group_by_cause(found, self._as_text)
+        return _group_by_cause(found, self._names_one)
 
-    def _as_text(self, path: str) -> str:
+    def _find_problems(self, path: str) -> Sequence[Problem]:
         try:
-            return str(self.raw(path))
-        except KeyError:
-            return ""
+            self.select(path)
+        except CannotCompose as error:
+            return error.problems
+        return ()
+
+    def _names_one(self, path: str, others: Iterable[str]) -> bool:
+        """Whether a key, as written, seems to read one of the others."""
+        with suppress(KeyError):
+            text = str(self.raw(path))
+            return any(other.rpartition(".")[2] in text for other in others)
+        return True
 
     def _explain(self, error: Exception, at: str) -> Problem:
         return resolve_problem(error, self.leaf_paths(), at)
 
 
-def group_by_cause(
-    problems: Iterable[Problem], written: Callable[[str], str]
+def _group_by_cause(
+    problems: Iterable[Problem], names_one: Callable[[str, Iterable[str]], bool]
 ) -> tuple[Problem, ...]:
     """One finding for each cause: keys that read a broken key fail in its words."""
-    found_by: dict[tuple[str, str], list[str]] = {}
+    found_by: dict[tuple[str, str], dict[str, None]] = {}
     for problem in problems:
-        places = found_by.setdefault((problem.message, problem.hint), [])
-        if problem.where not in places:
-            places.append(problem.where)
-    return tuple(
-        Problem(_add_places(message, places), where=places[0], hint=hint)
-        for (message, hint), found in found_by.items()
-        for places in [_sort_by_cause(found, written)]
-    )
+        cause = (problem.message, problem.hint)
+        found_by.setdefault(cause, {})[problem.where] = None
+    found: list[Problem] = []
+    for (message, hint), places in found_by.items():
+        first = min(places, key=lambda one: names_one(one, places.keys() - {one}))
+        others = ", ".join(place for place in places if place != first)
+        text = f"{message} (also: {others})" if others else message
+        found.append(Problem(text, where=first, hint=hint))
+    return tuple(found)
 
 
-def _sort_by_cause(places: list[str], written: Callable[[str], str]) -> list[str]:
-    """The key that reads none of the others, and then those; in a ring as they are."""
-    for place in places:
-        text = written(place)
-        others = [other for other in places if other != place]
-        if text and not any(_is_reading(text, other) for other in others):
-            return [place, *others]
-    return places
-
-
-def _is_reading(text: str, key: str) -> bool:
-    """Whether a text as written names a key: whole, or relative to its own."""
-    tail = re.escape(key.rpartition(".")[2])
-    named = rf"(?<![\w.-]){re.escape(key)}|\{{\.+(?:[\w-]+\.)*{tail}"
-    return re.search(rf"(?:{named})(?![\w-])", text) is not None
-
-
-def _add_places(message: str, places: list[str]) -> str:
-    return f"{message} (also: {', '.join(places[1:])})" if places[1:] else message
-
-
-# -------------------------------------------------------------------- raw nodes
-def find_node(config: DictConfig, path: str) -> Node | None:
-    """The node at a dotted path, following interpolations on the way; None: absent."""
-    node: Any = config
-    for key in path.split(".") if path else []:
-        node = _get_child(_follow_node(node), key)
-        if node is None:
-            return None
-    return node if isinstance(node, Node) else None
-
-
-def _follow_node(node: Any) -> Any:
-    """What an interpolated node stands for; itself when that does not resolve."""
-    if not isinstance(node, Node) or not node._is_interpolation():
-        return node
-    try:
-        return node._dereference_node()
-    except OmegaConfBaseException:
-        return None
-
-
-def _get_child(node: Any, key: str) -> Any:
-    if isinstance(node, DictConfig) and not node._is_none():
-        return node._get_node(key, validate_access=False)
-    if isinstance(node, ListConfig) and key.isdigit() and int(key) < len(node):
-        return node._get_node(int(key))
-    return None
-
-
-def written(node: Node) -> object:
-    """A node's value as written, in plain Python."""
-    if isinstance(node, DictConfig | ListConfig):
-        return OmegaConf.to_container(node, resolve=False)
-    return node._value()
-
-
-def _list_leaves(config: DictConfig, prefix: str) -> Iterator[str]:
-    if config._is_none() or config._is_interpolation() or config._is_missing():
-        return
-    for key in config:
-        path = f"{prefix}.{key!s}" if prefix else str(key)
-        node = config._get_node(key)
-        if isinstance(node, DictConfig) and _has_keys(node):
-            yield from _list_leaves(node, path)
+def list_leaf_paths(node: Mapping[str, object], prefix: str = "") -> Iterator[str]:
+    """Dotted paths of all leaves in order; a list is one leaf, an empty dict too."""
+    for key, value in node.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        if isinstance(value, dict) and value:
+            yield from list_leaf_paths(value, path)
         else:
             yield path
-
-
-def _has_keys(node: DictConfig) -> bool:
-    special = node._is_none() or node._is_interpolation() or node._is_missing()
-    return not special and len(node) > 0
 
 
 def _to_plain(value: object) -> object:
@@ -234,84 +292,81 @@ def _to_plain(value: object) -> object:
     return value
 
 
-def _plain_dict(config: DictConfig) -> dict[str, object]:
-    return _make_text_keys(_to_plain(config))
+def _make_text_keys(found: object) -> Mapping[str, object]:
+    if not isinstance(found, dict):
+        return {}
+    if all(isinstance(key, str) for key in found):
+        return found
+    return {str(key): value for key, value in found.items()}
 
 
-def _make_text_keys(found: object) -> dict[str, object]:
-    return {str(k): v for k, v in found.items()} if isinstance(found, dict) else {}
-
-
-def has_interpolation(value: object) -> bool:
+def _has_interpolation(value: object) -> bool:
     """Whether any string of `value` holds an interpolation."""
-    if isinstance(value, str):
-        return "${" in value
     if isinstance(value, Mapping):
-        return any(has_interpolation(item) for item in value.values())
+        return any(map(_has_interpolation, value.values()))
     if isinstance(value, list | tuple):
-        return any(has_interpolation(item) for item in value)
-    return False
+        return any(map(_has_interpolation, value))
+    return is_open(value)
 
 
 # ------------------------------------------------------------ relative references
-class HasKeys(Protocol):
-    """A config that can be asked for keys."""
+def settle_relatives(
+    view: ConfigTree,
+    value: object,
+    at: str,
+    around: tuple[object, ...] = (),
+    *,
+    absolute: bool,
+) -> object:
+    """`value`, set on the key `at`, with its `${.x}` settled.
 
-    def has(self, path: str) -> bool:
-        """Whether the key exists, resolved or not."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Relatives:
-    """Where `${.x}` points when the key beside it does not exist: the job's `aux`."""
-
-    view: HasKeys
-    absolute: bool
-    """True: a path that exists is spelled from the root; False: it stays as it is."""
-
-    def settle(self, value: object, at: str, around: tuple[object, ...] = ()) -> object:
-        """`value`, set on the key `at`, with its relative interpolations settled.
-
-        `around`: the containers that hold it within the value, innermost first.
-        """
-        if isinstance(value, str):
-            return _RELATIVE.sub(lambda m: self._settle(m, at, around), value)
-        inner = (value, *around)
-        if isinstance(value, Mapping):
-            return {k: self.settle(v, at, inner) for k, v in value.items()}
-        if isinstance(value, list | tuple):
-            return [self.settle(v, at, inner) for v in value]
+    Where the key beside it does not exist, `${.x}` is the job's `aux.x`. `absolute`:
+    whether a path that exists is spelled from the root, or stays as it is. `around`:
+    the containers that hold the value within what is set, innermost first.
+    """
+    if isinstance(value, str):
+        return _RELATIVE.sub(
+            lambda found: _settle(view, found, at, around, absolute=absolute), value
+        )
+    if not isinstance(value, Mapping | list | tuple):
         return value
+    inner = (value, *around)
+    if isinstance(value, Mapping):
+        return {
+            key: settle_relatives(view, item, at, inner, absolute=absolute)
+            for key, item in value.items()
+        }
+    return [settle_relatives(view, one, at, inner, absolute=absolute) for one in value]
 
-    def _settle(self, m: re.Match[str], at: str, around: tuple[object, ...]) -> str:
-        up, path = len(m["dots"]), m["path"]
-        if up <= len(around):
-            held = _contains(around[up - 1], path)
-            return m[0] if held else self._find_in_aux(path) or m[0]
-        above = at.split(".") if at else []
-        parent = above[: max(0, len(above) - (up - len(around)))]
-        target = ".".join([*parent, path])
-        if self.view.has(target):
-            return f"${{{target}}}" if self.absolute else m[0]
-        return self._find_in_aux(path) or (f"${{{target}}}" if self.absolute else m[0])
 
-    def _find_in_aux(self, path: str) -> str | None:
-        for candidate in (f"aux.{path}", path if path.startswith("aux.") else ""):
-            if candidate and self.view.has(candidate):
-                return f"${{{candidate}}}"
-        return None
+def _settle(
+    view: ConfigTree,
+    found: re.Match[str],
+    at: str,
+    around: tuple[object, ...],
+    *,
+    absolute: bool,
+) -> str:
+    up, path = len(found["dots"]), found["path"]
+    in_aux = next(
+        (f"${{{aux}}}" for aux in _list_places_in_aux(path) if view.has(aux)), None
+    )
+    if up <= len(around):
+        return found[0] if _contains(around[up - 1], path) else in_aux or found[0]
+    above = at.split(".") if at else []
+    parent = above[: max(0, len(above) - (up - len(around)))]
+    target = ".".join([*parent, path])
+    spelled = f"${{{target}}}" if absolute else found[0]
+    return spelled if view.has(target) else in_aux or spelled
+
+
+def _list_places_in_aux(path: str) -> Sequence[str]:
+    return (f"aux.{path}", *((path,) if path.startswith("aux.") else ()))
 
 
 def _contains(container: object, path: str) -> bool:
     """Whether a plain container holds a dotted path."""
     for key in path.split("."):
-        if isinstance(container, Mapping) and key in container:
-            container = container[key]
-        elif isinstance(container, list) and key.isdigit():
-            if int(key) >= len(container):
-                return False
-            container = container[int(key)]
-        else:
-            return False
-    return True
+        is_index = isinstance(container, list) and key.isdigit()
+        container = at(container, (int(key) if is_index else key,))
+    return container is not ABSENT

@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.backends.launch import skip_working_directory
-from autoexp_tui.config.config_view import OmegaView, Relatives, find_node, written
+from autoexp_tui.config.config_view import (
+    ConfigTree,
+    list_leaf_paths,
+    settle_relatives,
+)
 from autoexp_tui.config.eval_rewrite import rewrite_override, rewrite_tree
 from autoexp_tui.config.hydra_errors import (
     compose_problem,
@@ -41,14 +46,7 @@ from autoexp_tui.config.hydra_errors import (
 )
 from autoexp_tui.config.hydra_source import AutoexpSource, make_hydra
 from autoexp_tui.config.interpolations import is_open
-from autoexp_tui.config.job_view import (
-    SWITCH,
-    JobKeys,
-    JobView,
-    Template,
-    make_template,
-    split_overrides,
-)
+from autoexp_tui.config.job_template import JobKeys, Template, split_overrides
 from autoexp_tui.config.resolvers import Environment, register_resolvers
 from autoexp_tui.config.settings import list_closed_keys
 from autoexp_tui.config.sweep_overrides import (
@@ -65,7 +63,10 @@ from autoexp_tui.probes.config_files import (
     list_configs,
 )
 from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
+from autoexp_tui.text.plain_tree import leaves, with_values
 
+SWITCH: Final = "AUTOEXP_COMPOSE"
+"""The environment variable that, set to `hydra`, has every job composed by Hydra."""
 DIRECTORIES: Final = (
     "project.base_output_dir",
     "slurm.log_dir",
@@ -84,7 +85,7 @@ _HYDRAS: Final = (
 )
 """What composing raises over configs and overrides."""
 _COLLECTED: Final = 64
-"""Composed configs, after which those that nobody holds are let go."""
+"""Configs of OmegaConf, after which those that nobody holds are let go."""
 _MOST_TEMPLATES: Final = 1024
 """Of a config of 300 keys each is some 50 KB."""
 _COMPARED_EVERY: Final = 1000
@@ -136,9 +137,10 @@ class HydraComposer:
         ours, rest = split_sweep_overrides(map(rewrite_override, overrides))
         self._sweep_overrides = ours
         self._overrides = tuple(map(_route_search_path, rest))
-        self._base: DictConfig | None = None
+        self._base: Mapping[str, object] | None = None
         self._sweep: Mapping[str, object] | None = None
-        self._search_dirs = tuple(search_dirs)
+        self._made = 0
+        """Configs of OmegaConf, Hydra's included."""
         self._is_stopped = False
         self._templates: dict[object, Template | None] = {}
         self._shared = 0
@@ -146,22 +148,33 @@ class HydraComposer:
         self._groups: dict[str, bool] = {}
         self._unlisted: set[str] = set()
         """Groups of ours that are chosen, and that the defaults lists do not name."""
-        self._hydra = self._make_hydra()
+        setbase(_HYDRA_BASE)
+        with skip_working_directory():
+            Plugins.instance().register(AutoexpSource)
+        places = (self.config_dir, *map(Path, search_dirs))
+        self._hydra = make_hydra(places, self.roots[1:])
+        self._take_over()
 
     def close(self) -> None:
         """Give Hydra's globals back."""
         GlobalHydra.instance().clear()
 
+    def _take_over(self) -> None:
+        """Be the process's Hydra, in case another composer came in between."""
+        current = GlobalHydra.instance()
+        if current.hydra is not self._hydra:
+            current.clear()
+            current.initialize(self._hydra)
+            register_resolvers(self.environment, self._now)
+
     # ------------------------------------------------------------- the port
-    def base(self) -> OmegaView:
+    def base(self) -> ConfigTree:
         """The primary config with the command line's overrides.
 
         Raises:
             CannotCompose: it does not compose.
         """
-        view = OmegaView(self._base_config())
-        self._anchor(view)
-        return view
+        return self._anchor(ConfigTree(self._base_tree(), self._make_config))
 
     def sweep(self) -> Mapping[str, object] | None:
         """The `sweep` subtree as written; None when absent.
@@ -170,31 +183,32 @@ class HydraComposer:
             CannotCompose: the base does not compose, or an override of the sweep
                 names nothing in it.
         """
-        self._base_config()
+        self._base_tree()
         return self._sweep
 
     def compose(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
-    ) -> OmegaView | JobView:
+    ) -> ConfigTree:
         """One job's config.
 
         Raises:
-            CannotCompose: with Hydra's reason, in our words.
+            CannotCompose: with Hydra's reason, in our words; or the job is to be
+                compared with what Hydra composes, which is something else.
         """
+        if not self._may_share:
+            return self.compose_by_hydra(overrides, mounts)
         texts = tuple(map(rewrite_override, overrides))
-        self._base_config()
+        self._base_tree()
         keys = split_overrides(texts, mounts, self._is_group)
-        template = self._find_template(keys) if self._may_share else None
+        template = self._find_template(keys)
         if template is None or not template.takes(keys.settings, list_closed_keys()):
-            return self._compose_job(texts, mounts)
+            tree = self._compose_tree(texts, mounts)
+            return self._anchor(ConfigTree(tree, self._make_config))
+        tree, changed = with_values(template.tree, keys.values), tuple(keys.values)
+        view = self._anchor(ConfigTree(tree, self._make_config, template, changed))
+        if self._shared % _COMPARED_EVERY == 0 and not self._is_stopped:
+            self._compare(view, overrides, mounts)
         self._shared += 1
-        view = JobView(
-            template,
-            keys.values,
-            lambda: self._compose_job(texts, mounts),
-            (lambda: self._compose_job(texts, mounts)) if self._is_compared() else None,
-        )
-        self._anchor(view)
         return view
 
     def _find_template(self, keys: JobKeys) -> Template | None:
@@ -207,19 +221,30 @@ class HydraComposer:
         return self._templates.get(known)
 
     def _make_template(self, keys: JobKeys) -> Template | None:
-        config = self._base_config()
+        tree = self._base_tree()
         if keys.texts or keys.mounts:
             try:
-                config = self._compose_config(tuple(keys.texts), keys.mounts)
+                tree = self._compose_tree(tuple(keys.texts), keys.mounts)
             except CannotCompose:  # told for the job as a whole
                 return None
-        view = OmegaView(config)
-        self._anchor(view, [key for key in DIRECTORIES if _is_common(view, key)])
-        return make_template(config)
+        view = ConfigTree(tree, self._make_config)
+        # All jobs that set nothing there have the same text.
+        common = [k for k in DIRECTORIES if view.has(k) and not is_open(view.raw(k))]
+        return Template(self._anchor(view, common).tree)
 
-    def _is_compared(self) -> bool:
-        """Whether Hydra composes this job too: it costs as much as a hundred others."""
-        return self._shared % _COMPARED_EVERY == 1 and not self._is_stopped
+    def _compare(
+        self, view: ConfigTree, overrides: Sequence[str], mounts: Mapping[str, object]
+    ) -> None:
+        """Have Hydra compose this job too: it costs as much as a hundred others.
+
+        Raises:
+            CannotCompose: Hydra makes something else of it.
+        """
+        try:
+            ours = view.to_dict()
+        except CannotCompose:  # told when it is asked for
+            return
+        _check_same(ours, self.compose_by_hydra(overrides, mounts).to_dict())
 
     def stop_composing(self) -> None:
         """Compose no more jobs; what templates give is still given."""
@@ -227,33 +252,32 @@ class HydraComposer:
 
     def compose_by_hydra(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
-    ) -> OmegaView:
+    ) -> ConfigTree:
         """What `compose` gives, whatever is known of other jobs.
 
         Raises:
             CannotCompose: with Hydra's reason, in our words.
         """
-        return self._compose_job(tuple(map(rewrite_override, overrides)), mounts)
+        tree = self._compose_tree(tuple(map(rewrite_override, overrides)), mounts)
+        return self._anchor(ConfigTree(tree, self._make_config, is_certain=False))
 
-    def _compose_job(
-        self, texts: tuple[str, ...], mounts: Mapping[str, object]
-    ) -> OmegaView:
-        """One job's config by Hydra."""
+    def _make_config(self, tree: Any) -> DictConfig:
+        """OmegaConf's config of a tree, for what our own reading is not certain of.
+
+        Raises:
+            CannotCompose: too many jobs could not be made.
+        """
         if self._is_stopped:
             raise CannotCompose((_NOT_COMPOSED,))
-        view = OmegaView(self._compose_config(texts, mounts))
-        self._anchor(view)
-        return view
-
-    def _compose_config(
-        self, texts: tuple[str, ...], mounts: Mapping[str, object]
-    ) -> DictConfig:
-        config = self._compose(texts)
-        with read_write(config), open_dict(config):
-            _drop_sweep(config)
-            _mount(config, mounts)
-            self._fall_back_to_aux(config, texts, mounts)
+        self._count_config()
+        config: DictConfig = OmegaConf.create(tree)
+        OmegaConf.set_struct(config, value=True)
         return config
+
+    def _count_config(self) -> None:
+        self._made += 1
+        if self._made % _COLLECTED == 0 and not gc.isenabled():
+            gc.collect()  # nodes of a config know their parents: a ring
 
     def _is_group(self, key: str) -> bool:
         if key not in self._groups:
@@ -313,44 +337,40 @@ class HydraComposer:
         return list_closed_keys()
 
     # ---------------------------------------------------------- composition
-    def _make_hydra(self) -> Any:
-        """Hydra over our source; it makes itself the process's own on the way."""
-        setbase(_HYDRA_BASE)
-        GlobalHydra.instance().clear()
-        with skip_working_directory():
-            Plugins.instance().register(AutoexpSource)
-        places = (self.config_dir, *map(Path, self._search_dirs))
-        made = make_hydra(places, self.roots[1:])
-        GlobalHydra.instance().initialize(made)
-        register_resolvers(self.environment, self._now)
-        return made
-
-    def _take_over(self) -> None:
-        """Be the process's Hydra, in case another composer came in between."""
-        current = GlobalHydra.instance()
-        if current.hydra is not self._hydra:
-            current.clear()
-            current.initialize(self._hydra)
-            register_resolvers(self.environment, self._now)
-
-    def _base_config(self) -> DictConfig:
+    def _base_tree(self) -> Mapping[str, object]:
+        """The primary config as written, without its sweep."""
+        self._take_over()
         if self._base is None:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 config = self._compose(())
             self._keep_warnings(said)
-            with read_write(config), open_dict(config):
-                node = _take_sweep(config)
-            self._sweep = self._apply_to_sweep(node)
-            self._base = config
+            tree: Any = OmegaConf.to_container(config, resolve=False)
+            self._sweep = self._apply_to_sweep(tree.pop(_SWEEP, None))
+            self._base = tree
         return self._base
+
+    def _compose_tree(
+        self, texts: tuple[str, ...], mounts: Mapping[str, object]
+    ) -> Mapping[str, object]:
+        """One job's config by Hydra, as written."""
+        if self._is_stopped:
+            raise CannotCompose((_NOT_COMPOSED,))
+        config = self._compose(texts)
+        with read_write(config), open_dict(config):
+            for key, value in mounts.items():
+                ready = rewrite_tree(value)
+                OmegaConf.update(config, key, ready, merge=True, force_add=True)
+        tree: Any = OmegaConf.to_container(config, resolve=False)
+        tree.pop(_SWEEP, None)
+        keys = [*self._find_value_keys(texts), *({"aux"} & mounts.keys())]
+        return self._fall_back_to_aux(tree, keys) if "aux" in tree else tree
 
     def _compose(self, texts: tuple[str, ...]) -> DictConfig:
         """The composed config as Hydra makes it: every job passes through here."""
         self._take_over()
         self.composed += 1
-        if self.composed % _COLLECTED == 0 and not gc.isenabled():
-            gc.collect()  # nodes of a config know their parents: a ring
+        self._count_config()
         # No job reads the sweep; every one that sets something of it is told the same.
         needed = not texts or any(map(_is_of_sweep, (*self._overrides, *texts)))
         AutoexpSource.sweepless = "" if needed else self.config_ref
@@ -403,35 +423,28 @@ class HydraComposer:
         return apply_sweep_overrides(sweep, values)
 
     def _anchor(
-        self, view: OmegaView | JobView, keys: Sequence[str] = DIRECTORIES
-    ) -> None:
+        self, view: ConfigTree, keys: Sequence[str] = DIRECTORIES
+    ) -> ConfigTree:
         """Make our directories absolute, those that resolve by now."""
-        if not self._cwd:
-            return
-        for key in keys:
+        for key in keys if self._cwd else ():
             with suppress(KeyError, CannotCompose):
                 path = view.select(key)
                 if isinstance(path, str) and path and not os.path.isabs(path):
                     view.put(key, os.path.normpath(os.path.join(self._cwd, path)))
+        return view
 
     def _fall_back_to_aux(
-        self, config: DictConfig, texts: tuple[str, ...], mounts: Mapping[str, object]
-    ) -> None:
+        self, tree: Mapping[str, object], keys: Iterable[str]
+    ) -> Mapping[str, object]:
         """`${.x}` in a value of the job falls back to `aux.x`."""
-        if find_node(config, "aux") is None:
-            return
-        relatives = Relatives(OmegaView(config), absolute=False)
-        for key in (
-            *self._find_value_keys(texts),
-            *(("aux",) if "aux" in mounts else ()),
-        ):
-            node = find_node(config, key)
-            if node is None:
-                continue
-            value = written(node)
-            settled = relatives.settle(value, key)
-            if settled != value:
-                OmegaConf.update(config, key, settled, merge=False, force_add=True)
+        view = ConfigTree(tree, self._make_config)
+        for key in keys:
+            with suppress(KeyError):
+                value = view.raw(key)
+                settled = settle_relatives(view, value, key, absolute=False)
+                if settled != value:
+                    view.put(key, settled)
+        return view.written_dict()
 
     def _find_value_keys(self, texts: tuple[str, ...]) -> Iterable[str]:
         """The keys on which a job's overrides set a value that may be relative."""
@@ -484,15 +497,16 @@ class HydraComposer:
 
     def _list_keys(self) -> Sequence[str]:
         """Every key of the primary config, for near misses."""
-        config = self._base
-        if config is None:
+        tree: Any = self._base
+        if tree is None:
             try:
-                config = hydra.compose(self.config_ref)
-            except (HydraException, OmegaConfBaseException, ValueError, CannotCompose):
+                found = hydra.compose(self.config_ref)
+            except (*_HYDRAS, CannotCompose):
                 return ()
-        leaves = OmegaView(config).leaf_paths()
-        parents = (leaf.rpartition(".")[0] for leaf in leaves)
-        return (*leaves, *dict.fromkeys(parent for parent in parents if parent))
+            tree = OmegaConf.to_container(found, resolve=False)
+        paths = tuple(list_leaf_paths(tree))
+        parents = (path.rpartition(".")[0] for path in paths)
+        return (*paths, *dict.fromkeys(parent for parent in parents if parent))
 
     def _list_groups(self) -> tuple[str, ...]:
         found = self._list_options("", ObjectType.GROUP)
@@ -509,9 +523,20 @@ class HydraComposer:
                 self.warnings.append(finding)
 
 
-def _is_common(view: OmegaView, key: str) -> bool:
-    """Whether all jobs that set nothing there have the same text."""
-    return view.has(key) and not is_open(view.raw(key))
+def _check_same(ours: Any, hydras: Any) -> None:
+    """Refuse a config that is not Hydra's, with types and order.
+
+    Raises:
+        CannotCompose: it is not.
+    """
+    if repr(ours) != repr(hydras):
+        pairs = zip_longest(leaves(ours), leaves(hydras), fillvalue=((), None))
+        where = next((a[0] or b[0] for a, b in pairs if repr(a) != repr(b)), ())
+        message = "a job that was composed from another one is not what Hydra composes"
+        hint = f"set {SWITCH}=hydra to have every job composed by Hydra, and report it"
+        where_is = ".".join(map(str, where))
+        problem = Problem(f"{message}; this is a bug of ours", where_is, hint=hint)
+        raise CannotCompose((problem,))
 
 
 def _find_absent_place(warning: str) -> Problem | None:
@@ -523,27 +548,10 @@ def _find_absent_place(warning: str) -> Problem | None:
     return Problem(f"{absent[2]} is not there", where="hydra.searchpath", hint=hint)
 
 
-def _take_sweep(config: DictConfig) -> object:
-    """Remove `sweep`; its value as written."""
-    node = find_node(config, _SWEEP)
-    _drop_sweep(config)
-    return None if node is None else written(node)
-
-
-def _drop_sweep(config: DictConfig) -> None:
-    if _SWEEP in set(config):
-        del config[_SWEEP]
-
-
 def _is_of_sweep(text: str) -> bool:
     """Whether an override is of the sweep, which no other job has."""
     key = text.partition("=")[0].lstrip("+~")
     return key.partition(".")[0].partition("@")[0] == _SWEEP
-
-
-def _mount(config: DictConfig, mounts: Mapping[str, object]) -> None:
-    for key, value in mounts.items():
-        OmegaConf.update(config, key, rewrite_tree(value), merge=True, force_add=True)
 
 
 def _route_search_path(text: str) -> str:
