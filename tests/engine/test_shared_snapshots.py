@@ -33,7 +33,7 @@ def test_without_an_event_nothing_is_made_anew() -> None:
     publisher = SnapshotBuilder()
     view = one.snapshots[-1].engine
     first = publisher.build_snapshot(one.engine.state, view, {})
-    second = publisher.build_snapshot(one.engine.state, view, {}, moved=())
+    second = publisher.build_snapshot(one.engine.state, view, {})
     assert first.jobs is second.jobs
     assert first.live is second.live
     assert first.events is second.events

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from autoexp_tui.conditions.kinds import TimeReached
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.event import IllegalTransition, apply, fold, unseen
-from autoexp_tui.model.state import Layer, SessionState
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import (
     TERMINAL,
     TRANSITIONS,
@@ -153,29 +151,6 @@ def test_time_never_runs_backwards_in_a_draft() -> None:
     state = started(plan(job("a")))
     draft = Draft(state, at(5.0), epoch=1)
     assert draft.emit(events.MessageLogged(text="x")).t == state.t
-
-
-@given(
-    st.dictionaries(st.text(max_size=2), st.integers()),
-    st.lists(
-        st.tuples(st.sampled_from(["set", "del"]), st.text(max_size=2), st.integers())
-    ),
-)
-def test_a_layer_behaves_as_the_dict_it_covers(
-    base: dict[str, int], steps: list[tuple[str, str, int]]
-) -> None:
-    expected, layer = dict(base), Layer(dict(base))
-    for what, key, value in steps:
-        if what == "set":
-            expected[key] = layer[key] = value
-        else:
-            assert (expected.pop(key, None) is None) == (layer.pop(key, None) is None)
-    assert dict(layer) == expected
-    assert len(layer) == len(expected)
-    assert list(layer.values()) == [layer[key] for key in layer]
-    for key in (*base, "no key"):
-        assert layer.get(key) == expected.get(key)
-        assert layer.get(key, -1) == expected.get(key, -1)
 
 
 # --------------------------------------------------------------------- a long fold

@@ -15,9 +15,8 @@ from autoexp_tui.actions.orders import end_job
 from autoexp_tui.events import events
 from autoexp_tui.model.action import Armed
 from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.draft import Move
 from autoexp_tui.model.rules import LogEvent, StateClass, StateEvent, is_for_stage
-from autoexp_tui.model.state import JobRecord
+from autoexp_tui.model.state import JobRecord, Move
 from autoexp_tui.model.states import Cause, JobState, Outcome, why
 
 CLASS_OF: dict[Cause, StateClass] = {
@@ -59,7 +58,8 @@ def _handle_end(
     if not held and not _run_again(context, job, ended):
         state = JobState(ended.outcome.value)
         end_job(context, job, state, ended.cause, ended.why)
-        context.draft.forget_move()  # rules over it were carried out just now
+        if context.state.moves:
+            context.state.moves.pop()  # rules over it were carried out just now
 
 
 def _run_again(
@@ -158,9 +158,8 @@ def log_matched(
 # ------------------------------------------------------------------ other moves
 def handle_moves(context: DecisionContext) -> None:
     """Carry out rules over the moves of jobs that nobody has looked at yet."""
-    while moves := context.draft.take_moves():
-        for move in moves:
-            _handle_move(context, move)
+    while context.state.moves:
+        _handle_move(context, context.state.moves.pop(0))
 
 
 def _handle_move(context: DecisionContext, move: Move) -> None:

@@ -50,11 +50,6 @@ class EphemeralState:
             or (not job.ended and job.state not in {JobState.PLANNED, JobState.HELD})
         } | state.parts.keys()
 
-    def take_pending(self) -> set[str]:
-        """`pending`, which is empty afterwards."""
-        taken, self.pending = self.pending, set()
-        return taken
-
 
 @dataclass(slots=True)
 class Health:

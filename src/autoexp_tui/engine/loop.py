@@ -34,12 +34,15 @@ from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import SessionState
+from autoexp_tui.model.states import BEGUN, JobState
 from autoexp_tui.scheduling.decide import settle_jobs
 
 IDLE_SECONDS = 5.0
 """The longest sleep; so soon a wall clock that was set is noticed."""
 HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""
+WITH_EXECUTOR = frozenset({JobState.QUEUED, *BEGUN})
+"""States of jobs that the executor has a word on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,7 @@ class Engine:
     ) -> None:
         """`unrecorded`: seconds for which an engine lived after `state`."""
         self.state = state
+        state.touched.clear()
         self.stopped = False
         self._parts = parts
         self._clock = parts.clock
@@ -85,10 +89,8 @@ class Engine:
         self._health = Health()
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._ephemeral = EphemeralState()
-        self._touched: set[str] = set()
-        """Jobs that are no longer what they were, once what is decided is durable."""
         self._telemetry = Telemetry(state)
-        self._dispatcher = Dispatcher(parts.outside, self.post)
+        self._dispatcher = Dispatcher(parts.outside, self._mailbox.post)
         self._handlers = ObservationHandlers(
             dispatcher=self._dispatcher,
             telemetry=self._telemetry,
@@ -106,7 +108,7 @@ class Engine:
             self._dispatcher,
             self._telemetry,
             self._handlers,
-            self.post,
+            self._mailbox.post,
         )
         self._unwritten: list[Recorded] = []
         """What the disk refused: nothing else is decided before it is written."""
@@ -206,11 +208,9 @@ class Engine:
             self._publish()
             return
         orders, observations = self._drain()
-        self._forget_handled(observations)
         lived = self._timeline.now().lived
-        touched = self._ephemeral.take_pending() | set(
-            self._ephemeral.timers.pop_due(lived)
-        )
+        touched, self._ephemeral.pending = self._ephemeral.pending, set()
+        touched |= set(self._ephemeral.timers.pop_due(lived))
         if orders or observations or touched:
             self._decide(orders, observations, touched)
         if not self._unwritten:
@@ -236,21 +236,15 @@ class Engine:
         step = 0.0 if self._unwritten else self._timeline.take_step()
         if not step:
             return
-        draft = self._draft()
-        draft.emit(warn_of_step(step))
         self._telemetry.restart_clocks()
         self._ephemeral.pending |= self.state.jobs.keys()
-        self._write(draft.commit())
+        self._record_alone(warn_of_step(step))
 
-    def _forget_handled(self, observations: Sequence[Observation]) -> None:
-        """Commands carried out by a predecessor that could not clear its inbox."""
-        self._poller.forget_orders(
-            order.command_id
-            for taken in observations
-            if isinstance(taken, seen.OrdersTaken)
-            for order in taken.orders
-            if order.command_id in self.state.commands
-        )
+    def _record_alone(self, event: events.Event) -> None:
+        """An event that is a commit of its own."""
+        draft = self._draft()
+        draft.emit(event)
+        self._write(draft.commit())
 
     def _decide(
         self,
@@ -281,11 +275,12 @@ class Engine:
             judged.update(self._handlers.handle(context, observation))
             self._poller.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(context)
-        self._handlers.effects.end_overdue_looks(context)
-        self._handlers.submissions.settle_cancels(context)
-        settle_jobs(context, judged)
+        if self.state.pending:
+            self._handlers.effects.end_overdue_looks(context)
+            self._handlers.submissions.settle_cancels(context)
+        if judged or draft.records or self.state.parts:
+            settle_jobs(context, judged)
         self._ephemeral.reworded |= context.reworded
-        self._note_queued(draft)
 
     def _decide_singly(
         self,
@@ -332,7 +327,6 @@ class Engine:
         if any(stop.cancel_jobs for stop in stops):
             self._health.stop_when_idle = True
         if draft.records:
-            self._touched.update(draft.touched)
             self._write(draft.commit())
         else:
             self._publisher.note_moves(self._clock.monotonic())
@@ -371,11 +365,13 @@ class Engine:
     def _make_true(self, records: Sequence[Recorded]) -> None:
         for record in records:
             apply(self.state, record)
-        touched, self._touched = self._touched, set()
+        touched, self.state.touched = self.state.touched, set()
         self._poller.logs.touch(touched)
         self._telemetry.note_ends(touched)
-        self._publisher.note(records, touched)
-        self._publisher.dirty = True
+        for name in touched & self._health.queue.keys():
+            if self.state.jobs[name].state not in WITH_EXECUTOR:
+                del self._health.queue[name]
+        self._publisher.note(records)
         commands = (record.command_id for record in records if record.command_id)
         self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
@@ -395,17 +391,10 @@ class Engine:
         now = self._clock.monotonic()
         self._dispatcher.dispatch(self.state, now)
         self._poller.look(now, self._timeline.now().t)
-        self._stop_when_idle()
-
-    def _stop_when_idle(self) -> None:
         if self._health.stop_when_idle and not self._ephemeral.roster.active:
             self._health.stop_when_idle = False
-            draft = self._draft()
-            stopped = events.EngineStopped(
-                reason="stopped with its jobs", on_request=True
-            )
-            draft.emit(stopped)
-            self._write(draft.commit())
+            reason = "stopped with its jobs"
+            self._record_alone(events.EngineStopped(reason=reason, on_request=True))
 
     # --------------------------------------------------------------------- helpers
     def _draft(self) -> Draft:
@@ -425,12 +414,6 @@ class Engine:
             verdicts=self._ephemeral.verdicts,
         )
 
-    def _note_queued(self, draft: Draft) -> None:
-        for record in draft.records:
-            job = getattr(record.event, "job", "")
-            if job and job in draft.state.jobs:
-                self._handlers.note_state(draft.job(job))
-
     def next_wake(self) -> float:
         """Seconds until the next commit has something to do."""
         now = self._clock.monotonic()
@@ -449,7 +432,8 @@ class Engine:
     # --------------------------------------------------------------------- publish
     def _publish(self) -> None:
         now = self._clock.monotonic()
-        if self._publisher.is_due(now, at_once=self.stopped):
+        due = self.stopped or now >= self._publisher.due_at
+        if self._publisher.dirty and due:
             self._publisher.publish(self._build_view(), now)
 
     def _build_view(self) -> EngineView:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final, assert_never
+from typing import assert_never
 
 from autoexp_tui.actions import checkpoints
 from autoexp_tui.actions.orders import end_job, end_look
@@ -38,8 +38,8 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.outputs import FileIdentity, FoundCheckpoint
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState
-from autoexp_tui.model.states import BEGUN, JobState, Why, why
+from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.model.states import JobState, Why, why
 from autoexp_tui.scheduling.submission_queue import set_files_aside
 from autoexp_tui.text.sanitize import clean
 
@@ -128,15 +128,6 @@ class ObservationHandlers:
         """Nobody reads these any more: an old look must not count as a new one."""
         for key in keys:
             self.outside.pop(key, None)
-
-    def note_state(self, job: JobRecord) -> None:
-        """A job moved on: forget what no longer concerns it."""
-        if job.state not in _OUTSIDE:
-            self.health.queue.pop(job.name, None)
-
-
-_OUTSIDE: Final = frozenset({JobState.QUEUED, *BEGUN})
-"""States of jobs that the executor has a word on."""
 
 
 def _note_place(context: DecisionContext, got: seen.PlaceHeard) -> None:

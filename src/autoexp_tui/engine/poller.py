@@ -127,6 +127,10 @@ class Poller:
                 self.logs.note(observation, now)
             case seen.FactsSeen():
                 self._facts.note(observation, now, self._poll_seconds())
+            case seen.OrdersTaken():
+                known = self._state.commands  # a predecessor could not clear its inbox
+                ids = [one.command_id for one in observation.orders]
+                self.forget_orders(one for one in ids if one in known)
             case _:
                 pass
 

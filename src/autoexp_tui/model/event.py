@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 from autoexp_tui.model.facts import FactKey, JobKey
 from autoexp_tui.model.fast_replace import amended, changed
 from autoexp_tui.model.kinds import KindTable
+from autoexp_tui.model.state import Move
 from autoexp_tui.model.states import JobState, Topic, is_legal_step
 from autoexp_tui.model.wording import sentence
 
@@ -193,6 +194,7 @@ def _update_time(state: SessionState, record: Recorded) -> None:
 def update(state: SessionState, job: str, **changes: Any) -> None:
     """Change parts of a job's record."""
     state.jobs[job] = state.renew(state.jobs[job], **changes)
+    state.touched.add(job)
 
 
 def move(
@@ -216,7 +218,10 @@ def move(
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
     if old.state is not new:
         changes |= {"since": record.t, "since_lived": state.lived}
+        if state.moves is not None:
+            state.moves.append(Move(job, old.state, new, state.seq))
     state.jobs[job] = state.renew(old, state=new, **changes)
+    state.touched.add(job)
 
 
 def move_all(

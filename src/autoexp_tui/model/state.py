@@ -7,9 +7,10 @@ decider works on one, and the journal's word comes before the real state moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, MutableMapping, Set, ValuesView
+import copy
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.fast_replace import Renew, changed
 from autoexp_tui.model.states import (
@@ -33,71 +34,18 @@ if TYPE_CHECKING:  # a first paint needs no effects
     )
     from autoexp_tui.model.specs import JobSpec, Plan
 
-V = TypeVar("V")
-
 GAPS: Final = 1000
 """Times without an engine that a state remembers."""
 
 
-class Layer(MutableMapping[str, V], Generic[V]):
-    """A mapping over another: writes stay in the layer, reads fall through."""
+class Move(NamedTuple):
+    """A job went from one state to another."""
 
-    __slots__ = ("_base", "_own")
-
-    def __init__(self, base: Mapping[str, V]) -> None:
-        self._base = base
-        self._own: dict[str, V | None] = {}
-
-    @property
-    def written(self) -> Set[str]:
-        """Keys of which the layer has something else to say."""
-        return self._own.keys()
-
-    def __getitem__(self, key: str) -> V:
-        if key not in self._own:
-            return self._base[key]
-        value = self._own[key]
-        if value is None:
-            raise KeyError(key)
-        return value
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As of any mapping, without an exception for each key that is not there."""
-        if key not in self._own:
-            return self._base.get(key, default)
-        value = self._own[key]
-        return default if value is None else value
-
-    def __setitem__(self, key: str, value: V) -> None:
-        self._own[key] = value
-
-    def __delitem__(self, key: str) -> None:
-        if key not in self:
-            raise KeyError(key)
-        self._own[key] = None
-
-    def __contains__(self, key: object) -> bool:
-        if isinstance(key, str) and key in self._own:
-            return self._own[key] is not None
-        return key in self._base
-
-    def __iter__(self) -> Iterator[str]:
-        return self._merged() if self._own else iter(self._base)
-
-    def _merged(self) -> Iterator[str]:
-        yield from (key for key in self._base if self._own.get(key, 0) is not None)
-        yield from (
-            key
-            for key, value in self._own.items()
-            if value is not None and key not in self._base
-        )
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self) if self._own else len(self._base)
-
-    def values(self) -> ValuesView[V]:
-        """As of any mapping; of a layer without writes, the base's own."""
-        return super().values() if self._own else self._base.values()
+    job: str
+    old: JobState
+    new: JobState
+    seq: int
+    """Of the event before the one that moved it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,6 +376,10 @@ class SessionState:
     """Policy -> its part: a frozen value that its own events replace."""
     renew: Renew = field(default=changed, compare=False, repr=False)
     """How a record is changed: by a copy, but in `event.unseen`."""
+    touched: set[str] = field(default_factory=set, compare=False, repr=False)
+    """Jobs that are no longer what they were when this was emptied last."""
+    moves: list[Move] | None = field(default=None, compare=False, repr=False)
+    """Of a draft: moves that rules have not been asked about, oldest first."""
 
     @property
     def wall_ahead(self) -> float:
@@ -464,32 +416,15 @@ class SessionState:
 
     def fork(self) -> SessionState:
         """A draft: what is applied to it leaves this state as it is."""
-        return SessionState(
-            plans=self.plans,
-            session=self.session,
-            name=self.name,
-            seq=self.seq,
-            epoch=self.epoch,
-            t=self.t,
-            utc=self.utc,
-            lived=self.lived,
-            started_at=self.started_at,
-            engine_host=self.engine_host,
-            engine_pid=self.engine_pid,
-            engine_stopped=self.engine_stopped,
-            wrapper_sha256=self.wrapper_sha256,
-            paused=self.paused,
-            excluded_nodes=self.excluded_nodes,
-            gaps=self.gaps,
-            plan=self.plan,
-            joined=self.joined,
-            order=self.order,
-            jobs=Layer(self.jobs),
-            tokens=Layer(self.tokens),
-            pending=Layer(self.pending),
-            warnings=Layer(self.warnings),
-            matches=Layer(self.matches),
-            commands=Layer(self.commands),
-            streaks=Layer(self.streaks),
-            parts=Layer(self.parts),
-        )
+        draft = copy.copy(self)
+        for name in _CONTAINERS:
+            setattr(draft, name, dict(getattr(self, name)))
+        draft.renew, draft.touched, draft.moves = changed, set(), []
+        return draft
+
+
+_CONTAINERS: Final = (
+    *("jobs", "tokens", "pending", "warnings", "matches", "commands"),
+    *("streaks", "parts"),
+)
+"""What a draft has copies of; `plans` only ever grows."""

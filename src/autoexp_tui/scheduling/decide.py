@@ -30,20 +30,53 @@ from autoexp_tui.scheduling.submission_queue import is_held_for_files, release
 
 def settle_jobs(context: DecisionContext, touched: Iterable[str]) -> None:
     """Judge `touched` jobs and whoever their events touch; then start what may."""
-    queue = _Queue(context)
-    queue.push(touched)
-    seen = _note_events(context, queue, 0)
+    queue: list[tuple[int, str]] = []
+    """Jobs to judge, the lowest index first; one may stand in it twice."""
+    seen = _note_events(context, queue, touched, 0)
     while True:
-        while (name := queue.pop()) is not None:
-            check_job(context, name)
-            seen = _note_events(context, queue, seen)
-        release(context)
-        seen = _note_events(context, queue, seen)
+        while queue:
+            entry = heapq.heappop(queue)
+            while queue and queue[0] == entry:
+                heapq.heappop(queue)
+            check_job(context, entry[1])
+            seen = _note_events(context, queue, (), seen)
+        if context.roster.ready:
+            release(context)
+            seen = _note_events(context, queue, (), seen)
         if not queue:
-            _ask_policies(context)
+            if context.state.parts:
+                _ask_policies(context)
             if seen == len(context.draft.records):
                 return
-            seen = _note_events(context, queue, seen)
+            seen = _note_events(context, queue, (), seen)
+
+
+def _note_events(
+    context: DecisionContext,
+    queue: list[tuple[int, str]],
+    touched: Iterable[str],
+    seen: int,
+) -> int:
+    """Take the events after `seen` into the indexes; queue `touched`, and whom they
+    touch."""
+    if context.state.moves:
+        handle_moves(context)
+    names = dict.fromkeys(touched)
+    records = context.draft.records
+    for record in records[seen:]:
+        event = record.event
+        jobs = event.list_jobs_to_check()
+        names |= dict.fromkeys(jobs)
+        match event:
+            case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
+                jobs = tuple(job for job, _ in tasks)
+        for name in jobs:
+            context.roster.note(context.job(name))
+        for key in event.list_changed_facts():
+            names |= dict.fromkeys(context.watch.jobs(key))
+    for name in names.keys() & context.state.jobs.keys():
+        heapq.heappush(queue, (context.job(name).spec.index, name))
+    return len(records)
 
 
 def _ask_policies(context: DecisionContext) -> None:
@@ -70,50 +103,6 @@ def _leave_out_policy(context: DecisionContext, name: str, problem: str) -> None
     if warning_id not in context.state.warnings:
         reason = why("policy_failed", what=name, problem=problem)
         context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
-
-
-class _Queue:
-    """Jobs to judge, lowest index first, each once at a time."""
-
-    def __init__(self, context: DecisionContext) -> None:
-        self._context = context
-        self._heap: list[tuple[int, str]] = []
-        self._in: set[str] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-    def push(self, names: Iterable[str]) -> None:
-        for name in names:
-            if name not in self._in and name in self._context.state.jobs:
-                self._in.add(name)
-                index = self._context.job(name).spec.index
-                heapq.heappush(self._heap, (index, name))
-
-    def pop(self) -> str | None:
-        if not self._heap:
-            return None
-        name = heapq.heappop(self._heap)[1]
-        self._in.discard(name)
-        return name
-
-
-def _note_events(context: DecisionContext, queue: _Queue, seen: int) -> int:
-    """Take the events after `seen` into the indexes and queue whom they touch."""
-    handle_moves(context)
-    records = context.draft.records
-    for record in records[seen:]:
-        event = record.event
-        jobs = event.list_jobs_to_check()
-        match event:
-            case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):
-                jobs = tuple(job for job, _ in tasks)
-        for name in jobs:
-            context.roster.note(context.job(name))
-        queue.push(event.list_jobs_to_check())
-        for key in event.list_changed_facts():
-            queue.push(context.watch.jobs(key))
-    return len(records)
 
 
 # ---------------------------------------------------------------------- one job
