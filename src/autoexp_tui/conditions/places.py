@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Final
 
-from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.condition import Condition, change_parts, walk
 
 _RUNTIME: Final = re.compile(r"\{runtime\.([^{}]+)\}")
 
@@ -36,11 +36,12 @@ class Places:
 
     def with_writers(self, condition: Condition) -> Condition:
         """The condition with the job that writes its file or log, where known."""
-        return condition.with_writers(self.owner)
+        return change_parts(condition, lambda part: part.with_writers(self.owner))
 
     def list_awaited(self, condition: Condition) -> Iterator[str]:
         """The jobs whose progress a condition looks at; names may repeat."""
-        yield from condition.list_awaited_jobs()
+        for part in walk(condition):
+            yield from part.list_awaited_jobs()
         for path in _list_runtime_paths(condition):
             yield self._job_of(path)
 

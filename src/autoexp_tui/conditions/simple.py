@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal
 
 from autoexp_tui.model.condition import (
     Condition,
@@ -149,6 +149,8 @@ class MaxAttempts(Condition):
 class Approval(Condition):
     """A person says yes; bound to what will be done."""
 
+    timeout_code: ClassVar[str] = "approval_timeout"
+
     kind: Literal["approval"] = "approval"
     prompt: str = ""
     show_files: tuple[str, ...] = ()
@@ -180,12 +182,8 @@ class Approval(Condition):
     def find_deadline(self, ctx: EvalContext) -> float | None:
         if self.on_timeout == "hold":
             return None
-        asked = ctx.asked_lived
-        return self._after_timeout(ctx.waiting_lived if asked is None else asked)
-
-    @property
-    def use_timeout_code(self) -> str:
-        return "approval_timeout"
+        asked = ctx.waiting_lived if ctx.asked_lived is None else ctx.asked_lived
+        return Condition.find_deadline(self, replace(ctx, waiting_lived=asked))
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return True

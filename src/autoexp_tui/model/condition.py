@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import is_
 from typing import ClassVar, Final, Self, TypeAlias, TypeVar
 
 from autoexp_tui.model.facts import (
@@ -85,6 +87,11 @@ class Condition(Kind):
         },
     )
 
+    timeout_code: ClassVar[str] = "start_timeout"
+    """The reason of the FAIL that its time-out makes."""
+    runs_theirs: ClassVar[bool] = False
+    """Whether it asks code of the user's, which may raise anything."""
+
     timeout_seconds: float | None = None
     """FAIL after this long in WAITING, not counting time without an engine."""
     blocking: bool = True
@@ -113,9 +120,13 @@ class Condition(Kind):
         """The same with the job that writes its file or log, by the path's owner."""
         return self
 
-    def list_awaited_files(self) -> Iterator[Condition]:
-        """Its parts that wait for files which must be of their writer's attempt."""
-        yield from ()
+    def list_parts(self) -> tuple[Condition, ...]:
+        """The conditions that it is made of."""
+        return ()
+
+    def replace_parts(self, parts: tuple[Condition, ...]) -> Self:
+        """The same made of other parts, as many as it has."""
+        return self
 
     def name_object(self) -> str:
         """What it waits for, in a few words."""
@@ -139,28 +150,51 @@ class Condition(Kind):
 
     def find_deadline(self, ctx: EvalContext) -> float | None:
         """When (lived) its time-out ends the wait; None: never."""
-        return self._after_timeout(ctx.waiting_lived)
-
-    def _after_timeout(self, start: float | None) -> float | None:
-        if self.timeout_seconds is None or start is None:
+        if self.timeout_seconds is None or ctx.waiting_lived is None:
             return None
-        return start + self.timeout_seconds
-
-    @property
-    def use_timeout_code(self) -> str:
-        """The reason of the FAIL that its time-out makes."""
-        return "start_timeout"
+        return ctx.waiting_lived + self.timeout_seconds
 
 
 # ------------------------------------------------------------------------- questions
+def walk(spec: Condition) -> Iterator[Condition]:
+    """A condition, and all that it is made of."""
+    yield spec
+    for part in spec.list_parts():
+        yield from walk(part)
+
+
+def change_parts(
+    spec: Condition, change: Callable[[Condition], Condition]
+) -> Condition:
+    """The same with every part that has no parts changed; itself where none is."""
+    old = spec.list_parts()
+    if not old:
+        return change(spec)
+    new = tuple(change_parts(part, change) for part in old)
+    return spec if all(map(is_, new, old)) else spec.replace_parts(new)
+
+
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
     """Every fact that judging `spec` for `job` (and one of its actions) may read."""
+    found: set[FactKey] = set()
+    for part in walk(spec):
+        with _leave_out_theirs(part):
+            found |= {*part.keys(job, action)}
+    return frozenset(found)
+
+
+@contextmanager
+def _leave_out_theirs(spec: Condition) -> Iterator[None]:
+    """What somebody else's code raises says nothing; a bug of ours is raised."""
     try:
-        return frozenset(spec.keys(job, action))
-    except Exception:  # somebody else's code may raise anything
-        if is_ours(type(spec)):
+        yield
+    except Exception:
+        if _is_ours(spec):
             raise
-        return frozenset()
+
+
+def _is_ours(spec: Condition) -> bool:
+    return is_ours(type(spec)) and not spec.runs_theirs
 
 
 def describe(spec: Condition) -> str:
@@ -184,9 +218,10 @@ def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Ve
     try:
         return _judge(spec, facts, now, ctx)
     except Exception as error:  # somebody else's code may raise anything
-        if is_ours(type(spec)):
+        if _is_ours(spec):
             raise
-        return say_wait("own_failed", what=spec.kind, problem=tell_error(error))
+        what = getattr(spec, "class_path", spec.kind)
+        return say_wait("own_failed", what=what, problem=tell_error(error))
 
 
 def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
@@ -197,7 +232,7 @@ def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verd
     if deadline is None or now.lived < deadline:
         return verdict
     return say_fail(
-        spec.use_timeout_code,
+        spec.timeout_code,
         seconds=spec.timeout_seconds,
         what=describe(spec),
         seen=_last_look(verdict.why),
@@ -229,22 +264,12 @@ def find_wake(
     Always later than `now`; until then `evaluate` says the same of the same facts,
     while nobody sets the wall clock.
     """
-    moments = (at for at in all_moments(spec, facts, now, ctx) if at > now.lived)
-    return min(moments, default=None)
-
-
-def all_moments(
-    spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
-) -> Iterator[float]:
-    """When (lived) it may say something else, its time-out included."""
-    try:
-        deadline = spec.find_deadline(ctx)
-        if deadline is not None:
-            yield deadline
-        yield from spec.list_moments(facts, now, ctx)
-    except Exception:  # somebody else's code may raise anything
-        if is_ours(type(spec)):
-            raise
+    found: list[float | None] = []
+    for part in walk(spec):
+        with _leave_out_theirs(part):
+            found.append(part.find_deadline(ctx))
+            found += part.list_moments(facts, now, ctx)
+    return min((at for at in found if at is not None and at > now.lived), default=None)
 
 
 # -------------------------------------------------------------------------- verdicts

@@ -40,9 +40,14 @@ def is_ours(kind: type) -> bool:
     return kind.__module__.startswith("autoexp_tui.")
 
 
+class TheirFault(Exception):
+    """Somebody else's code cannot be used; the text says why."""
+
+
 def tell_error(error: Exception) -> str:
     """What somebody else's code has raised, in a line."""
-    return clean(f"{type(error).__name__}: {error}", limit=1000)
+    name = "" if isinstance(error, TheirFault) else f"{type(error).__name__}: "
+    return clean(f"{name}{error}", limit=1000)
 
 
 class KindTable(Mapping[str, type[K]], Generic[K]):

@@ -136,7 +136,10 @@ def describe_condition(spec: Condition, session: SessionView) -> str:
 
 def list_sources(spec: Condition) -> Iterator[str]:
     """Where a condition looks, in full: paths, jobs, commands; clean."""
-    return (outside(source, 4000) for source in spec.list_sources())
+    from autoexp_tui.model.condition import walk  # a first paint needs none
+
+    sources = (source for part in walk(spec) for source in part.list_sources())
+    return (outside(source, 4000) for source in sources)
 
 
 # ------------------------------------------------------------------------------ ends
