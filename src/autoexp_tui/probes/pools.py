@@ -12,7 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 _LOG = logging.getLogger(__name__)
 
@@ -145,70 +145,47 @@ def ask_all(
     A call hangs when it has done nothing for `seconds`, or has worked for `MOST_ROUNDS`
     times that. It keeps its thread, and holds up no other.
     """
-    return _Round(calls, seconds).run(at_once)
+    answers: dict[int, T | Exception] = {}
+    running: dict[int, _Running] = {}
+    changed = threading.Condition()
 
+    def run(index: int) -> None:
+        answer: T | Exception
+        try:
+            answer = calls[index]()
+        except Exception as error:  # noqa: BLE001 - whoever asked gets it
+            answer = error
+        with changed:
+            if running.pop(index, None) is not None:  # else given up
+                answers[index] = answer
+                changed.notify()
 
-class _Round(Generic[T]):
-    def __init__(self, calls: Sequence[Callable[[], T]], seconds: float) -> None:
-        self._calls = calls
-        self._seconds = seconds
-        self._waiting = deque(range(len(calls)))
-        self._running: dict[int, _Running] = {}
-        self._answers: dict[int, T | Exception] = {}
-        self._changed = threading.Condition()
-
-    def run(self, at_once: int) -> list[T | Exception]:
-        for _ in range(min(at_once, len(self._calls))):
-            self._start_thread()
-        with self._changed:
-            while len(self._answers) < len(self._calls):
-                self._changed.wait(self._stop_late())
-        return [self._answers[index] for index in range(len(self._calls))]
-
-    def _start_thread(self) -> None:
-        threading.Thread(target=self._run_calls, name="ask", daemon=True).start()
-
-    def _stop_late(self) -> float:
-        """Replace the threads that hang; seconds until the next may be late."""
-        now = time.monotonic()
-        due = [index for index, call in self._running.items() if call.due <= now]
-        for index in due:
-            if self._running[index].is_working(now + self._seconds):
-                continue
-            del self._running[index]
-            self._answers[index] = TimeoutError(f"no answer in {self._seconds:g} s")
-            self._start_thread()
-        first = min((call.due for call in self._running.values()), default=now + 0.1)
-        return max(0.0, first - now)
-
-    def _run_calls(self) -> None:
-        while (index := self._take_next()) is not None:
-            answer: T | Exception
-            try:
-                answer = self._calls[index]()
-            except Exception as error:  # noqa: BLE001 - whoever asked gets it
-                answer = error
-            with self._changed:
-                if self._running.pop(index, None) is None:
-                    return  # given up, and replaced
-                self._answers[index] = answer
-                self._changed.notify()
-
-    def _take_next(self) -> int | None:
-        with self._changed:
-            if not self._waiting:
-                return None
-            index = self._waiting.popleft()
-            self._running[index] = _Running(time.monotonic() + self._seconds)
-            return index
+    waiting = deque(range(len(calls)))
+    with changed:
+        while waiting or running:
+            now = time.monotonic()
+            late = [index for index, call in running.items() if call.due <= now]
+            for index in late:
+                if not running[index].is_working(now + seconds):
+                    del running[index]
+                    answers[index] = TimeoutError(f"no answer in {seconds:g} s")
+            while waiting and len(running) < at_once:
+                running[waiting[0]] = _Running(run, waiting[0], now + seconds)
+                waiting.popleft()
+            first = min((call.due for call in running.values()), default=now)
+            changed.wait(max(0.0, first - now))
+    return [answers[index] for index in range(len(calls))]
 
 
 class _Running:
-    """A call that runs, as its own thread begins it."""
+    """A call on a thread of its own, begun while its end is held up."""
 
-    def __init__(self, due: float) -> None:
+    def __init__(self, run: Callable[[int], None], index: int, due: float) -> None:
         self.due = due
-        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        thread = threading.Thread(target=run, args=(index,), name="ask", daemon=True)
+        thread.start()
+        assert thread.ident is not None
+        self._clock = time.pthread_getcpuclockid(thread.ident)
         self._seen = time.clock_gettime(self._clock)
         self._rounds = 1
 

@@ -137,11 +137,10 @@ def find_seal(part: Part) -> Seal:
     """
     end = part.length
     if end is None:
-        with open_part(part.path) as file:
-            data = file.read()
-        end = data.rfind(b"\n") + 1
-        while end and data.startswith(MORE, start := data.rfind(b"\n", 0, end - 1) + 1):
-            end = start
+        end = 0
+        for line, start in read_lines(part):
+            if line.endswith(b"\n") and not line.startswith(MORE):
+                end = start + len(line)
     return Seal(part=part.path.name, bytes=end)
 
 
