@@ -13,7 +13,6 @@ from autoexp_tui.config.key_places import KeyPlaces, walk
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.expand import expand_sweep
 from autoexp_tui.sweep.points import SweepPoint
-from autoexp_tui.sweep.provenance import list_entries
 
 # Every value stands once in its sweep, so that a line tells whose it is.
 SWEEPS = {
@@ -115,7 +114,7 @@ def written(sweep: str) -> str:
 
 
 def told(places: KeyPlaces, key: str, point: SweepPoint) -> int:
-    found = places.find(Problem("wrong", key, "job"), list_entries(point))
+    found = places.find(Problem("wrong", key, "job"), point.entries)
     assert found is not None, key
     return found[1]
 
@@ -162,7 +161,7 @@ def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> 
 
     problem = Problem("wrong", "lr", "job 1")
     files = [(tmp_path / "exp.yaml", ()), (tmp_path / "sweep/sizes.yaml", ("sweep",))]
-    found = KeyPlaces(files).find(problem, list_entries(point))
+    found = KeyPlaces(files).find(problem, point.entries)
 
     assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
 
@@ -171,7 +170,7 @@ def placed(text: str, problem: Problem, place: Path) -> Problem:
     """The finding, placed; the jobs are called by their index."""
     (place / "exp.yaml").write_text(text)
     points = expand_sweep(yaml.safe_load(text)["sweep"])
-    origins = {str(point.index): [list_entries(point)] for point in points}
+    origins = {str(point.index): [point.entries] for point in points}
     return KeyPlaces([(place / "exp.yaml", ())]).add_places([problem], origins)[0]
 
 
@@ -192,7 +191,7 @@ def test_a_finding_of_two_jobs_of_one_name_tells_both_lines(tmp_path: Path) -> N
     text = "sweep:\n configs:\n - project.name: x\n - project.name: x\n"
     (tmp_path / "exp.yaml").write_text(text)
     points = expand_sweep(yaml.safe_load(text)["sweep"])
-    origins = {"x": [list_entries(point) for point in points]}
+    origins = {"x": [point.entries for point in points]}
 
     problem = Problem("2 jobs have the name x", "project.name", "x")
     (found,) = KeyPlaces([(tmp_path / "exp.yaml", ())]).add_places([problem], origins)

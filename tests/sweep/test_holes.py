@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autoexp_tui.model.specs import Hole
-from autoexp_tui.sweep.expand import expand
+from autoexp_tui.sweep.expand import MOST_HOLES, expand, list_holes
 from autoexp_tui.sweep.points import DeferredFilter
-from autoexp_tui.sweep.provenance import MOST_HOLES, list_holes
 
 
 def holes(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.sweep.names import find_fault_of_name, format_in_name, join_path
+from autoexp_tui.sweep.points import find_fault_of_name, format_in_name, join_path
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.override_checks import is_number
 from autoexp_tui.planning.ports import SpecRefused
-from autoexp_tui.sweep.names import format_in_name
+from autoexp_tui.sweep.points import format_in_name
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 Prepare: TypeAlias = Callable[[Fields, Findings], None]

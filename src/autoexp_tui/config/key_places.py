@@ -19,7 +19,7 @@ import yaml
 
 from autoexp_tui.config.yaml_files import MAX_DEPTH, list_nodes, show_path
 from autoexp_tui.model.errors import Problem, find_written_place
-from autoexp_tui.sweep.provenance import Entries, Origins
+from autoexp_tui.sweep.points import Entries, Origins
 from autoexp_tui.sweep.schema import BODIES
 
 _PART: Final = re.compile(r"[^.\[\]]+")

@@ -68,8 +68,7 @@ from autoexp_tui.storage.json_codec import encode_job, encode_plan
 from autoexp_tui.storage.manifests import make_state_dir, read_manifest, write_manifest
 from autoexp_tui.storage.provenance import RecordBuilder, read_git_state, save_record
 from autoexp_tui.sweep.expand import expand_sweep
-from autoexp_tui.sweep.points import SweepRefused
-from autoexp_tui.sweep.provenance import Origins
+from autoexp_tui.sweep.points import Origins, SweepRefused
 
 _UNKNOWN: Final[Origins] = {}
 

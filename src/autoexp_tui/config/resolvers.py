@@ -25,7 +25,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from autoexp_tui.config.eval_rewrite import MIXED
 from autoexp_tui.storage.user_files import hash_keyed
 from autoexp_tui.sweep.expression import compile_expression
-from autoexp_tui.sweep.names import format_in_name
+from autoexp_tui.sweep.points import format_in_name
 from autoexp_tui.sweep.safe_arithmetic import (
     ARITHMETIC,
     FUNCTIONS,

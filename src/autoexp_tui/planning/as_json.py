@@ -34,7 +34,7 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_override, mask_tree, mask_values
 from autoexp_tui.model.specs import Edge, Hole, JobSpec, Plan, PlanFinding
-from autoexp_tui.sweep.names import join_path
+from autoexp_tui.sweep.points import join_path
 
 CLASS_NAMES: Final[Mapping[type[Condition], str]] = MappingProxyType(
     {

@@ -39,9 +39,9 @@ from autoexp_tui.planning.validate import (
     fold_problems,
     validate_execution_plan,
 )
-from autoexp_tui.sweep.expand import expand
-from autoexp_tui.sweep.points import NOTES, STAGE, SweepPoint, SweepRefused
-from autoexp_tui.sweep.provenance import Origins, find_origins, list_holes
+from autoexp_tui.sweep.expand import expand, list_holes
+from autoexp_tui.sweep.families import find_origins
+from autoexp_tui.sweep.points import NOTES, STAGE, Origins, SweepPoint, SweepRefused
 
 DEFAULT_STATE_DIR = "outputs/.autoexp"
 KnownJob: TypeAlias = tuple[str, str, str]

@@ -43,9 +43,8 @@ from autoexp_tui.planning.job_state import (
     read_directories,
     read_name,
 )
-from autoexp_tui.planning.override_checks import find_number_at, find_numbers
+from autoexp_tui.planning.override_checks import OverrideWriter, is_number
 from autoexp_tui.planning.overrides import (
-    OverrideWriter,
     escape_dollars,
     strip_quotes,
 )
@@ -72,11 +71,12 @@ from autoexp_tui.planning.substitution import (
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
 from autoexp_tui.sweep.filters import Place, is_kept_by, list_places
-from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     DeferredFilter,
     SweepPoint,
+    find_fault_of_name,
+    format_in_name,
     plain_key,
 )
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
@@ -127,7 +127,7 @@ class JobBuilder:
         self._parser = parser
         self._finisher = JobFinisher(parser, session, world.warnings, record)
         points = (point.parameters for point in world.families.points)
-        self._writer = OverrideWriter(composer, find_numbers(points))
+        self._writer = OverrideWriter(composer, points)
         self._base = composer.base()
         self._base_is_a_key = self._base.has("base")
 
@@ -233,12 +233,15 @@ class JobBuilder:
         late = [
             key
             for key, text in parts.texts.items()
-            if "{runtime." in text
-            and find_number_at(self._base, plain_key(key)) is not None
+            if "{runtime." in text and self._is_number(plain_key(key))
         ]
         for key in late:
             parts.values.pop(key, None)
         return {key: parts.texts.pop(key) for key in late}
+
+    def _is_number(self, key: str) -> bool:
+        """Whether the base config has a number at a key."""
+        return self._base.has(key) and is_number(self._base.raw(key))
 
     def _compose(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
         """The config of a job, and a draft of it that has no name yet.

@@ -28,8 +28,7 @@ from autoexp_tui.planning.references import (
 )
 from autoexp_tui.planning.substitution import finish_value, list_unfinished
 from autoexp_tui.sweep.families import SiblingNotFound, label_point
-from autoexp_tui.sweep.names import join_path
-from autoexp_tui.sweep.points import SweepPoint, plain_key
+from autoexp_tui.sweep.points import SweepPoint, join_path, plain_key
 from autoexp_tui.sweep.schema import shorten_text
 
 FAULTS: Final = (

@@ -1,39 +1,272 @@
-"""Overrides that Hydra takes and that are most likely not meant, or do nothing here.
+"""Parameters of a point as overrides of a config, and what of them is hardly meant.
 
-A list below `params` is what is tried; a mapping is one value. So a list that slipped
-one level down, or into a mapping of another program's sweeps, is no sweep at all and
-nothing fails: the config merely holds a mapping where a number was. What the config has
-at that place tells. Whoever means it writes `++` before the key.
-
-So does text where the config, or other points, have a number: YAML takes `1e-3, 3e-3`
-without brackets, `0o17` and `2024-01-01` for text, and a program reads another rate.
+Whether a key selects a config group, sets a key that is there, or adds one is decided
+here; composing is behind `planning.ports.Composer`. A list below `params` is what is
+tried; a mapping is one value: a list that slipped one level down is no sweep at all,
+and nothing fails. So it is with text where the config, or other points, have a number:
+YAML takes `1e-3, 3e-3` without brackets, `0o17` and `2024-01-01` for text. What the
+config has at that place tells. Whoever means it writes `++` before the key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, TypeAlias, TypeGuard
+from dataclasses import dataclass, field
+from typing import Final, TypeGuard
 
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.ports import ConfigView
-from autoexp_tui.sweep.names import format_in_name
+from autoexp_tui.planning.as_json import CLASS_NAMES
+from autoexp_tui.planning.overrides import CannotSpell, format_override
+from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
+from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name
 from autoexp_tui.sweep.schema import shorten_text
+from autoexp_tui.text.did_you_mean import find_slip
 
-_LISTS: Final = ("values", "choices", "choice", "options", "grid")
-"""What other programs call the list of values to try."""
-_BESIDE: Final = frozenset({*_LISTS, "type", "method", "distribution"})
-"""What stands beside it there."""
-_MISSING: Final = "???"
 _REFUSED: Final = {
     "sweeper": "put the values to try into `sweep`: sweep.params.KEY=[1,2]",
     "launcher": "choose where jobs run by the group `slurm`: slurm=generic",
 }
 """Settings of Hydra's own that would run one job where many were meant."""
-Scalar: TypeAlias = str | bool
-"""A value that is written where a number was."""
+_OURS: Final = frozenset(key for key in NOT_OVERRIDES if "." not in key)
+"""Keys of a point that no config has: a slip of one must not become a new key."""
+_CONDITIONS: Final = frozenset(
+    name.removesuffix("Condition") for name in (*CLASS_NAMES.values(), "SlurmState")
+)
+_Choices = tuple[str, ...]
+"""The overrides of a point that select groups."""
 
 
+@dataclass(slots=True)
+class Overrides:
+    """What a point's parameters became."""
+
+    texts: dict[str, str] = field(default_factory=dict)
+    """Parameter -> override, in order; flattened ones under their dotted keys."""
+    errors: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+class OverrideWriter:
+    """Writes parameters as overrides of one primary config."""
+
+    def __init__(
+        self, composer: Composer, points: Iterable[Mapping[str, object]] = ()
+    ) -> None:
+        """`points`: the parameters of the sweep, for the numbers among them."""
+        self._composer = composer
+        self._settings = composer.settings()
+        self._is_group: dict[str, bool] = {}
+        self._views: dict[_Choices, ConfigView | CannotCompose] = {}
+        self._held: dict[tuple[_Choices, str], tuple[bool, object]] = {}
+        self._children: dict[_Choices, dict[str, set[str]]] = {}
+        self._numbers: dict[str, int | float] = {}
+        """The first number that each parameter has in any of the points."""
+        for point in points:
+            for key, value in point.items():
+                if is_number(value):
+                    self._numbers.setdefault(key, value)
+
+    def write(self, parameters: Mapping[str, object]) -> Overrides:
+        """The overrides of a point, in order.
+
+        When the groups that it selects do not compose, its keys are looked for in the
+        config as it is without them, and warnings about them are left out.
+        """
+        made = Overrides()
+        flat = list(self.flatten(parameters))
+        chosen: _Choices = ()
+        for key, value in flat:
+            with suppress(CannotSpell):
+                if self.selects(key):
+                    chosen = (*chosen, format_override(key, value))
+        if isinstance(refused := self._compose(chosen), CannotCompose):
+            made.errors += refused.problems
+        known = () if made.errors else chosen
+        for key, value in flat:
+            try:
+                spelled = self._check_key(key, value, known, made)
+                made.texts[key] = format_override(spelled, value)
+            except CannotSpell as error:
+                made.errors.append(Problem(str(error), where=key))
+        if known != chosen:
+            made.warnings.clear()
+        return made
+
+    def flatten(self, parameters: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+        """The parameters; a mapping on a group or a section as the keys below it."""
+        for key, value in parameters.items():
+            if isinstance(value, Mapping) and value and self._has_keys(key):
+                yield from self.flatten({f"{key}.{k}": v for k, v in value.items()})
+            else:
+                yield key, value
+
+    def _has_keys(self, key: str) -> bool:
+        """Whether the key is a config group, or a section with keys of ours."""
+        below = f"{key.lstrip('+')}."
+        return self.selects(key) or any(one.startswith(below) for one in self._settings)
+
+    def selects(self, key: str) -> bool:
+        """Whether the key is a config group."""
+        bare = key.lstrip("+~")
+        if bare not in self._is_group:
+            options = self._composer.group_options(bare)
+            self._is_group[bare] = options is not None
+        return self._is_group[bare]
+
+    def _compose(self, chosen: _Choices) -> ConfigView | CannotCompose:
+        """The config with these choices, or why it does not compose: asked once."""
+        if chosen not in self._views:
+            try:
+                self._views[chosen] = (
+                    self._composer.compose(chosen, {})
+                    if chosen
+                    else self._composer.base()
+                )
+            except CannotCompose as error:
+                self._views[chosen] = CannotCompose(error.problems)
+        return self._views[chosen]
+
+    def _find_view(self, chosen: _Choices) -> ConfigView:
+        found = self._compose(chosen)
+        if isinstance(found, CannotCompose):
+            raise found
+        return found
+
+    # ------------------------------------------------------------------------ keys
+    def _check_key(
+        self, key: str, value: object, chosen: _Choices, made: Overrides
+    ) -> str:
+        """`key`, with `++` when it adds; an error when it looks like a slip."""
+        if self.selects(key):
+            return key
+        if (found := check_hydra_key(key.lstrip("+~"), key)) is not None:
+            finding, is_error = found
+            (made.errors if is_error else made.warnings).append(finding)
+        # A slash is for groups: of one that is not there, composing says so.
+        if key[0] in "+~" or "/" in key:
+            return key
+        is_there, held = self._read_held(chosen, key)
+        if isinstance(value, str | bool):
+            self._check_literal(key, value, held, made)
+        else:
+            made.warnings += _check_shape(key, value, held)
+        if is_there:
+            return key
+        if key not in self._settings:
+            self._check_new_key(key, value, chosen, made)
+        return f"++{key}"
+
+    def _check_new_key(
+        self, key: str, value: object, chosen: _Choices, made: Overrides
+    ) -> None:
+        meant = self._find_slip(key, chosen)
+        if meant is None and _is_condition(value):
+            meant = "start_conditions"
+        if meant is not None:
+            hint = f"did you mean `{meant}`? write `++{key}` to add it"
+            made.errors.append(Problem("is not in the config", where=key, hint=hint))
+        else:
+            hint = f"write `++{key}` to say that this is meant"
+            message = "is not in the config, and is added to it"
+            made.warnings.append(Problem(message, where=key, hint=hint))
+
+    def _read_held(self, chosen: _Choices, key: str) -> tuple[bool, object]:
+        """Whether the config has a key, and what: all jobs ask for the same few."""
+        if (chosen, key) not in self._held:
+            try:
+                found = True, self._find_view(chosen).raw(key)
+            except KeyError:
+                found = False, None
+            self._held[chosen, key] = found
+        return self._held[chosen, key]
+
+    def _find_slip(self, key: str, chosen: _Choices) -> str | None:
+        """The existing key that `key` most likely meant."""
+        if chosen not in self._children:
+            paths = self._find_view(chosen).leaf_paths()
+            self._children[chosen] = _find_children(paths)
+        parts = key.split(".")
+        for at, part in enumerate(parts):
+            children = self._children[chosen].get(".".join(parts[:at]), set())
+            if at == 0:
+                children = children | _OURS
+            if part not in children:
+                meant = find_slip(part, sorted(children))
+                return (
+                    ".".join([*parts[:at], meant, *parts[at + 1 :]]) if meant else None
+                )
+        return None
+
+    # -------------------------------------------------------------------- literals
+    def _check_literal(
+        self, key: str, value: object, held: object, made: Overrides
+    ) -> None:
+        """Text, true or false where the config, or other points, have a number."""
+        if isinstance(value, str) and ("${" in value or "{runtime." in value):
+            return
+        number = held if is_number(held) else self._numbers.get(key)
+        if number is None:
+            return
+        if isinstance(value, str) and "," in value and number is held:
+            made.errors.append(_refuse_list(key, value, number))
+            return
+        kind = "the text " if isinstance(value, str) else ""
+        before = "and was" if number is held else "where other jobs have"
+        message = f"is {kind}{_quote(value)}, {before} the number {_quote(number)}"
+        mend = _find_number(value) if isinstance(value, str) else ""
+        hint = f"{mend}; " if mend else ""
+        hint = f"{hint}`++{key}` says that it is meant"
+        made.warnings.append(Problem(message, key, hint=hint))
+
+
+def _refuse_list(key: str, text: str, number: float) -> Problem:
+    """The error of a list without brackets where the config has a number."""
+    shown = shorten_text(text)
+    hint = (
+        f"values to try have brackets: `{key}: [{shown}]`; "
+        f"`++{key}` says that the text is meant"
+    )
+    message = f"is the text `{shown}`, and was the number {_quote(number)}"
+    return Problem(message, key, hint=hint)
+
+
+def _find_number(text: str) -> str:
+    """How to write the number that a text most likely stands for."""
+    with suppress(ValueError):
+        float(text)
+        return f"take the quotes away: {text}"
+    with suppress(ValueError):
+        return f"YAML has no such number; write {int(text, 0)}"
+    return ""
+
+
+def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
+    """Warnings about a mapping or a list where the config holds something else."""
+    if isinstance(value, Mapping) and isinstance(held, Mapping):
+        for name, inner in value.items():
+            yield from _check_shape(f"{key}.{name}", inner, held.get(name))
+        return
+    if isinstance(held, str) and (held == "???" or "${" in held):
+        return
+    is_mapping = isinstance(value, Mapping)
+    one = bool | int | float | str if is_mapping else bool | int | float
+    if isinstance(value, Mapping | list | tuple) and isinstance(held, one):
+        hint = (
+            f"values to try are a list right below `params`: `{key}: [1, 2]`; "
+            f"`++{key}` says that this is meant"
+        )
+        noun = "mapping" if is_mapping else "list"
+        yield Problem(f"is set to a {noun}, and was {_quote(held)}", key, hint=hint)
+
+
+def _quote(held: object) -> str:
+    # As YAML has it.
+    text = str(held).lower() if isinstance(held, bool) else format_in_name(held)
+    return f"`{shorten_text(text)}`"
+
+
+# ------------------------------------------------------------------------- pieces
 def check_hydra_key(key: str, where: str) -> tuple[Problem, bool] | None:
     """The finding of a `hydra...` key, and whether it is an error; None for others."""
     head, _, rest = key.replace("/", ".").partition(".")
@@ -47,119 +280,24 @@ def check_hydra_key(key: str, where: str) -> tuple[Problem, bool] | None:
     return Problem("has no effect here", where=where, hint=hint), False
 
 
-def check_value(key: str, value: object, view: ConfigView) -> Iterator[Problem]:
-    """Warnings about a value that a point sets on `key` of a config."""
-    held = _read_value(view, key)
-    if isinstance(value, Mapping):
-        yield from _check_mapping(key, value, held, view)
-    elif isinstance(value, list | tuple) and isinstance(held, bool | int | float):
-        yield Problem(
-            f"is set to a list, and was {_quote(held)}", key, hint=_build_hint(key)
-        )
-
-
-def find_numbers(
-    points: Iterable[Mapping[str, object]],
-) -> dict[str, int | float]:
-    """The first number that each parameter has in any of the points, if any."""
-    found: dict[str, int | float] = {}
-    for point in points:
-        for key, value in point.items():
-            if is_number(value) and key not in found:
-                found[key] = value
-    return found
-
-
 def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a value is a number; true and false are none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def find_number_at(view: ConfigView, key: str) -> int | float | None:
-    """The number that a config has at a key; None when it has none there."""
-    held = _read_value(view, key)
-    return held if is_number(held) else None
+def _is_condition(value: object) -> bool:
+    """Whether a value is a condition, or a list with one in it."""
+    if isinstance(value, list | tuple):
+        return any(_is_condition(item) for item in value)
+    name = value.get("class_name") if isinstance(value, Mapping) else None
+    return isinstance(name, str) and name.removesuffix("Condition") in _CONDITIONS
 
 
-def check_list_text(key: str, value: Scalar, number: float) -> Problem | None:
-    """The error of a list without brackets where the config has a number."""
-    if not isinstance(value, str) or "," not in value:
-        return None
-    message = (
-        f"is the text `{shorten_text(value)}`, and was the number {_quote(number)}"
-    )
-    hint = (
-        f"values to try have brackets: `{key}: [{shorten_text(value)}]`; "
-        f"`++{key}` says that the text is meant"
-    )
-    return Problem(message, key, hint=hint)
-
-
-def warn_of_literal(key: str, value: Scalar, number: float, *, was: bool) -> Problem:
-    """The warning of text, true or false where the others are numbers.
-
-    `was`: the number is the config's own, not that of other points.
-    """
-    kind = "the text " if isinstance(value, str) else ""
-    before = "and was" if was else "where other jobs have"
-    message = f"is {kind}{_quote(value)}, {before} the number {_quote(number)}"
-    mend = _find_number(value) if isinstance(value, str) else ""
-    hint = f"{mend}; " if mend else ""
-    return Problem(message, key, hint=f"{hint}`++{key}` says that it is meant")
-
-
-def _find_number(text: str) -> str:
-    """How to write the number that a text most likely stands for."""
-    with suppress(ValueError):
-        float(text)
-        return f"take the quotes away: {text}"
-    with suppress(ValueError):
-        return f"YAML has no such number; write {int(text, 0)}"
-    return ""
-
-
-def _check_mapping(
-    key: str, value: Mapping[object, object], held: object, view: ConfigView
-) -> Iterator[Problem]:
-    listed = _find_list_key(value)
-    if isinstance(held, Mapping):
-        for name, inner in value.items():
-            yield from check_value(f"{key}.{name}", inner, view)
-    elif isinstance(held, bool | int | float | str):
-        yield Problem(
-            f"is set to a mapping, and was {_quote(held)}", key, hint=_build_hint(key)
-        )
-    elif held is None and listed is not None:
-        message = f"is a mapping, one value: what its `{listed}` holds is not tried"
-        yield Problem(message, key, hint=_build_hint(key))
-
-
-def _build_hint(key: str) -> str:
-    return (
-        f"values to try are a list right below `params`: `{key}: [1, 2]`; "
-        f"`++{key}` says that this is meant"
-    )
-
-
-def _read_value(view: ConfigView, key: str) -> object:
-    """What a config has at a key as it is written; None where that is not known."""
-    try:
-        held = view.raw(key)
-    except KeyError:
-        return None
-    is_open = isinstance(held, str) and (held == _MISSING or "${" in held)
-    return None if is_open else held
-
-
-def _find_list_key(value: Mapping[object, object]) -> str | None:
-    """The key under which a mapping holds what another program would try."""
-    if not all(name in _BESIDE for name in value):
-        return None
-    found = (name for name in _LISTS if isinstance(value.get(name), list | tuple))
-    return next(found, None)
-
-
-def _quote(held: object) -> str:
-    # As YAML has it.
-    text = str(held).lower() if isinstance(held, bool) else format_in_name(held)
-    return f"`{shorten_text(text)}`"
+def _find_children(paths: Sequence[str]) -> dict[str, set[str]]:
+    """Parent -> names of its children, from the paths of leaves."""
+    found: dict[str, set[str]] = {}
+    for path in paths:
+        parts = path.split(".")
+        for at, part in enumerate(parts):
+            found.setdefault(".".join(parts[:at]), set()).add(part)
+    return found

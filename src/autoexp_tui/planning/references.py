@@ -30,11 +30,11 @@ from autoexp_tui.planning.reference_syntax import (
     split_pattern,
 )
 from autoexp_tui.sweep.families import Families, SiblingNotFound
-from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
     DeferredFilter,
     SweepPoint,
+    format_in_name,
     plain_key,
 )
 from autoexp_tui.text.did_you_mean import did_you_mean

@@ -30,7 +30,7 @@ from autoexp_tui.planning.reference_syntax import (
     parse_template,
 )
 from autoexp_tui.planning.references import ATTRIBUTES, Own, Runtime, Several, Values
-from autoexp_tui.sweep.names import format_in_name
+from autoexp_tui.sweep.points import format_in_name
 
 MOUNT: Final = "_refs"
 """Where values lie that an `${...}` of the job's config reads from other jobs."""

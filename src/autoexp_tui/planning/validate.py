@@ -19,8 +19,13 @@ from autoexp_tui.model.wording import plural
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.dag import find_rings, format_rings
 from autoexp_tui.planning.lint_rules import lint_plan
-from autoexp_tui.sweep.names import find_fault_of_name, format_in_name
-from autoexp_tui.sweep.points import NOT_OVERRIDES, STAGE, plain_key
+from autoexp_tui.sweep.points import (
+    NOT_OVERRIDES,
+    STAGE,
+    find_fault_of_name,
+    format_in_name,
+    plain_key,
+)
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}

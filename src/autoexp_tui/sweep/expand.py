@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.specs import Hole, Scalar
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
     PointFilter,
@@ -21,7 +22,6 @@ from autoexp_tui.sweep.filters import (
     is_deferred,
     list_places,
 )
-from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     NOTES,
@@ -32,8 +32,9 @@ from autoexp_tui.sweep.points import (
     RemovedPoint,
     SweepPoint,
     SweepRefused,
+    find_stage,
+    format_in_name,
     format_word,
-    list_chosen_keys,
     list_stages_named,
     plain_key,
 )
@@ -45,11 +46,11 @@ from autoexp_tui.sweep.schema import (
     Node,
     Parameters,
     Params,
-    find_common_labels,
     find_emptied,
     find_empty_lists,
-    list_entry_keys,
-    list_entry_values,
+    join_sets,
+    list_sets,
+    list_words_by_key,
     shorten_text,
 )
 
@@ -267,12 +268,12 @@ def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
 
 def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
     """A fragment for each combination, or pair, of values."""
-    together = _find_paired_keys(body) if body.paired else frozenset()
-    chosen = [
-        [Coordinate(axis, at, value) for at, value in enumerate(values)]
-        for key, values in body.values.items()
-        for axis in (_build_axis(address, key, values, together),)
-    ]
+    together = _list_paired(body)
+    chosen = []
+    for key, values in body.values.items():
+        carries = frozenset(list_words_by_key([(key, values)]))
+        axis = Axis(_join(address, key), plain_key(key), carries | together)
+        chosen.append([Coordinate(axis, at, value) for at, value in enumerate(values)])
     rows: Iterable[tuple[Coordinate, ...]] = itertools.product(*chosen)
     if body.paired and chosen:
         rows = zip(*chosen, strict=True)
@@ -283,48 +284,35 @@ def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
     ]
 
 
-def _find_paired_keys(body: Params) -> frozenset[str]:
+def _list_paired(body: Params) -> frozenset[str]:
     """The keys that a zip chooses as one: what differs in one differs in all."""
-    several = [
+    several = (
         (key, values)
         for key, values in body.values.items()
-        if len({format_word(value) for value in values}) > 1
-    ]
-    return frozenset().union(*itertools.starmap(list_chosen_keys, several))
-
-
-def _build_axis(
-    address: str, key: str, values: Iterable[object], together: frozenset[str]
-) -> Axis:
-    carries = list_chosen_keys(key, values) | together
-    return Axis(_join(address, key), plain_key(key), carries=carries)
+        if body.paired and len(set(map(format_word, values))) > 1
+    )
+    return frozenset(list_words_by_key(several))
 
 
 def _build_choices(
     address: str, entries: Sequence[Parameters | Node]
 ) -> Sequence[Coordinate]:
     """The coordinates of a choice among whole entries."""
-    carries = frozenset().union(*(list_entry_keys(entry) for entry in entries))
-    axis = Axis(address, carries=carries, common=find_common_labels(entries))
-    if not any(isinstance(entry, Node) for entry in entries):
-        return [Coordinate(axis, at) for at in range(len(entries))]
-    stages = [list_entry_values(entry).get(STAGE, frozenset()) for entry in entries]
+    each = [list_sets(entry) for entry in entries]
+    every = join_sets(each)
+    axis = Axis(address, carries=frozenset(every.words), common=every.labels)
+    stages = [one.words.get(STAGE, frozenset()) for one in each]
     shared = Counter(itertools.chain.from_iterable(stages))
     return [
-        _build_choice(
-            axis, at, entry, own_stages=all(shared[one] == 1 for one in stages[at])
+        Coordinate(
+            axis,
+            at,
+            varies={key: one.words[key] for key in one.varied},
+            own_stages=STAGE in one.varied
+            and all(shared[stage] == 1 for stage in stages[at]),
         )
-        for at, entry in enumerate(entries)
+        for at, one in enumerate(each)
     ]
-
-
-def _build_choice(
-    axis: Axis, at: int, entry: Parameters | Node, *, own_stages: bool
-) -> Coordinate:
-    varies = entry.varied_values if isinstance(entry, Node) else {}
-    return Coordinate(
-        axis, at, varies=varies, own_stages=own_stages and STAGE in varies
-    )
 
 
 def _add_choice(choice: Coordinate, fragment: Fragment) -> Fragment:
@@ -421,3 +409,39 @@ def _build_derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragm
 
 def _escape_braces(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
+
+
+# ------------------------------------------------------------------------- holes
+MOST_HOLES: Final = 2000
+"""Kept with a plan: it is read whole by every command that takes a manifest."""
+_MOST_TEXT: Final = 200
+"""Characters of one value."""
+
+
+def list_holes(
+    expansion: Expansion, dropped: Mapping[int, DeferredFilter]
+) -> tuple[tuple[Hole, ...], int]:
+    """The holes of a sweep, and how many more there are than are kept.
+
+    `dropped`: positions of points that a filter took after composing.
+    """
+    taken = [(one.parameters, one.filter, one.where) for one in expansion.removed]
+    taken += (
+        (expansion.points[at].parameters, mark.text, mark.where)
+        for at, mark in sorted(dropped.items())
+    )
+    more = max(0, len(taken) - MOST_HOLES) + expansion.forgotten
+    return tuple(_build_hole(*one) for one in taken[:MOST_HOLES]), more
+
+
+def _build_hole(parameters: Mapping[str, object], text: str, where: str) -> Hole:
+    """A hole with plain values alone, of bounded length."""
+    kept: dict[str, Scalar] = {}
+    for key, value in parameters.items():
+        if plain_key(key) in NOT_OVERRIDES:
+            continue
+        if isinstance(value, str):
+            kept[plain_key(key)] = value[:_MOST_TEXT]
+        elif isinstance(value, bool | int | float) or value is None:
+            kept[plain_key(key)] = value
+    return Hole(parameters=kept, stage=find_stage(parameters), filter=text, where=where)

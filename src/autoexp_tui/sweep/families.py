@@ -21,13 +21,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from autoexp_tui.sweep.names import format_in_name
 from autoexp_tui.sweep.points import (
     NOTES,
     STAGE,
     Coordinate,
+    Entries,
+    Origins,
     RemovedPoint,
     SweepPoint,
+    format_in_name,
     plain_key,
 )
 from autoexp_tui.sweep.siblings import (
@@ -397,3 +399,23 @@ def _number_points(points: Sequence[SweepPoint]) -> Mapping[int, int]:
     return (
         numbers if len(numbers) == len(points) else dict(enumerate(range(len(points))))
     )
+
+
+def find_origins(
+    points: Iterable[SweepPoint],
+    names: Mapping[int, str],
+    wanted: frozenset[str],
+) -> Origins:
+    """The origins of the `wanted` jobs.
+
+    `names`: position of a point -> the name of the job, of those that have got one.
+    """
+    found: dict[str, list[Entries]] = {}
+    unnamed = wanted.difference(names.values())
+    for at, point in enumerate(points if wanted else ()):
+        labels = {names.get(at, "")} & wanted
+        if unnamed:
+            labels |= {label_point(point)} & unnamed
+        for label in labels:
+            found.setdefault(label, []).append(point.entries)
+    return found

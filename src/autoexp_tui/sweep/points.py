@@ -1,17 +1,21 @@
-"""The points of a sweep: parameters as written, and the place each has in it.
+"""The points of a sweep: parameters as written, the place of each, and names of jobs.
 
-Values only; how they are made is `sweep`, how they find each other is `families`.
+Values only; how points are made is `expand`, how they find each other is `families`. A
+name becomes a directory, a log's directory and a Slurm job name, so it must stay below
+where it is put.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Final
+from typing import Final, TypeAlias
 
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.text.spelling import format_float
 
 STAGE: Final = "stage"
 STAGE_KEYS: Final = ("stage", "_stage", "_meta.stage")
@@ -43,6 +47,14 @@ _KEY: Final = re.compile(
     re.ASCII,
 )
 """A key of Hydra's override grammar, or a group with the package it goes to."""
+
+
+Entries: TypeAlias = Mapping[str, int]
+"""Address of a choice, below `sweep` (`groups.0.params.optim.lr`, `groups.1.configs`)
+-> the number of what was chosen there. Grids have the addresses of the groups that they
+stand for; at `derived_jobs`, 0 is the base job."""
+Origins: TypeAlias = Mapping[str, Sequence[Entries]]
+"""A job, as findings call it -> what it chose; several chose, if they share a name."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +127,11 @@ class SweepPoint:
         """The stage, however it is written; empty when there is none."""
         return find_stage(self.parameters)
 
+    @property
+    def entries(self) -> Entries:
+        """What it chose, at each place of the sweep where it had a choice."""
+        return {one.axis.address: one.position for one in self.coordinates}
+
 
 @dataclass(frozen=True, slots=True)
 class RemovedPoint:
@@ -177,11 +194,18 @@ def format_word(value: object) -> str:
 
 def list_words(text: str) -> frozenset[str]:
     """The words of all values that `text` may spell."""
-    try:
-        number = {repr(float(text))}
-    except ValueError:
-        number = set()
-    return frozenset({text, text.lower(), *number})
+    words = {text, *_SPELLINGS.get(text.lower(), ())}
+    with suppress(ValueError):
+        words.add(repr(float(text)))
+    return frozenset(words)
+
+
+_SPELLINGS: Final = {
+    "true": ("true",),
+    "false": ("false",),
+    "null": ("null",),
+    "none": ("null",),
+}
 
 
 @lru_cache(maxsize=4096)  # some sixty times a job, of a few keys
@@ -196,21 +220,6 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(re.sub(r"^(?:\+{1,2}|~)", "", text)) is not None
 
 
-def list_plain_keys(parameters: Mapping[str, object]) -> frozenset[str]:
-    """The plain keys that parameters set; notes that name a stage set the stage."""
-    keys = {plain_key(key) for key in parameters}
-    if find_stage(parameters):
-        keys.add(STAGE)
-    return frozenset(keys)
-
-
-def list_chosen_keys(key: str, values: Iterable[object]) -> frozenset[str]:
-    """The plain keys that values of one parameter set; notes may name the stage."""
-    if key == NOTES and any(find_stage({key: value}) for value in values):
-        return frozenset({key, STAGE})
-    return frozenset({plain_key(key)})
-
-
 def points_to_json(points: Sequence[SweepPoint]) -> dict[str, object]:
     """What `autoexp-plan --points --json` prints."""
     return {
@@ -219,3 +228,51 @@ def points_to_json(points: Sequence[SweepPoint]) -> dict[str, object]:
             for point in points
         ]
     }
+
+
+# ------------------------------------------------------------------------- names
+OURS: Final = frozenset({".autoexp", "provenance"})
+"""Directories inside each output directory that are ours."""
+_MOST_BYTES: Final = 255
+"""Of one path component, on all common file systems."""
+
+
+def format_in_name(value: object) -> str:
+    """A value inside a text: floats the short way, the rest as OmegaConf does."""
+    if isinstance(value, float):
+        return format_float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(format_in_name(item) for item in value)}]"
+    if isinstance(value, Mapping):
+        items = (f"{key}: {format_in_name(item)}" for key, item in value.items())
+        return "{" + ", ".join(items) + "}"
+    return str(value)
+
+
+def find_fault_of_name(name: str) -> str:
+    """What is wrong with a job's name; empty when nothing is."""
+    if not name.strip():
+        return "the name is empty"
+    if any(ord(char) < 32 or ord(char) == 127 for char in name):
+        return "the name holds a control character"
+    if "{" in name or "}" in name:
+        return "the name holds braces, which mean references everywhere else"
+    if name.startswith(("/", "~")):
+        return "the name is a path from the root; it must stay below base_output_dir"
+    parts = name.split("/")
+    if ".." in parts:
+        return "the name holds `..`; it must stay below base_output_dir"
+    if any(part in {"", "."} for part in parts):
+        return "the name has an empty part between slashes"
+    if taken := [part for part in parts if part in OURS]:
+        return f"the name holds `{taken[0]}`, where we keep our own files"
+    if any(len(part.encode("utf-8", "replace")) > _MOST_BYTES for part in parts):
+        return f"the name is longer than {_MOST_BYTES} bytes"
+    return ""
+
+
+def join_path(directory: str, name: str) -> str:
+    """`directory/name`."""
+    return f"{directory.rstrip('/')}/{name}" if directory else name

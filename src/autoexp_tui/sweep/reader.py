@@ -142,7 +142,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
 def _check_accumulated(sweep: Sweep, where: str) -> Iterator[Problem]:
     """Keys that are to add up, and that nothing sets: most likely misspelled."""
     derived = (job.parameters for job in sweep.derived)
-    keys = sweep.root.keys.union(*(map(plain_key, row) for row in derived))
+    keys = {*sweep.root.sets.words, *(plain_key(key) for row in derived for key in row)}
     for key in sorted(sweep.accumulate - keys):
         hint = did_you_mean(key, sorted(keys), "keys")
         yield Problem(f"names `{key}`, which no point sets", where, hint=hint)

@@ -6,7 +6,6 @@ Nodes are read by `reader`; making the points is `sweep`.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,8 +18,6 @@ from autoexp_tui.sweep.points import (
     STAGE,
     find_stage,
     format_word,
-    list_chosen_keys,
-    list_plain_keys,
     plain_key,
 )
 
@@ -114,55 +111,71 @@ class Node:
         return replace(size, cells=size.cells + size.count * len(self.defaults))
 
     @cached_property
-    def keys(self) -> frozenset[str]:
-        """Every plain key that some point of it sets."""
-        return list_plain_keys(self.defaults) | _find_body_keys(self.body)
-
-    @cached_property
-    def varied(self) -> frozenset[str]:
-        """Keys that some axis of it sets to several values."""
+    def sets(self) -> Sets:
+        """What its points set."""
         match self.body:
             case Params(values=values):
+                own = Sets(list_words_by_key(values.items()))
                 several = [one for one in values.items() if len(one[1]) > 1]
-                return frozenset().union(*itertools.starmap(list_chosen_keys, several))
-            case Configs(entries=(Node() as only,)):
-                return only.varied
-            case Groups(nodes=nodes, crossed=crossed) if crossed or len(nodes) < 2:
-                return frozenset().union(*(node.varied for node in nodes))
-            case Configs(entries=(_,)):
-                return frozenset()
-        return _find_body_keys(self.body)
-
-    @cached_property
-    def values(self) -> Mapping[str, frozenset[str]]:
-        """Every plain key -> what points of it may set it to, as words."""
-        found: dict[str, set[str]] = {}
-        _add_words(found, ((key, (value,)) for key, value in self.defaults.items()))
-        match self.body:
-            case Params(values=values):
-                _add_words(found, values.items())
+                varied = frozenset(list_words_by_key(several))
+                labels = frozenset(values)
             case Configs(entries=parts) | Groups(nodes=parts):
-                for part in parts:
-                    _merge_words(found, list_entry_values(part))
-        return {key: frozenset(words) for key, words in found.items()}
+                each = [list_sets(part) for part in parts]
+                own = join_sets(each)
+                varied, labels = frozenset(own.words), own.labels
+                is_crossed = isinstance(self.body, Groups) and self.body.crossed
+                if is_crossed or len(parts) < 2:
+                    varied = frozenset().union(*(one.varied for one in each))
+                if is_crossed:
+                    labels = frozenset().union(*(one.labels for one in each))
+        words = join_sets([own, list_sets(self.defaults)]).words
+        return Sets(words, varied, labels)
 
-    @property
-    def varied_values(self) -> Mapping[str, frozenset[str]]:
-        """What axes of it set to several values -> these, as words."""
-        return {key: self.values.get(key, frozenset()) for key in self.varied}
 
-    @cached_property
-    def labels(self) -> frozenset[str]:
-        """The parameters that axes of it choose by value, on every way through it."""
-        match self.body:
-            case Params(values=values):
-                return frozenset(values)
-            case Configs(entries=entries):
-                return find_common_labels(entries)
-            case Groups(nodes=nodes, crossed=True):
-                return frozenset().union(*(node.labels for node in nodes))
-            case Groups(nodes=nodes):
-                return find_common_labels(nodes)
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """What the points of a node, or one entry, set."""
+
+    words: Mapping[str, frozenset[str]]
+    """Plain key -> what it may be, as words; of ours only the stage has some."""
+    varied: frozenset[str] = frozenset()
+    """Keys that some axis below sets to several values."""
+    labels: frozenset[str] = frozenset()
+    """The parameters that axes below choose by value, on every way."""
+
+
+def list_sets(entry: Parameters | Node) -> Sets:
+    """What an entry sets."""
+    if isinstance(entry, Node):
+        return entry.sets
+    return Sets(list_words_by_key((key, (value,)) for key, value in entry.items()))
+
+
+def join_sets(parts: Sequence[Sets]) -> Sets:
+    """What any of several parts sets, and the labels that all of them have."""
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for key, words in part.words.items():
+            found.setdefault(key, set()).update(words)
+    labels = [part.labels for part in parts] or [frozenset()]
+    joined = {key: frozenset(words) for key, words in found.items()}
+    return Sets(joined, labels=frozenset.intersection(*labels))
+
+
+def list_words_by_key(
+    tried: Iterable[tuple[str, Iterable[object]]],
+) -> dict[str, frozenset[str]]:
+    """See `Sets.words`; notes that name a stage set the stage, too."""
+    found: dict[str, set[str]] = {}
+    for key, values in tried:
+        plain = plain_key(key)
+        words = found.setdefault(plain, set())
+        if plain == NOTES:
+            if stages := {find_stage({NOTES: value}) for value in values} - {""}:
+                found.setdefault(STAGE, set()).update(stages)
+        elif plain == STAGE or plain not in NOT_OVERRIDES:
+            words.update(map(format_word, values))
+    return {key: frozenset(words) for key, words in found.items()}
 
 
 def find_empty_lists(node: Node) -> Iterator[str]:
@@ -199,58 +212,6 @@ def find_emptied(node: Node) -> Iterator[str]:
             for part in parts:
                 if isinstance(part, Node):
                     yield from find_emptied(part)
-
-
-def _find_body_keys(body: Body) -> frozenset[str]:
-    match body:
-        case Params(values=values):
-            return frozenset().union(
-                *itertools.starmap(list_chosen_keys, values.items())
-            )
-        case Configs(entries=entries):
-            return frozenset().union(*(list_entry_keys(entry) for entry in entries))
-        case Groups(nodes=nodes):
-            return frozenset().union(*(node.keys for node in nodes))
-
-
-def list_entry_keys(entry: Parameters | Node) -> frozenset[str]:
-    """The plain keys of an entry."""
-    return entry.keys if isinstance(entry, Node) else list_plain_keys(entry)
-
-
-def list_entry_values(entry: Parameters | Node) -> Mapping[str, frozenset[str]]:
-    """The plain keys of an entry -> what its points may set them to, as words."""
-    if isinstance(entry, Node):
-        return entry.values
-    found: dict[str, set[str]] = {}
-    _add_words(found, ((key, (value,)) for key, value in entry.items()))
-    return {key: frozenset(words) for key, words in found.items()}
-
-
-def _add_words(
-    found: dict[str, set[str]], values: Iterable[tuple[str, Iterable[object]]]
-) -> None:
-    """Add the words of each key's values; of what is ours only the stage has some."""
-    for key, tried in values:
-        plain = plain_key(key)
-        if plain == NOTES:
-            stages = filter(None, (find_stage({NOTES: value}) for value in tried))
-            found.setdefault(STAGE, set()).update(stages)
-        elif plain == STAGE or plain not in NOT_OVERRIDES:
-            found.setdefault(plain, set()).update(map(format_word, tried))
-
-
-def _merge_words(
-    found: dict[str, set[str]], more: Mapping[str, frozenset[str]]
-) -> None:
-    for key, words in more.items():
-        found.setdefault(key, set()).update(words)
-
-
-def find_common_labels(entries: Sequence[Parameters | Node]) -> frozenset[str]:
-    """Labels of axes that lie below every one of the choices."""
-    labels = [e.labels if isinstance(e, Node) else frozenset() for e in entries]
-    return frozenset.intersection(*labels) if labels else frozenset()
 
 
 def shorten_text(text: str, most: int = 60) -> str:

@@ -8,7 +8,7 @@ whether one is a sibling is asked of it, and which is meant is decided by `famil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -21,6 +21,7 @@ from autoexp_tui.sweep.points import (
     Coordinate,
     RemovedPoint,
     SweepPoint,
+    format_word,
     list_words,
     plain_key,
 )
@@ -38,7 +39,7 @@ _MOST_DIGITS = 9
 """Of an index; a longer one is no job's."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pattern:
     """What the other point must be."""
 
@@ -46,12 +47,12 @@ class Pattern:
     wanted: tuple[tuple[str, str], ...]
     """(key, value as written) pairs; `stage` and `index` are keys like others."""
 
-    @property
+    @cached_property
     def keys(self) -> frozenset[str]:
         """The keys it names."""
         return frozenset(key for key, _ in self.wanted)
 
-    @property
+    @cached_property
     def words(self) -> Mapping[str, frozenset[str]]:
         """Each key it names -> the words of all values that are written there."""
         return {key: list_words(value) for key, value in self.wanted}
@@ -77,7 +78,7 @@ class Pattern:
         return all(
             point.stage == value
             if key == STAGE
-            else key == INDEX or _is_at(point.parameters, key, value)
+            else key == INDEX or _is_at(point.parameters, key, self.words[key])
             for key, value in self.wanted
         )
 
@@ -117,23 +118,10 @@ def _expand_key(key: str, known: Collection[str]) -> str:
     return ends[0] if len(ends) == 1 else key
 
 
-def _is_at(parameters: Mapping[str, object], key: str, text: str) -> bool:
-    """Whether the parameter is there, and has the value that is written."""
+def _is_at(parameters: Mapping[str, object], key: str, words: Set[str]) -> bool:
+    """Whether the parameter is there, and has a value of these words."""
     spellings = (name for name in parameters if plain_key(name) == key)
-    return any(is_spelled(parameters[name], text) for name in spellings)
-
-
-def is_spelled(value: object, text: str) -> bool:
-    """Whether `text` writes `value`; numbers compare as numbers."""
-    if isinstance(value, bool) or value is None:
-        words = {True: "true", False: "false", None: "null"}
-        return text.lower() == words[value] or text == str(value)
-    if isinstance(value, int | float):
-        try:
-            return float(text) == value
-        except ValueError:
-            return False
-    return str(value) == text
+    return any(format_word(parameters[name]) in words for name in spellings)
 
 
 # -------------------------------------------------------------------------- looking up
@@ -158,7 +146,7 @@ class Lookup:
         for at, point in enumerate(points):
             self.by_stage.setdefault(point.stage, []).append(at)
         self._fitting: dict[Pattern, Sequence[int]] = {}
-        self._by_value: dict[str, dict[object, list[int]]] = {}
+        self._by_value: dict[str, dict[str, list[int]]] = {}
         self._rows: dict[tuple[object, ...], _Row] = {}
 
     def fitting(self, wanted: Pattern) -> Sequence[int]:
@@ -173,20 +161,22 @@ class Lookup:
 
     def _find_candidates(self, wanted: Pattern) -> Sequence[int]:
         rows = [
-            self.by_stage.get(text, ()) if key == STAGE else self._find_with(key, text)
+            self.by_stage.get(text, ())
+            if key == STAGE
+            else self._find_with(key, wanted.words[key])
             for key, text in wanted.wanted
             if key != INDEX
         ]
         return min(rows, key=len) if rows else range(len(self._points))
 
-    def _find_with(self, key: str, text: str) -> Sequence[int]:
-        """Points that may set a key to what `text` writes; see `is_spelled`."""
+    def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
+        """Points that set a key to something of these words."""
         if key not in self._by_value:
-            values: dict[object, list[int]] = {}
+            values: dict[str, list[int]] = {}
             for at, value in self._points_by_key.get(key, ()):
-                values.setdefault(_to_key(value), []).append(at)
+                values.setdefault(format_word(value), []).append(at)
             self._by_value[key] = values
-        rows = (self._by_value[key].get(one, ()) for one in _to_keys(text))
+        rows = (self._by_value[key].get(one, ()) for one in words)
         return sorted(set(chain.from_iterable(rows)))
 
     @cached_property
@@ -292,24 +282,6 @@ def _make_hashable(value: object) -> Hashable:
     except TypeError:
         return "..."
     return value
-
-
-def _to_key(value: object) -> Hashable:
-    """Where points with this value are; numbers are where their equals are."""
-    if isinstance(value, bool) or value is None:
-        return "word", str(value).lower()
-    return value if isinstance(value, int | float) else str(value)
-
-
-def _to_keys(text: str) -> Iterable[Hashable]:
-    """Where the values may be that a text writes."""
-    word = text.lower()
-    yield text
-    yield "word", "none" if word == "null" else word
-    try:
-        yield float(text)
-    except ValueError:
-        return
 
 
 # --------------------------------------------------------------------------- comparing
