@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
-    build_filter,
+    PointFilter,
     check_filter,
     is_deferred,
     is_kept_by,
@@ -16,7 +16,7 @@ from autoexp_tui.sweep.filters import (
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
     known = list_places((point, *others))
-    return build_filter(text, known).holds(point)
+    return PointFilter(text, known).holds(point)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from autoexp_tui.config.resolvers import evaluate
 from autoexp_tui.planning.overrides import format_override
 from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.expression import ExpressionError, compile_expression
-from autoexp_tui.sweep.filters import build_filter, check_filter
+from autoexp_tui.sweep.filters import PointFilter, check_filter
 from tests.config.config_trees import write_tree
 
 CPU_SECONDS = 0.010
@@ -64,7 +64,7 @@ ATTRIBUTES = [
 def in_a_filter(text: str) -> None:
     """Refuse it as the planner does, before there are points or over one."""
     check_filter(text)
-    build_filter(text, ()).holds({})
+    PointFilter(text, ()).holds({})
 
 
 def in_an_expression(text: str) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Final, TypeAlias
 
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
@@ -24,7 +23,6 @@ COMMAND_KEY: Final = "start_condition_cmd"
 MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
 """The same for all jobs of a config, where other programs have it."""
 _BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
-_T = TypeVar("_T")
 _Fields: TypeAlias = Mapping[str, object]
 _UNTOUCHED: Final = frozenset({"pattern", "class_name"})
 
@@ -35,8 +33,6 @@ class ConditionReader:
     def __init__(self, after: After, parser: SpecParser) -> None:
         self._after = after
         self._parser = parser
-        self._faults = 0
-        """Fields that could not be resolved."""
         self.problems: list[Problem] = []
         self.unusable: UnusableJob | None = None
         """A job that they name has faults of its own, which are told there."""
@@ -58,14 +54,13 @@ class ConditionReader:
     ) -> tuple[Condition, ...]:
         """The conditions of one list; those with findings are left out."""
         raw = find_parameter(parameters, where) or ()
-        if isinstance(raw, Mapping):
-            hint = "write `- ` before its class_name: conditions are a list"
-            self.problems.append(Problem("is a mapping, not a list", where, hint=hint))
-            return ()
         if not isinstance(raw, list | tuple):
+            is_mapping = isinstance(raw, Mapping)
             hint = "conditions are a list: `- class_name: FileExistsCondition`"
-            message = f"is {shorten_text(repr(raw))}, not a list"
-            self.problems.append(Problem(message, where, hint=hint))
+            if is_mapping:
+                hint = "write `- ` before its class_name: conditions are a list"
+            what = "a mapping" if is_mapping else shorten_text(repr(raw))
+            self.problems.append(Problem(f"is {what}, not a list", where, hint=hint))
             return ()
         found = (
             self._read_condition(entry, f"{where}.{at}") for at, entry in enumerate(raw)
@@ -88,50 +83,33 @@ class ConditionReader:
     def _read_condition(self, raw: object, where: str) -> Condition | None:
         if not isinstance(raw, Mapping):
             hint = "class_name: FileExistsCondition, and its fields"
+            shown = "null" if raw is None else shorten_text(repr(raw))
             self.problems.append(
-                Problem(f"is {_shown_or_null(raw)}, not a mapping", where, hint=hint)
+                Problem(f"is {shown}, not a mapping", where, hint=hint)
             )
             return None
-        before = self._faults
-        lowered = self._resolve_fields(raw, where)
-        if self._faults > before:
-            return None
         try:
-            return self._parser.condition(lowered, where)
-        except FAULTS as error:
-            self.problems += list_problems(error, where)
-        return None
-
-    def _resolve_fields(
-        self, raw: Mapping[str, object], where: str
-    ) -> dict[str, object]:
-        """The mapping resolved, nested conditions included; faults are kept."""
-        if _find_kind(raw) == "Metadata":
-            raw = self._try(self._resolve_metadata, raw, where)
-        return {
-            key: self._try(partial(self._resolve_field, key, where), value, where)
-            for key, value in raw.items()
-        }
-
-    def _try(self, act: Callable[[_T], _T], value: _T, where: str) -> _T:
-        """What `act` makes of a value; the value itself where it has a fault."""
-        try:
-            return act(value)
+            return self._parser.condition(self._resolve(raw), where)
         except FAULTS as error:
             self.problems += list_problems(error, where)
         except UnusableJob as unusable:
             self.unusable = unusable
-        self._faults += 1
-        return value
+        return None
 
-    def _resolve_field(self, key: str, where: str, value: object) -> object:
+    def _resolve(self, raw: _Fields) -> dict[str, object]:
+        """The mapping with its fields resolved, nested conditions included."""
+        if str(raw.get("class_name", "")).removesuffix("Condition") == "Metadata":
+            raw = self._resolve_metadata(raw)
+        return {key: self._resolve_field(key, value) for key, value in raw.items()}
+
+    def _resolve_field(self, key: str, value: object) -> object:
         if key in _UNTOUCHED:
             return value
         if key == "condition" and isinstance(value, Mapping):
-            return self._resolve_fields(value, where)
+            return self._resolve(value)
         if key == "conditions" and isinstance(value, list | tuple):
             return [
-                self._resolve_fields(item, where) if isinstance(item, Mapping) else item
+                self._resolve(item) if isinstance(item, Mapping) else item
                 for item in value
             ]
         return self._after.value(value)
@@ -148,11 +126,3 @@ class ConditionReader:
         if base:
             return {**raw, "job": self._after.values.base_name(), "key": base["key"]}
         return raw
-
-
-def _shown_or_null(raw: object) -> str:
-    return "null" if raw is None else shorten_text(repr(raw))
-
-
-def _find_kind(raw: Mapping[str, object]) -> str:
-    return str(raw.get("class_name", "")).removesuffix("Condition")

@@ -18,7 +18,6 @@ from autoexp_tui.model.specs import Hole, Scalar
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
     PointFilter,
-    build_filter,
     is_deferred,
     list_places,
 )
@@ -236,7 +235,7 @@ class _Expander:
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
         rows = (fragment.parameters for fragment in made)
-        test = build_filter(text, list_places((above, *rows)))
+        test = PointFilter(text, list_places((above, *rows)))
         kept: list[Fragment] = []
         for fragment in made:
             own = fragment.parameters

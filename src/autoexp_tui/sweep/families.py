@@ -12,7 +12,6 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
     Set,
@@ -48,12 +47,10 @@ _STAGE_ALONE: Final = frozenset({STAGE})
 _MOST_SHOWN: Final = 6
 _FEW: Final = 16
 """Points that are compared one by one without a thought."""
-_MOST_EXPLAINED: Final = 50
-"""Failures of one pattern that are looked into; the rest share the last hint."""
-_MOST_PATTERNS: Final = 100
-"""Patterns that find nothing for which it is looked why: it takes all points each."""
+_MOST_EXPLAINED: Final = 20
+"""References that find nothing for which it is looked why: it takes all points each."""
 _MOST_COMPARED: Final = 500_000
-"""Points that are compared without finding one, and as many to say why."""
+"""Points that are compared without finding one."""
 
 
 class UnusableJob(Exception):
@@ -98,8 +95,8 @@ class Families:
         self.points = points
         self._removed = removed
         self._patterns: dict[str, Pattern] = {}
-        self._hints: dict[str, list[str]] = {}
-        self._compared_to_explain = 0
+        self._hints: dict[str, str] = {}
+        self._explained = 0
         self._by_index = _number_points(points)
         keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
@@ -280,52 +277,19 @@ class Families:
         return {repr(one.coordinates): one for one in reversed(self._removed)}
 
     def _build_none(self, wanted: Pattern, current: int) -> SiblingNotFound:
-        too_many = len(self._hints) >= _MOST_PATTERNS or not self._can_explain
-        if wanted.text not in self._hints and too_many:
-            hint = list_names(self.stages, "stages")
-            return SiblingNotFound(
-                _format_nothing(wanted.text), hint, self._label(current)
-            )
-        hints = self._hints.setdefault(wanted.text, [])
-        if not hints or (len(hints) < _MOST_EXPLAINED and self._can_explain):
-            hints.append(self._explain_none(wanted, self.points[current], current))
-        return SiblingNotFound(
-            _format_nothing(wanted.text), hints[-1], self._label(current)
-        )
+        """Only of the first failures it is looked why: it takes all points each."""
+        if self._explained < _MOST_EXPLAINED:
+            self._explained += 1
+            self._hints[wanted.text] = self._explain_none(wanted, current)
+        hint = self._hints.get(wanted.text) or list_names(self.stages, "stages")
+        return SiblingNotFound(_format_nothing(wanted.text), hint, self._label(current))
 
-    @property
-    def _can_explain(self) -> bool:
-        return self._compared_to_explain < _MOST_COMPARED
-
-    def _explain_none(self, wanted: Pattern, point: SweepPoint, current: int) -> str:
-        keys, words = wanted.keys, wanted.words
-        gone = (
-            removed
-            for removed in self._count_looks(self._list_removed(wanted.stage))
-            if wanted.fits(removed) and is_sibling(point, removed, keys, words)
-        )
-        first = next(gone, None)
-        return (
-            _explain_removal(first)
-            if first
-            else self._explain_candidates(wanted, current)
-        )
-
-    def _list_removed(self, stage: str | None) -> Sequence[RemovedPoint]:
-        """What filters took of a stage; of all, where none is named."""
-        return self._removed if stage is None else self._removed_by_stage.get(stage, ())
-
-    def _count_looks(self, removed: Iterable[RemovedPoint]) -> Iterator[RemovedPoint]:
-        for one in removed:
-            self._compared_to_explain += 1
-            yield one
-
-    @cached_property
-    def _removed_by_stage(self) -> Mapping[str, Sequence[RemovedPoint]]:
-        found: dict[str, list[RemovedPoint]] = {}
+    def _explain_none(self, wanted: Pattern, current: int) -> str:
+        point, keys, words = self.points[current], wanted.keys, wanted.words
         for removed in self._removed:
-            found.setdefault(removed.stage, []).append(removed)
-        return found
+            if wanted.fits(removed) and is_sibling(point, removed, keys, words):
+                return _explain_removal(removed)
+        return self._explain_candidates(wanted, current)
 
     def _explain_candidates(self, wanted: Pattern, current: int) -> str:
         if list(self._lookup.fitting(wanted)) == [current]:
@@ -347,7 +311,6 @@ class Families:
             stage = self.points[at].stage
             if at == current or not stage or stage in found:
                 continue
-            self._compared_to_explain += 1
             words = build_stage_pattern(stage).words
             if is_sibling(self.points[current], self.points[at], _STAGE_ALONE, words):
                 found[stage] = None

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from autoexp_tui.sweep.expression import (
-    Expression,
     ExpressionError,
     NoneOperand,
     compile_expression,
@@ -88,45 +87,38 @@ def _list_below(value: object, place: Place) -> Iterator[Place]:
             yield from _list_below(inner, Place(place.key, (*place.path, str(key))))
 
 
-@dataclass(frozen=True, slots=True)
-class _Binding:
-    """What a name means: the first of these places that a point has."""
-
-    places: tuple[Place, ...]
-
-    def read(self, parameters: Mapping[str, object]) -> object:
-        """The value; None when this point lacks it."""
-        for place in self.places:
-            if place.key in parameters:
-                return _read_path(parameters[place.key], place.path)
-        return None
-
-
-_STAGE_BINDING: Final = _Binding(())
-
-
-def _read_path(value: object, path: Sequence[str]) -> object:
-    for part in path:
-        if not isinstance(value, Mapping) or part not in value:
-            return None
-        value = value[part]
-    return value
+def _read_first(
+    places: Sequence[Place] | None, parameters: Mapping[str, object]
+) -> object:
+    """The value at the first of some places that a point has; None: at none."""
+    if places is None:
+        return find_stage(parameters) or None
+    for place in places:
+        if place.key in parameters:
+            value = parameters[place.key]
+            for part in place.path:
+                value = value.get(part) if isinstance(value, Mapping) else None
+            return value
+    return None
 
 
 class PointFilter:
     """An expression bound to the keys that the points of a node have."""
 
-    def __init__(self, expression: Expression, known: Iterable[Place]) -> None:
-        """Bind every name; `known`: the places of all points.
+    def __init__(self, text: str, known: Iterable[Place]) -> None:
+        """Bind every name of an expression; `known`: the places of all points.
 
         Raises:
             ExpressionError: a name is no key, or the end of several.
         """
-        self._expression = expression
-        keys = _Known(known)
+        self._expression = compile_expression(text, dotted=True)
+        places: dict[str, list[Place]] = {}
+        for place in dict.fromkeys(known):
+            places.setdefault(place.name, []).append(place)
+        keys = self._expression.keys
         self._bindings = {
-            name: keys.bind(name, exact=name in expression.keys)
-            for name in expression.names
+            name: _bind(name, places, exact=name in keys)
+            for name in self._expression.names
             if not name.startswith("__operand_")
         }
 
@@ -147,10 +139,8 @@ class PointFilter:
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """What each name of the filter stands for in a point."""
         return {
-            name: find_stage(parameters) or None
-            if binding is _STAGE_BINDING
-            else binding.read(parameters)
-            for name, binding in self._bindings.items()
+            name: _read_first(places, parameters)
+            for name, places in self._bindings.items()
         }
 
     def _evaluate(self, names: Mapping[str, object]) -> object:
@@ -167,47 +157,28 @@ def _check_truth(value: object) -> bool:
     raise ExpressionError(f"gives {value!r}, and a filter says True or False")
 
 
-class _Known:
-    """The keys of a node's points, by the ways a filter may name them."""
+def _bind(
+    name: str, places: Mapping[str, Sequence[Place]], *, exact: bool
+) -> Sequence[Place] | None:
+    """Where what `name` means may lie; None: it is the stage, however that is written.
 
-    def __init__(self, known: Iterable[Place]) -> None:
-        self._places: dict[str, list[Place]] = {}
-        for place in dict.fromkeys(known):
-            self._places.setdefault(place.name, []).append(place)
-
-    def bind(self, name: str, *, exact: bool) -> _Binding:
-        """What `name` means; `exact`: the whole key, nothing less.
-
-        Raises:
-            ExpressionError: nothing, or more than one thing.
-        """
-        if name in STAGE_KEYS and (STAGE in self._places or _META in self._places):
-            return _STAGE_BINDING
-        found = self._find_whole(name) or (None if exact else self._find_tail(name))
-        if found is None:
-            raise ExpressionError(explain_unknown_name(name, self._places))
-        return found
-
-    def _find_whole(self, name: str) -> _Binding | None:
-        places = self._places.get(plain_key(name))
-        return _Binding(tuple(places)) if places else None
-
-    def _find_tail(self, name: str) -> _Binding | None:
-        ends = [key for key in self._places if key.endswith((f".{name}", f"/{name}"))]
-        if len(ends) > 1:
-            raise ExpressionError(
-                f"`{name}` is the end of {', '.join(ends)}; write one of them whole"
-            )
-        return self._find_whole(ends[0]) if ends else None
-
-
-def build_filter(text: str, known: Iterable[Place]) -> PointFilter:
-    """A filter without `${`, bound to the places of all points.
+    `exact`: the name is a whole key, nothing less.
 
     Raises:
-        ExpressionError: see `PointFilter`.
+        ExpressionError: it means nothing, or more than one thing.
     """
-    return PointFilter(compile_expression(text, dotted=True), known)
+    if name in STAGE_KEYS and (STAGE in places or _META in places):
+        return None
+    if (whole := plain_key(name)) in places:
+        return places[whole]
+    ends = [key for key in places if key.endswith((f".{name}", f"/{name}"))]
+    if exact or not ends:
+        raise ExpressionError(explain_unknown_name(name, places))
+    if len(ends) > 1:
+        raise ExpressionError(
+            f"`{name}` is the end of {', '.join(ends)}; write one of them whole"
+        )
+    return places[ends[0]]
 
 
 # --------------------------------------------------------------------- deferred
@@ -229,8 +200,7 @@ def is_kept_by(
     values = {
         _OPERAND.format(at): resolve(operand) for at, operand in enumerate(operands)
     }
-    expression = compile_expression(lifted, dotted=True)
-    return PointFilter(expression, known).holds(parameters, values)
+    return PointFilter(lifted, known).holds(parameters, values)
 
 
 def _extract_operands(text: str) -> tuple[str, list[str]]:
