@@ -69,7 +69,7 @@ class Answering(ScriptedHandle):
 
     def __init__(self, answer: Snapshot) -> None:
         super().__init__(all_done(4))
-        self.unanswered = True
+        self.is_unanswered = True
         self.answer = answer
 
     def subscribe(self, listener: Callable[[Snapshot], None]) -> None:
@@ -79,7 +79,7 @@ class Answering(ScriptedHandle):
     def _tell(self) -> None:
         self.push(self.snapshot())  # news, but not of the order
         self.push(self.answer)
-        self.unanswered = False
+        self.is_unanswered = False
         self.push(self.answer)
 
 

@@ -100,13 +100,13 @@ class Busy(ScriptedHandle):
 
     def __init__(self, snapshot: Snapshot, answer_after: float) -> None:
         super().__init__(snapshot)
-        self.unanswered = True
+        self.is_unanswered = True
         self.now = 0.0
         self._answer_after = answer_after
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
-        self.unanswered = self.now < self._answer_after
+        self.is_unanswered = self.now < self._answer_after
 
     def answered(self) -> float:
         """How long was waited."""

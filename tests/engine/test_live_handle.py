@@ -73,9 +73,9 @@ def test_a_plan_is_no_plan_any_more_once_it_was_submitted() -> None:
 
 def test_a_submit_is_unanswered_while_its_session_is_being_made() -> None:
     handle = Session().handle
-    assert not handle.unanswered
+    assert not handle.is_unanswered
     handle.send(Submit())
-    assert handle.unanswered
+    assert handle.is_unanswered
 
 
 def test_a_submit_is_unanswered_until_a_snapshot_tells_of_it() -> None:
@@ -83,17 +83,17 @@ def test_a_submit_is_unanswered_until_a_snapshot_tells_of_it() -> None:
     session.handle.send(Submit())
     session.begin()
     assert session.handle.snapshot() is FIRST
-    assert session.handle.unanswered
+    assert session.handle.is_unanswered
     session.engine.carry_out()
-    assert session.handle.unanswered  # nobody has been told yet
+    assert session.handle.is_unanswered  # nobody has been told yet
     session.handle.publish(FIRST)
-    assert not session.handle.unanswered
+    assert not session.handle.is_unanswered
 
 
 def test_an_order_to_a_plan_that_nobody_submitted_is_not_waited_for() -> None:
     handle = Session().handle
     handle.send(Pause())
-    assert not handle.unanswered
+    assert not handle.is_unanswered
 
 
 def test_a_session_that_cannot_be_made_leaves_the_plan_and_nothing_to_wait_for() -> (
@@ -103,7 +103,7 @@ def test_a_session_that_cannot_be_made_leaves_the_plan_and_nothing_to_wait_for()
     session.handle.send(Submit())
     session.begin()
     assert session.handle.role == "plan"
-    assert not session.handle.unanswered
+    assert not session.handle.is_unanswered
     assert "the disk is full" in session.handle.snapshot().engine.holding
 
 
@@ -114,7 +114,7 @@ def test_an_engine_that_has_stopped_answers_nothing_more() -> None:
     session.handle.send(Pause())
     stopped = replace(FIRST.engine, stopped=True)
     session.handle.publish(replace(FIRST, engine=stopped))
-    assert not session.handle.unanswered
+    assert not session.handle.is_unanswered
 
 
 def test_a_plan_that_was_shown_before_this_one_is_refused() -> None:
@@ -124,7 +124,7 @@ def test_a_plan_that_was_shown_before_this_one_is_refused() -> None:
     assert (told.command_id, session.handle.role) == (sent, "plan")
     assert isinstance(told.event, CommandRefused)
     assert told.event.why.code == "other_plan"
-    assert not session.handle.unanswered
+    assert not session.handle.is_unanswered
 
 
 def test_the_plan_that_was_shown_is_submitted() -> None:

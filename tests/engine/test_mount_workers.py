@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from autoexp_tui.engine.mount_workers import MOST_BATCHES, SILENT_SECONDS, MountWorkers
+from autoexp_tui.engine.mount_workers import (
+    FAULT_SECONDS,
+    MOST_BATCHES,
+    SILENT_SECONDS,
+    MountWorkers,
+)
 from autoexp_tui.engine.observations import CallFailed, Observation, PlaceHeard
 from autoexp_tui.model.facts import Silence
 from autoexp_tui.probes.pools import ThreadPool
@@ -265,19 +270,25 @@ def test_what_was_answered_may_be_sent_again_at_once() -> None:
     assert disk.told == ["/home/a"] * 3
 
 
-def test_a_look_that_raises_is_reported_and_the_rest_is_looked_at_again() -> None:
+def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> None:
     class Broken(Disk):
         def read(self, items: Sequence[str]) -> Iterator[str]:
-            yield items[0]
-            raise ValueError("a bug")
+            for item in items:
+                self.asked.append(item)
+                if item == "/a/2":
+                    raise ValueError("a bug")
+                yield item
 
     disk = Broken()
     pool = InlinePool()
     bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
-    bench.workers.send(["/a/1", "/a/2"])
-    bench.pass_()
-    pool.drain()
-    bench.pass_()
-    assert disk.faults[0] == "t /a #1: ValueError: a bug"
-    assert disk.told[0] == "/a/1"
+    bench.workers.send(["/a/1", "/a/2", "/a/3"])
+    for _ in range(3):
+        bench.pass_(1.0)
+        pool.drain()
+    assert disk.faults == ["t /a #1: ValueError: a bug"]
+    assert disk.told == ["/a/1", "/a/3"]
     assert bench.workers.holds("/a/2")
+    bench.pass_(FAULT_SECONDS)
+    pool.drain()
+    assert disk.asked == ["/a/1", "/a/2", "/a/3", "/a/2"]

@@ -32,7 +32,7 @@ class ScriptedHandle(PublishingHandle):
     """An `EngineHandle` over snapshots made by hand; `push` makes it publish one."""
 
     role: Role = "plan"
-    unanswered = False
+    is_unanswered = False
 
     def __init__(self, snapshot: Snapshot, *, read_only: bool = False) -> None:
         super().__init__(lambda _, seq, count: self._find_records(seq, count))

@@ -92,7 +92,7 @@ def finish_orders(
     """
     began, silent = monotonic(), True
     with suppress(KeyboardInterrupt):
-        while handle.unanswered and not handle.snapshot().engine.holding:
+        while handle.is_unanswered and not handle.snapshot().engine.holding:
             waited = monotonic() - began
             if waited >= seconds:
                 break

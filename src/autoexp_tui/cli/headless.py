@@ -72,7 +72,7 @@ def watch(handle: EngineHandle, how: Watching) -> Snapshot:
         for newest in _read_newest(inbox, handle.snapshot()):
             report.show(newest)
             # In this order: what answered the last order is in the newest snapshot.
-            if not handle.unanswered and is_over(last := handle.snapshot(), how):
+            if not handle.is_unanswered and is_over(last := handle.snapshot(), how):
                 report.show(last)
                 return last
     raise AssertionError("unreachable: the queue has no end")

@@ -55,7 +55,7 @@ class EngineHandle(Protocol):
         ...
 
     @property
-    def unanswered(self) -> bool:
+    def is_unanswered(self) -> bool:
         """Whether an order was sent to an engine of this process that no snapshot
         tells of yet.
 
@@ -135,7 +135,7 @@ class PublishingHandle(EngineHandle):
         self._snapshot: Snapshot | None = None
 
     @property
-    def unanswered(self) -> bool:
+    def is_unanswered(self) -> bool:
         return False
 
     def snapshot(self) -> Snapshot:

@@ -71,7 +71,7 @@ class LiveHandle(PublishingHandle):
 
     # ---------------------------------------------------------------------- handle
     @property
-    def unanswered(self) -> bool:
+    def is_unanswered(self) -> bool:
         if self.role == "plan" or not self._unanswered:
             return False
         return not self.snapshot().engine.stopped

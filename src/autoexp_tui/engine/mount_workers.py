@@ -31,6 +31,8 @@ SILENT_SECONDS: Final = 10.0
 """Without any progress, after which a batch is stuck."""
 MOST_BATCHES: Final = 4
 """Threads of one mount point, stuck ones included: its share of the pool."""
+FAULT_SECONDS: Final = 5.0
+"""Before what raised when it was looked at is looked at again."""
 BATCH_ITEMS: Final = 1000
 """More follow in the next batch, so that one answer stays small."""
 _STEP_SECONDS: Final = 6.0
@@ -75,6 +77,8 @@ class _Batch(Generic[T, A]):
     quiet: float = 0.0
     """Seconds without progress."""
     stuck: bool = False
+    failed: bool = False
+    """The look at its first item without an answer raised."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add_answer(self, answer: A) -> bool:
@@ -144,6 +148,8 @@ class MountWorkers(Generic[T, A]):
         self._silent: set[Hashable] = set()
         """Of that, what was reported silent."""
         self._ended: deque[tuple[_Mount[T, A], _Batch[T, A]]] = deque()
+        self._resting: deque[tuple[float, _Mount[T, A], T]] = deque()
+        """Until when (monotonic) what raised is left alone."""
         self._tended_at: float | None = None
 
     def holds(self, key: Hashable) -> bool:
@@ -164,6 +170,9 @@ class MountWorkers(Generic[T, A]):
     def tend(self, now: float, t: float) -> None:
         """Take what ended, notice what is stuck, begin what can begin."""
         self._take_ended()
+        while self._resting and self._resting[0][0] <= now:
+            _, mount, item = self._resting.popleft()
+            mount.waiting[self.probe.key(item)] = item
         last, self._tended_at = self._tended_at, now
         passed = 0.0 if last is None else min(max(now - last, 0.0), _STEP_SECONDS)
         for mount in self._mounts.values():
@@ -180,7 +189,12 @@ class MountWorkers(Generic[T, A]):
         mount.batches.remove(batch)
         done = len(batch.answers)
         self._release(batch.items[:done])
-        self._wait_again(mount, batch.items[done:])
+        rest = batch.items[done:]
+        if batch.failed and rest:
+            until = (self._tended_at or 0.0) + FAULT_SECONDS
+            self._resting.append((until, mount, rest[0]))
+            rest = rest[1:]
+        self._wait_again(mount, rest)
         if not mount.answering and not any(one.stuck for one in mount.batches):
             mount.answering = True
             self._post(seen.PlaceHeard(place=mount.path))
@@ -246,6 +260,7 @@ class MountWorkers(Generic[T, A]):
 
         def done(_: object, problem: BaseException | None) -> None:
             answers = batch.answers
+            batch.failed = problem is not None
             self._ended.append((mount, batch))
             if problem is not None:
                 self._post(seen.call_failed(name, problem))

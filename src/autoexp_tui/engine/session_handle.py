@@ -168,8 +168,8 @@ class SessionHandle(EngineHandle):
         return self._handle.read_only if self._handle else self._read_only
 
     @property
-    def unanswered(self) -> bool:
-        return self._handle is not None and self._handle.unanswered
+    def is_unanswered(self) -> bool:
+        return self._handle is not None and self._handle.is_unanswered
 
     @property
     def player(self) -> Player | None:
