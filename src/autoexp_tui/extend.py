@@ -11,7 +11,6 @@ read. Names that are stored in journals stay for ever.
 
 from __future__ import annotations
 
-from autoexp_tui.actions.base import RuleAction as RuleAction
 from autoexp_tui.actions.firing import Firing as Firing
 from autoexp_tui.backends.base import Backend as Backend
 from autoexp_tui.backends.base import Places as Places

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, NoReturn
 
 from autoexp_tui.extend import (
+    Action,
     Answer,
     Condition,
     DecisionContext,
@@ -18,7 +19,6 @@ from autoexp_tui.extend import (
     Outside,
     OutsideEffect,
     Policy,
-    RuleAction,
     SessionState,
     Verdict,
 )
@@ -65,7 +65,7 @@ class FailingEffect(OutsideEffect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailingAction(RuleAction):
+class FailingAction(Action):
     """Raises, or orders what cannot be sent."""
 
     kind: Literal["failing"] = "failing"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from autoexp_tui.extend import (
+    Action,
     Answer,
     DecisionContext,
     Event,
@@ -15,7 +16,6 @@ from autoexp_tui.extend import (
     Outside,
     OutsideEffect,
     Recorded,
-    RuleAction,
     SessionState,
     Settlement,
     update,
@@ -67,7 +67,7 @@ class WriteTag(OutsideEffect):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TagRun(RuleAction):
+class TagRun(Action):
     """Tag the run."""
 
     needs_values: ClassVar[bool] = True

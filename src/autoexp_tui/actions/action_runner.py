@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
 
-from autoexp_tui.actions.base import RuleAction
 from autoexp_tui.actions.firing import Firing
 from autoexp_tui.actions.of_run import Restart
 from autoexp_tui.actions.orders import drop, end_job
@@ -19,7 +18,7 @@ from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, list_ow
 from autoexp_tui.conditions.kinds import has_attempt_limit
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.action import Armed
+from autoexp_tui.model.action import Action, Armed
 from autoexp_tui.model.condition import UNTIMED, EvalContext, evaluate, find_wake, needs
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.facts import FactKey, MetadataKey
@@ -120,9 +119,7 @@ def check_action(
 def _find_missing(firing: Firing) -> tuple[Lacking, ...]:
     """The values that an action needs and that nobody knows yet."""
     action = firing.armed.action
-    if not action.needs_values or not isinstance(action, RuleAction):
-        return ()
-    return action.bind(firing)[1]
+    return action.bind(firing)[1] if action.needs_values else ()
 
 
 def _count_attempts(
@@ -263,12 +260,10 @@ def _execute(firing: Firing) -> None:
 
 def _carry_out(firing: Firing) -> None:
     armed = firing.armed
-    action = armed.action
-    assert isinstance(action, RuleAction)
-    if action.needs_values:
-        bound, _ = action.bind(firing)
-        assert isinstance(bound, RuleAction)
-        action = bound
+    action: Action | None = armed.action
+    if armed.action.needs_values:
+        action, _ = armed.action.bind(firing)
+    assert action is not None, "its values were there when it was judged"
     if action.execute(firing):
         firing.context.draft.emit(
             events.ActionFired(
@@ -287,9 +282,7 @@ def check_deferred(context: DecisionContext, name: str) -> Judged:
         armed = context.find_action(name, key, waiting)
         if armed is None:
             drop(context, name, key, waiting.trigger, why("rule_is_gone"))
-        elif isinstance(armed.action, RuleAction) and armed.action.can_fire_late(
-            context.job(name)
-        ):
+        elif armed.action.can_fire_late(context.job(name)):
             judged = run_action(context, armed, name, None, waiting.since_lived)
             seen.keys |= judged.keys
             seen.wakes += judged.wakes

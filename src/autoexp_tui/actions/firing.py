@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Literal, TypeVar
 
-from autoexp_tui.actions.checkpoints import request_look
 from autoexp_tui.actions.orders import (
     drop,
     emit_order,
@@ -30,7 +29,6 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.action import Armed
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
-from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
 
@@ -95,10 +93,6 @@ class Firing:
             if value and "\0" not in value
         }
 
-    def find_rules(self) -> Monitoring:
-        """How the job is watched."""
-        return self.context.rules_of(self.job.name)
-
     def find_place(self) -> str:
         """Where relative paths start; empty: not known."""
         plan = self.context.state.plan
@@ -133,7 +127,7 @@ class Firing:
                 evidence=armed.line,
             )
         )
-        if command := self.find_rules().notify_command:
+        if command := self.context.rules_of(self.job.name).notify_command:
             emit_order(self.context, RunNotifyCommand(command=command, message=message))
 
     def order(self, effect: Effect) -> None:
@@ -220,10 +214,6 @@ class Firing:
             if key != armed.key:
                 second = why("restarted_already")
                 drop(context, job.name, key, waiting.trigger, second)
-
-    def look_for_checkpoint(self, after: int) -> None:
-        """See what the next attempt would go on from; move it at `after` strikes."""
-        request_look(self.context, self.job, after=after)
 
     def exclude_node(self) -> None:
         """Let the job not run again where its last attempt ran."""

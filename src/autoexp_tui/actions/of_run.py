@@ -6,8 +6,8 @@ import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from autoexp_tui.actions.base import RuleAction
 from autoexp_tui.conditions.bindings import RefusedValue
+from autoexp_tui.model.action import Action
 from autoexp_tui.model.states import BEGUN, Cause, JobState, why
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restart(RuleAction):
+class Restart(Action):
     """Run the job again, as a further attempt."""
 
     restarts: ClassVar[bool] = True
@@ -51,7 +51,9 @@ class Restart(RuleAction):
         if self.exclude_node:
             firing.exclude_node()
         if self.quarantine_after and self.from_checkpoint:
-            firing.look_for_checkpoint(self.quarantine_after)
+            from autoexp_tui.actions.checkpoints import request_look
+
+            request_look(firing.context, job, after=self.quarantine_after)
         firing.request_retry(
             self.reason,
             self._bind_overrides(firing),
@@ -64,7 +66,7 @@ class Restart(RuleAction):
     def _bind_overrides(self, firing: Firing) -> tuple[str, ...]:
         """The overrides with what the log has said put in; none, where one lacks."""
         bound, missing = self.bind(firing)
-        if isinstance(bound, Restart):
+        if bound is not None:
             return bound.overrides
         lacking = ", ".join(
             f"{one.key}: {one.problem}"
@@ -82,7 +84,7 @@ class Restart(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(RuleAction):
+class Cancel(Action):
     """End the job."""
 
     is_of_run: ClassVar[bool] = True
@@ -103,7 +105,7 @@ class Cancel(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finish(RuleAction):
+class Finish(Action):
     """The job is done: end what runs of it, and count it as completed."""
 
     is_of_run: ClassVar[bool] = True
@@ -122,7 +124,7 @@ class Finish(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuarantineCheckpoint(RuleAction):
+class QuarantineCheckpoint(Action):
     """Move the job's newest checkpoint aside, so that the one before it is used."""
 
     is_of_run: ClassVar[bool] = True
@@ -142,7 +144,7 @@ class QuarantineCheckpoint(RuleAction):
         if firing.ended is None and job.state in BEGUN:
             firing.put_off(why("after_the_run"))
             return False
-        where = firing.find_rules().checkpoints
+        where = firing.context.rules_of(firing.job.name).checkpoints
         path = posixpath.join(job.spec.output_dir, self.path) if self.path else ""
         look = LookForCheckpoint(
             job=job.name,

@@ -6,9 +6,8 @@ import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
-from autoexp_tui.actions.base import RuleAction
 from autoexp_tui.conditions.bindings import Lacking, Later
 from autoexp_tui.model import ids
 from autoexp_tui.model.action import Action, JoinMode
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Log(RuleAction):
+class Log(Action):
     """Write a line to the session's events."""
 
     kind: Literal["log"] = "log"
@@ -34,7 +33,7 @@ class Log(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notify(RuleAction):
+class Notify(Action):
     """Tell the person: a warning in the cockpit, and `notify.command` if set."""
 
     kind: Literal["notify"] = "notify"
@@ -46,7 +45,7 @@ class Notify(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendToFile(RuleAction):
+class AppendToFile(Action):
     """Add a line of text to a file, which is made when it is not there."""
 
     needs_values: ClassVar[bool] = True
@@ -73,7 +72,7 @@ class AppendToFile(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunCommand(RuleAction):
+class RunCommand(Action):
     """Run a command, without a shell, once."""
 
     needs_values: ClassVar[bool] = True
@@ -100,7 +99,7 @@ class RunCommand(RuleAction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAutoexp(RuleAction):
+class RunAutoexp(Action):
     """Plan a config, and let its jobs join the session."""
 
     needs_values: ClassVar[bool] = True
@@ -141,7 +140,7 @@ _ODD: Final = re.compile(r"[^\w.+=@-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob(RuleAction):
+class NewJob(Action):
     """Let one further job join the session; what is not given is the trigger's."""
 
     needs_values: ClassVar[bool] = True
@@ -169,7 +168,7 @@ class NewJob(RuleAction):
             return "plain"
         return "name" if field in ("name", "stage", "cwd") else "text"
 
-    def bind(self, firing: Firing) -> tuple[Action | None, tuple[Lacking, ...]]:
+    def bind(self, firing: Firing) -> tuple[Self | None, tuple[Lacking, ...]]:
         """Its start and cancel conditions keep `{runtime...}` of what is not known yet:
         the new job waits for that itself.
         """

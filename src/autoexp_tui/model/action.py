@@ -1,9 +1,13 @@
-"""What every action is: what a rule may do when it applies."""
+"""What every action is: what a rule may do when it applies.
+
+Modules of kinds import no effects. What a kind orders outside is imported where it
+fires: planning needs the fields of actions, and nothing that runs jobs.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.kinds import Kind, KindTable
@@ -40,6 +44,26 @@ class Action(Kind):
 
     conditions: tuple[Condition, ...] = ()
     """All must pass; one that WAITs defers the action, it is not dropped."""
+
+    def execute(self, firing: Any) -> bool:
+        """Carry it out for an `actions.firing.Firing`; False: it has been put off or
+        dropped instead."""
+        raise NotImplementedError(type(self).__name__)
+
+    def bind(self, firing: Any) -> tuple[Self | None, tuple[Any, ...]]:
+        """The action with every value put in; None, and what is missing.
+
+        Its conditions are left out: they were judged already.
+        """
+        bound: tuple[Self | None, tuple[Any, ...]] = firing.bind(
+            replace(self, conditions=())
+        )
+        return bound
+
+    def can_fire_late(self, job: Any) -> bool:
+        """Whether it may be carried out now although it was put off before: what
+        follows a run fires at its end."""
+        return not self.follows_run
 
 
 @dataclass(frozen=True, slots=True)
