@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.model.commands import (
     Acknowledge,
     Answer,
+    Command,
     Kill,
     Pause,
     Resubmit,
@@ -80,16 +81,8 @@ def without_told_checkpoints() -> Snapshot:
     return replace(base, jobs=jobs, plan=replace(base.plan, monitoring=rules))
 
 
-async def test_enter_never_confirms() -> None:
-    async with asking("K", Look.RUNNING) as (seat, _):
-        await seat.press("enter")
-        await seat.until(lambda: not seat.dialog)
-        await pass_time(seat, 10)
-        assert seat.handle.sent == []
-
-
-@pytest.mark.parametrize("key", ["escape", "n", "q", "ctrl+c"])
-async def test_every_other_way_out_leaves_it_running(key: str) -> None:
+@pytest.mark.parametrize("key", ["enter", "escape", "n", "q", "ctrl+c"])
+async def test_every_key_but_y_leaves_it_running(key: str) -> None:
     async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press(key)
         await seat.until(lambda: not seat.dialog)
@@ -115,18 +108,14 @@ async def test_y_twice_is_one_kill() -> None:
         assert len(seat.handle.sent) == 1
 
 
-async def test_the_countdown_is_told_with_its_way_out() -> None:
+async def test_the_countdown_is_told_and_u_stops_it() -> None:
     async with asking("K", Look.RUNNING) as (seat, _):
         await seat.press("y")
-        assert "1 job will be killed in 5 s   U stops it" in seat.footer
-
-
-async def test_u_stops_a_countdown() -> None:
-    async with asking("K", Look.RUNNING) as (seat, _):
-        await seat.press("y", "U")
+        seat.check(footer="1 job will be killed in 5 s   U stops it")
+        await seat.press("U")
         await pass_time(seat, 10)
         assert seat.handle.sent == []
-        assert "stopped: nothing was sent" in seat.footer
+        seat.check(footer="stopped: nothing was sent")
 
 
 async def test_a_lost_terminal_drops_a_countdown() -> None:
@@ -143,26 +132,16 @@ async def test_ten_jobs_want_their_count_typed() -> None:
         running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
         seat.model.marks.update(running)
         await seat.ask("K")
-        await seat.press("y")
-        assert f"type {len(running)} first" in seat.dialog
-        await seat.type(str(len(running)))
-        await seat.press("y")
+        for script in ("y", "'99 backspace y"):
+            await seat.play(script)
+            seat.check(dialog=f"type {len(running)} first")
+            assert seat.app.job_actions.countdown is None
+        await seat.play(f"backspace '{len(running)} y")
         await seat.until(lambda: not seat.dialog)
         await pass_time(seat, 6)
         sent = seat.handle.commands[0]
         assert isinstance(sent, Kill)
         assert sorted(sent.jobs) == sorted(running)
-
-
-async def test_a_wrong_count_confirms_nothing() -> None:
-    async with cockpit() as seat:
-        running = [j.name for j in seat.model.session.jobs if j.look is Look.RUNNING]
-        seat.model.marks.update(running)
-        await seat.ask("K")
-        await seat.type("99")
-        await seat.press("backspace", "y")
-        assert "Type" in seat.dialog
-        assert seat.app.job_actions.countdown is None
 
 
 async def test_jobs_that_ended_while_one_read_are_asked_about_again() -> None:
@@ -249,45 +228,58 @@ async def test_the_marked_ones_go_with_what_they_need() -> None:
         assert seat.handle.commands == [Submit(jobs=jobs, plan_id="p1")]
 
 
-# ------------------------------------------------------------------------ resubmit
-async def test_a_failed_job_comes_back_from_its_checkpoint() -> None:
-    async with asking("R", Look.FAILED) as (seat, name):
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [Resubmit(jobs=(name,), from_checkpoint=True)]
+# ------------------------------------------------------------ resubmit, skip, waive
+ANSWERS: dict[str, tuple[str, Look, str, str, Callable[[str], Command]]] = {
+    "a failed job comes back from its checkpoint": (
+        "R",
+        Look.FAILED,
+        "",
+        "Resubmit 1 job?",
+        lambda name: Resubmit(jobs=(name,), from_checkpoint=True),
+    ),
+    "other values are typed and shown as a difference": (
+        "R",
+        Look.FAILED,
+        "j j tab 'optim.lr=5e-4 enter",
+        "optim.lr: 3e-4 -> 5e-4",
+        lambda name: Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",)),
+    ),
+    "a doomed job is skipped with a reason": (
+        "X",
+        Look.DOOMED,
+        "tab 'late enter",
+        "Skip 1 job?",
+        lambda name: Skip(jobs=(name,), reason="late"),
+    ),
+    "a condition is waived only with a reason": (
+        "X",
+        Look.DOOMED,
+        "j y tab 'copied enter",
+        "(o) let it start without: iter_48000/done.txt",
+        lambda name: Waive(job=name, condition=0, reason="copied"),
+    ),
+}
 
 
-async def test_other_values_are_typed_and_shown_as_a_difference() -> None:
-    async with asking("R", Look.FAILED) as (seat, name):
-        await seat.press("j", "j", "tab")
-        await seat.type("optim.lr=5e-4")
-        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
-        await seat.press("enter")
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_an_answer_is_sent_as_it_was_shown(answer: str) -> None:
+    key, look, script, shown, command = ANSWERS[answer]
+    async with asking(key, look) as (seat, name):
+        await seat.play(script)
+        seat.check(dialog=shown)
+        assert seat.handle.sent == []
         await seat.hear()
         await seat.press("y")
         await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [
-            Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
-        ]
-
-
-async def test_enter_in_a_field_confirms_nothing() -> None:
-    async with asking("R", Look.FAILED) as (seat, _):
-        await seat.press("j", "j", "tab")
-        await seat.type("a=1")
-        await seat.press("enter")
-        assert seat.dialog
-        assert seat.handle.sent == []
+        assert seat.handle.commands == [command(name)]
 
 
 async def test_what_cannot_be_meant_is_refused_in_the_dialog() -> None:
     async with asking("R", Look.FAILED) as (seat, _):
-        await seat.press("k", "tab")
-        await seat.type("soon")
-        await seat.press("enter")
+        await seat.play("k tab 'soon enter")
         await seat.hear()
         await seat.press("y")
-        assert "a limit reads 90m, 12h, 2d" in seat.dialog
+        seat.check(dialog="a limit reads 90m, 12h, 2d")
         assert seat.handle.sent == []
 
 
@@ -301,34 +293,6 @@ async def test_the_node_that_failed_can_be_left_out() -> None:
         await seat.until(lambda: seat.handle.sent)
         node = job.record.attempts[0].node
         assert seat.handle.commands == [Resubmit(jobs=(name,), exclude_nodes=(node,))]
-
-
-# ------------------------------------------------------------------ skip and waive
-async def test_a_doomed_job_is_skipped_with_a_reason() -> None:
-    async with asking("X", Look.DOOMED) as (seat, name):
-        await seat.press("tab")
-        await seat.type("too late")
-        await seat.press("enter")
-        await seat.hear()
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [Skip(jobs=(name,), reason="too late")]
-
-
-async def test_a_condition_is_waived_only_with_a_reason() -> None:
-    async with asking("X", Look.DOOMED) as (seat, name):
-        await seat.press("j", "y")
-        assert "reason" in seat.dialog
-        assert seat.handle.sent == []
-        await seat.press("tab")
-        await seat.type("copied by hand")
-        await seat.press("enter")
-        await seat.hear()
-        await seat.press("y")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [
-            Waive(job=name, condition=0, reason="copied by hand")
-        ]
 
 
 async def test_a_warning_is_acknowledged_in_needs_you() -> None:
@@ -376,15 +340,10 @@ async def test_a_refusal_is_sent_too() -> None:
         assert seat.handle.commands == [Answer(job=name, digest="d1", approved=False)]
 
 
-async def test_what_asks_is_found_from_anywhere() -> None:
+async def test_what_asks_is_found_from_anywhere_and_may_be_decided_later() -> None:
     async with cockpit() as seat:
         await seat.ask("A")
-        assert "Approve" in seat.dialog
-
-
-async def test_deciding_later_sends_nothing() -> None:
-    async with cockpit() as seat:
-        await seat.ask("A")
+        seat.check(dialog="Approve")
         await seat.press("enter")
         await seat.until(lambda: not seat.dialog)
         assert seat.handle.sent == []
@@ -393,17 +352,12 @@ async def test_deciding_later_sends_nothing() -> None:
 # --------------------------------------------------------------------------- pause
 async def test_pausing_and_resuming_are_one_key() -> None:
     async with cockpit() as seat:
-        await seat.press("P")
-        await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
-        await seat.press("P")
-        assert seat.handle.commands == [Pause(), Resume()]
-
-
-async def test_the_footer_says_that_p_resumes_what_is_paused() -> None:
-    async with cockpit() as seat:
         assert "P" not in seat.footer.split("│")[1]
+        await seat.press("P")
         await seat.push(replace(seat.handle.snapshot(), paused=why("paused")))
         assert "P resume" in seat.footer
+        await seat.press("P")
+        assert seat.handle.commands == [Pause(), Resume()]
 
 
 # ----------------------------------------------------------------------- read only

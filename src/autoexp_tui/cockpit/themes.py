@@ -23,6 +23,7 @@ from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.errors import UsageError
 
 ROLES: tuple[str, ...] = get_args(Role)
+ROWS = ("cursor", "away")
 _COLORS = (
     "primary",
     "secondary",
@@ -69,7 +70,14 @@ def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
     """
     path = _find_theme("ansi" if no_color else name)
     skin = replace(_read_theme(path), ascii=ascii_only)
-    return _remove_colors(skin) if no_color else skin
+    if not no_color:
+        return skin
+    return replace(
+        skin,
+        roles={role: style.without_color for role, style in skin.roles.items()},
+        cursor=skin.cursor.without_color,
+        away=skin.away.without_color,
+    )
 
 
 def _find_theme(name: str) -> Path:
@@ -99,7 +107,7 @@ def _build_skin(content: Mapping[str, object], where: str) -> Skin:
     rows = _find_table(content, "rows", where)
     missing = [key for key in _COLORS if key not in colors]
     missing += [f"roles.{role}" for role in ROLES if role not in roles]
-    missing += [f"rows.{key}" for key in ("cursor", "away") if key not in rows]
+    missing += [f"rows.{key}" for key in ROWS if key not in rows]
     unknown = [f"roles.{key}" for key in roles if key not in ROLES]
     unknown += [f"colors.{key}" for key in colors if key not in _COLORS]
     if missing or unknown:
@@ -118,23 +126,14 @@ def _build_skin(content: Mapping[str, object], where: str) -> Skin:
         variables=dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {},
         **{key: str(value) for key, value in colors.items()},  # type: ignore[arg-type]
     )
-    base = (
-        Style()
-        if theme.ansi
-        else _parse_style(
-            f"{colors['foreground']} on {colors['background']}", "colors", where
-        )
-    )
-    return Skin(
-        theme=theme,
-        base=base,
-        roles={
-            key: base + _parse_style(text, f"roles.{key}", where)
-            for key, text in roles.items()
-        },
-        cursor=_parse_style(rows["cursor"], "rows.cursor", where),
-        away=_parse_style(rows["away"], "rows.away", where),
-    )
+    paper = f"{colors['foreground']} on {colors['background']}"
+    base = Style() if ansi else _parse_style(paper, "colors", where)
+    styles = {
+        role: base + _parse_style(text, f"roles.{role}", where)
+        for role, text in roles.items()
+    }
+    cursor, away = (_parse_style(rows[key], f"rows.{key}", where) for key in ROWS)
+    return Skin(theme, base, styles, cursor, away)
 
 
 def _find_table(
@@ -148,28 +147,9 @@ def _find_table(
 
 def _parse_style(text: object, key: str, where: str) -> Style:
     try:
-        return Style.parse(str(text)) if text else Style()
+        return Style.parse(str(text))
     except StyleSyntaxError as error:
         raise UsageError(f"{key}: {error}", where) from error
-
-
-def _remove_colors(skin: Skin) -> Skin:
-    return replace(
-        skin,
-        roles={role: _remove_color(style) for role, style in skin.roles.items()},
-        cursor=_remove_color(skin.cursor),
-        away=_remove_color(skin.away),
-    )
-
-
-def _remove_color(style: Style) -> Style:
-    return Style(
-        bold=style.bold,
-        dim=style.dim,
-        italic=style.italic,
-        underline=style.underline,
-        reverse=style.reverse,
-    )
 
 
 def apply_skin(app: App[Any], skin: Skin, *, colorless: bool) -> None:

@@ -44,11 +44,6 @@ if TYPE_CHECKING:
 NOTICE_SECONDS = 6.0
 
 
-def find_no_problem(text: str) -> str:
-    """Nothing is wrong with a text."""
-    return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One line that a screen asks for, where the footer stands."""
@@ -65,7 +60,7 @@ class Request:
     """Called with what is typed so far."""
     give_up: Callable[[], None] = lambda: None
     """Called on esc."""
-    find_problem: Callable[[str], str] = find_no_problem
+    find_problem: Callable[[str], str] = lambda text: ""
     """What is wrong with a text: it is told, and stays to be mended."""
 
 
