@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.probes.yaml_text import YamlWriter
+from autoexp_tui.probes.yaml_text import format_yaml
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | TEXTS
@@ -24,7 +24,7 @@ TREES = st.recursive(
 
 
 def read_back(tree: Any) -> Any:
-    return yaml.safe_load(YamlWriter().text(tree))
+    return yaml.safe_load(format_yaml(tree))
 
 
 @given(st.dictionaries(TEXTS, TREES, max_size=4))
@@ -88,13 +88,12 @@ def test_a_text_stays_a_text(text: str) -> None:
 
 def test_keys_stay_in_their_order_in_blocks() -> None:
     tree = {"b": {"z": 1, "a": [1, {"x": 1e-05}]}, "a": {}, "c": []}
-    assert YamlWriter().text(tree) == (
+    assert format_yaml(tree) == (
         "b:\n  z: 1\n  a:\n  - 1\n  -\n    x: 1.0e-05\na: {}\nc: []\n"
     )
 
 
 def test_a_shared_part_is_written_alike_wherever_it_stands() -> None:
     part = {"x": [1, 2], "y": {"z": "w"}}
-    writer = YamlWriter()
     for tree in ({"a": part, "b": {"c": part}}, {"l": [part, part]}):
-        assert yaml.safe_load(writer.text(tree)) == tree
+        assert yaml.safe_load(format_yaml(tree)) == tree

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.planning.plan_diff import ABSENT
-from autoexp_tui.probes.yaml_text import YamlWriter
+from autoexp_tui.probes.yaml_text import format_yaml
 from autoexp_tui.storage.plan_history import compare_configs
 
 CONFIG: dict[str, Any] = {
@@ -25,7 +25,7 @@ def differing(old: str, new: str) -> dict[str, tuple[object, object]]:
 
 
 def text(**changed: object) -> str:
-    return YamlWriter().text({**CONFIG, **changed})
+    return format_yaml({**CONFIG, **changed})
 
 
 def test_equal_configs_do_not_differ() -> None:
@@ -87,8 +87,8 @@ def test_a_key_that_is_added_is_all_that_differs(
 ) -> None:
     tree.pop(key, None)
     found = differing(
-        YamlWriter().text({"top": tree}),
-        YamlWriter().text({"top": {**tree, key: value}}),
+        format_yaml({"top": tree}),
+        format_yaml({"top": {**tree, key: value}}),
     )
     if tree:
         assert found == {f"top.{key}": (ABSENT, value)}
@@ -98,6 +98,4 @@ def test_a_key_that_is_added_is_all_that_differs(
 
 @given(TREES)
 def test_a_tree_does_not_differ_from_itself(tree: object) -> None:
-    assert (
-        differing(YamlWriter().text({"t": tree}), YamlWriter().text({"t": tree})) == {}
-    )
+    assert differing(format_yaml({"t": tree}), format_yaml({"t": tree})) == {}

@@ -1,4 +1,4 @@
-"""Writes plain trees as YAML, shared parts of many trees once.
+"""Writes plain trees as YAML.
 
 Block style, keys in their order; a list within a list is written as flow. PyYAML reads
 the same tree back (YAML 1.1). Its own dumper takes five milliseconds for a config of
@@ -13,8 +13,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from autoexp_tui.text.structural_cache import Fields, SharedTexts
-
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./\-]*")
 _WORDS: Final = frozenset(
     {"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none"}
@@ -27,43 +25,31 @@ _ESCAPED: Final = re.compile(
 _STEP: Final = "  "
 
 
-class YamlWriter:
-    """Writes trees of dicts, lists and scalars; see the module."""
-
-    def __init__(self) -> None:
-        self._texts = SharedTexts()
-
-    def text(self, tree: Mapping[str, object]) -> str:
-        """A whole document."""
-        if not tree:
-            return "{}\n"
-        return self._write_block(tree if isinstance(tree, dict) else dict(tree), "")
-
-    def _write_block(self, value: dict[Any, Any], indent: str) -> str:
-        def write_fields(some: Mapping[Any, Any]) -> Fields:
-            return {
-                key: f"{indent}{format_scalar(key)}:{self._after(item, indent)}"
-                for key, item in some.items()
-            }
-
-        return self._texts.text(value, indent, write_fields, _join_lines)
-
-    def _after(self, item: Any, indent: str) -> str:
-        """What follows a key and its colon."""
-        if isinstance(item, dict) and item:
-            return f"\n{self._write_block(item, indent + _STEP)}"
-        if isinstance(item, list | tuple) and item:
-            return "\n" + "".join(self._write_item(one, indent) for one in item)
-        return f" {format_flow(item)}\n"
-
-    def _write_item(self, item: Any, indent: str) -> str:
-        if isinstance(item, dict) and item:
-            return f"{indent}-\n{self._write_block(item, indent + _STEP)}"
-        return f"{indent}- {format_flow(item)}\n"
+def format_yaml(tree: Mapping[str, object]) -> str:
+    """A tree of dicts, lists and scalars as a whole document; see the module."""
+    return _format_block(tree, "") if tree else "{}\n"
 
 
-def _join_lines(fields: Fields) -> str:
-    return "".join(fields.values())
+def _format_block(value: Mapping[Any, Any], indent: str) -> str:
+    return "".join(
+        f"{indent}{format_scalar(key)}:{_format_after(item, indent)}"
+        for key, item in value.items()
+    )
+
+
+def _format_after(item: Any, indent: str) -> str:
+    """What follows a key and its colon."""
+    if isinstance(item, dict) and item:
+        return f"\n{_format_block(item, indent + _STEP)}"
+    if isinstance(item, list | tuple) and item:
+        return "\n" + "".join(_format_item(one, indent) for one in item)
+    return f" {format_flow(item)}\n"
+
+
+def _format_item(item: Any, indent: str) -> str:
+    if isinstance(item, dict) and item:
+        return f"{indent}-\n{_format_block(item, indent + _STEP)}"
+    return f"{indent}- {format_flow(item)}\n"
 
 
 def format_flow(value: object) -> str:

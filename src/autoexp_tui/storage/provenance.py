@@ -7,7 +7,7 @@ repository. Before a job's first submit, `write_provenance` takes the job's part
 the record. Neither the engine nor anything here reads a config.
 
 Most configs of a plan are one another but for a few keys, and are made as that (see
-`text.structural_cache.Patched`): of them what differs is kept, beside the one whole
+`text.plain_tree.Patched`): of them what differs is kept, beside the one whole
 that they differ from. Any other config is kept as its text.
 """
 
@@ -27,12 +27,12 @@ from typing import Any, Final
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.masking import mask_override, mask_words, mask_yaml
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.probes.yaml_text import YamlWriter
+from autoexp_tui.probes.yaml_text import format_yaml
 from autoexp_tui.storage.atomic import MODES, make_directory, write_atomic
 from autoexp_tui.storage.manifests import get_manifest
 from autoexp_tui.storage.session_dir import read_if_there
 from autoexp_tui.text import plain_tree
-from autoexp_tui.text.structural_cache import Patched
+from autoexp_tui.text.plain_tree import Patched
 
 VERSION: Final = 3
 _MOST_DIFF: Final = 1 << 20
@@ -100,7 +100,7 @@ class ProvenanceRecord:
             return kept
         number, changes = kept
         values = {tuple(path): value for path, value in changes}
-        return YamlWriter().text(plain_tree.with_values(self.wholes[number], values))
+        return format_yaml(plain_tree.with_values(self.wholes[number], values))
 
 
 # ------------------------------------------------------------------- while planning
@@ -122,7 +122,7 @@ class RecordBuilder:
         if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
             parts = [self._split_patched(tree) for tree in (resolved, unresolved)]
         else:
-            parts = [YamlWriter().text(tree) for tree in (resolved, unresolved)]
+            parts = [format_yaml(tree) for tree in (resolved, unresolved)]
         self._kept[index] = json.dumps(parts, separators=(",", ":"))
 
     def _split_patched(self, tree: Patched) -> object:

@@ -8,12 +8,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from autoexp_tui.text.structural_cache import Patched
-
 Path: TypeAlias = tuple[str | int, ...]
 """Keys from the root; an index is an int."""
 
 ABSENT: Final = object()
+
+
+class Patched(dict[Any, Any]):
+    """A dict that is another one but for a few keys; both are left as they are."""
+
+    __slots__ = ("changed", "origin")
+
+    def __init__(self, origin: dict[Any, Any], values: Mapping[Any, Any]) -> None:
+        """A copy of `origin` with `values` in it; new keys come last."""
+        super().__init__(origin)
+        self.update(values)
+        changed = dict.fromkeys(values)
+        if isinstance(origin, Patched):
+            self.origin: dict[Any, Any] = origin.origin
+            self.changed: Mapping[Any, None] = {**origin.changed, **changed}
+        else:
+            self.origin, self.changed = origin, changed
 
 
 def at(tree: Any, path: Path) -> Any:
