@@ -40,17 +40,16 @@ GRACE_SECONDS: Final = 60.0
 """What a job is given to end by default: `slurm.client.grace_seconds`."""
 _NEEDED: Final = ("sbatch", "squeue", "scancel", "scontrol")
 _MODULE: Final = "Load the cluster's module (`module load slurm`), or add it to PATH."
-_LOCAL_KINDS = "ext2 ext3 ext4 xfs btrfs zfs f2fs tmpfs ramfs overlay vfat squashfs"
-_LOCAL_ONLY: Final = frozenset(_LOCAL_KINDS.split())
-_SHARED_KINDS = (
-    "nfs nfs4 lustre gpfs beegfs fhgfs ceph cifs smb3 afs panfs wekafs pvfs2 orangefs "
-    "glusterfs fuse.glusterfs fuse.sshfs fuse.ceph 9p virtiofs quobyte vast"
+_SHARED: Final = re.compile(
+    "nfs4?|lustre|gpfs|beegfs|fhgfs|ceph|cifs|smb3|afs|panfs|wekafs|pvfs2|orangefs|"
+    "glusterfs|fuse[.](glusterfs|sshfs|ceph)|9p|virtiofs|quobyte|vast"
 )
-_SHARED: Final = frozenset(_SHARED_KINDS.split())
+"""Kinds of file systems that several machines may see."""
 _FEWEST_JOB_SECONDS: Final = 60.0
 """Of MinJobAge: below that a queue asked once a minute may miss an end."""
 
 Grade = Literal["ok", "hint", "missing"]
+_NO: Final = "missing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,35 +87,17 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     yield Finding("python", "ok", f"{python} at {sys.executable}")
     yield from _check_packages()
     git = shutil.which("git")
-    yield _judge(
-        "git",
-        git,
-        git or "needed for provenance and code states",
-        "apt-get install git, or your site's module",
-        "missing",
-    )
+    found = git or "needed for provenance and code states"
+    yield _judge("git", git, found, "apt-get install git, or your site's module", _NO)
     yield _check_configs(configs)
-    yield _check_state_dir(state_dir)
     place = _find_existing(state_dir)
+    yield _check_state_dir(state_dir, place)
     free = shutil.disk_usage(place).free
-    yield _judge(
-        "disk",
-        free >= _MIN_FREE_BYTES,
-        f"{free / (1 << 30):.1f} GiB free at {place}",
-        "Make room: a full disk holds every session that writes there.",
-        "missing",
-    )
+    found = f"{free / (1 << 30):.1f} GiB free at {place}"
+    mend = "Make room: a full disk holds every session that writes there."
+    yield _judge("disk", free >= _MIN_FREE_BYTES, found, mend, _NO)
     yield _check_slots_dir()
-    yield _check_multiplexer()
-    encoding = locale.getpreferredencoding(do_setlocale=False)
-    yield _judge(
-        "encoding",
-        encoding.lower().replace("-", "") == "utf8",
-        encoding,
-        "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used.",
-    )
-    yield _check_terminal()
-    yield _check_detaching()
+    yield from _check_terminal()
     yield from examine_slurm(state_dir, ClusterCommands())
     gpus = shutil.which("nvidia-smi")
     yield _judge("nvidia-smi", gpus, gpus or "no NVIDIA GPU: no GPU samples")
@@ -150,9 +131,9 @@ def _check_configs(chosen: str) -> Finding:
     return Finding("configs", "ok", ", then ".join(map(str, roots)))
 
 
-def _check_state_dir(state_dir: Path) -> Finding:
+def _check_state_dir(state_dir: Path, place: Path) -> Finding:
     try:
-        with tempfile.TemporaryFile(dir=_find_existing(state_dir)):
+        with tempfile.TemporaryFile(dir=place):
             pass
     except OSError as error:
         mend = "Choose another place: --state-dir DIR, or AUTOEXP_STATE_DIR."
@@ -173,24 +154,23 @@ def _check_slots_dir() -> Finding:
     return Finding("slots", "missing", f"{found} cannot be used", mend)
 
 
-def _check_multiplexer() -> Finding:
+def _check_terminal() -> Iterator[Finding]:
+    """What the screen and an engine without one stand on."""
     if os.environ.get("TMUX") or os.environ.get("STY"):
-        return Finding("tmux", "ok", "inside one")
-    if shutil.which("tmux") or shutil.which("screen"):
+        yield Finding("tmux", "ok", "inside one")
+    elif shutil.which("tmux") or shutil.which("screen"):
         mend = "Start `tmux` first: a lost connection then costs not even the screen."
-        return Finding("tmux", "hint", "not inside tmux or screen", mend)
-    return Finding("tmux", "hint", "not installed; runs go on without it")
-
-
-def _check_terminal() -> Finding:
+        yield Finding("tmux", "hint", "not inside tmux or screen", mend)
+    else:
+        yield Finding("tmux", "hint", "not installed; runs go on without it")
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    is_utf8 = encoding.lower().replace("-", "") == "utf8"
+    mend = "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used."
+    yield _judge("encoding", is_utf8, encoding, mend)
     term, colour = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
-    if term in ("", "dumb"):
-        mend = "export TERM=xterm-256color"
-        return Finding("terminal", "hint", f"TERM={term or 'unset'}", mend)
-    return Finding("terminal", "ok", f"{term} {colour}".strip())
-
-
-def _check_detaching() -> Finding:
+    is_plain = term in ("", "dumb")
+    found = f"TERM={term or 'unset'}" if is_plain else f"{term} {colour}".strip()
+    yield _judge("terminal", not is_plain, found, "export TERM=xterm-256color")
     scope = ["systemd-run", "--user", "--scope", "--quiet", "true"]
     try:
         subprocess.run(scope, capture_output=True, timeout=5, check=True)
@@ -198,8 +178,9 @@ def _check_detaching() -> Finding:
         mend = (
             "If your site kills processes at logout: loginctl enable-linger, or tmux."
         )
-        return Finding("leaving", "hint", "engines detach with setsid", mend)
-    return Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
+        yield Finding("leaving", "hint", "engines detach with setsid", mend)
+    else:
+        yield Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
 
 
 # ------------------------------------------------------------------------------- slurm
@@ -224,10 +205,9 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
             yield Finding(program, "missing", "not on PATH: jobs need it", _MODULE)
     yield _check_accounting(facts, commands)
     most, age = facts.max_array_size - 1, facts.min_job_age
-    if most < 1:
-        yield Finding("arrays", "hint", "none here (MaxArraySize): one job a sbatch")
-    else:
-        yield Finding("arrays", "ok", f"up to {most} jobs an array (MaxArraySize)")
+    found = f"up to {most} jobs an array (MaxArraySize)"
+    none = "none here (MaxArraySize): one job a sbatch"
+    yield _judge("arrays", most >= 1, found if most >= 1 else none)
     yield _judge(
         "MinJobAge",
         facts.accounting or age >= _FEWEST_JOB_SECONDS,
@@ -281,7 +261,7 @@ def _check_shared_state(state_dir: Path, commands: Commands) -> Finding:
         mounts = ""
     kind, mount = find_file_system(state_dir, mounts)
     found = f"{state_dir} is on {mount} ({kind or 'of a kind not known'})"
-    if kind in _SHARED:
+    if _SHARED.fullmatch(kind):
         return Finding("shared state", "ok", f"{found}: nodes may see it too")
     if _is_only_node(commands):
         return Finding("shared state", "ok", f"{found}; this machine is the only node")
@@ -290,8 +270,7 @@ def _check_shared_state(state_dir: Path, commands: Commands) -> Finding:
         f"ls -d {_find_existing(state_dir)}   tells; else --state-dir DIR on a "
         "shared disk."
     )
-    sure = ", which is this machine's own" if kind in _LOCAL_ONLY else ""
-    return Finding("shared state", "hint", f"{found}{sure}", mend)
+    return Finding("shared state", "hint", found, mend)
 
 
 def _find_existing(place: Path) -> Path:

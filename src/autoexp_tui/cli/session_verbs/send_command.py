@@ -130,8 +130,15 @@ def _read_answer(
 ) -> Answer:
     here = handle.role == "live"
     engine: Literal["running", "none"] = "none" if here else "running"
+    again, show = format_verb("restart", session), format_verb("show", session)
     if not _is_known(snapshot, sent):
-        return _explain_silence(session, snapshot, sent)
+        who = clean(f"the engine of {session.id} ({_describe_holder(session)})")
+        if not snapshot.engine.owner_alive:
+            why = f"{who} has ended; {again} goes on."
+            return Answer(outcome="unanswered", why=why, engine="none")
+        why = f"{who} did not answer within {ANSWER_SECONDS:.0f} s; the command waits "
+        why += f"in its inbox, or was just taken. {show} tells how things stand."
+        return Answer(outcome="unanswered", why=why)
     for record in snapshot.events:
         event = record.event
         if record.command_id == sent and isinstance(event, CommandRefused):
@@ -140,32 +147,15 @@ def _read_answer(
     note = ""
     if here and snapshot.open:
         late = "" if _is_quiet(snapshot) else "not all of it is answered yet; "
-        again = format_verb("restart", session)
         note = f"{late}no engine runs this session now; {again} starts one"
     if _is_ordered(snapshot, sent, CancelTasks):
         trouble = snapshot.engine.executor_error or "no answer yet"
-        more = note or f"{format_verb('show', session)} tells more."
         why = (
             f"the end was ordered, and is not confirmed: {clean(trouble)}. What was to "
-            f"end may still run. {more}"
+            f"end may still run. {note or f'{show} tells more.'}"
         )
         return Answer(outcome="unanswered", why=why, engine=engine)
     return Answer(outcome="done", engine=engine, note=note)
-
-
-def _explain_silence(session: SessionDir, snapshot: Snapshot, sent: str) -> Answer:
-    waits = _is_in_inbox(session, sent)
-    where = "the command waits in its inbox" if waits else "the command was taken"
-    who = clean(f"the engine of {session.id} ({_describe_holder(session)})")
-    if not snapshot.engine.owner_alive:
-        again = format_verb("restart", session)
-        why = f"{who} has ended; {where}. {again} goes on."
-        return Answer(outcome="unanswered", why=why, engine="none")
-    why = (
-        f"{who} did not answer within {ANSWER_SECONDS:.0f} s; {where}. "
-        f"{format_verb('show', session)} tells how things stand."
-    )
-    return Answer(outcome="unanswered", why=why)
 
 
 def _describe_holder(session: SessionDir) -> str:
@@ -175,13 +165,6 @@ def _describe_holder(session: SessionDir) -> str:
         return holder.describe() if holder else str(holder)
     except EnvironmentFailed as error:
         return error.line
-
-
-def _is_in_inbox(session: SessionDir, sent: str) -> bool:
-    try:
-        return any(sent in path.name for path in session.inbox.iterdir())
-    except OSError:
-        return False
 
 
 def format_verb(verb: str, session: SessionDir) -> str:
