@@ -1,4 +1,4 @@
-"""What a run without a screen says while it runs."""
+"""What a run without a screen says while it runs, when it ends, and with which code."""
 
 from __future__ import annotations
 
@@ -39,31 +39,215 @@ FAILED = with_job(
     cause=Cause.EXIT_CODE,
     why=why("exit_code", code=1),
 )
+FILE = FileExists(path="/out/a/done.txt", writer="a")
+MISSING = why("file_missing", path="/out/a/done.txt")
+OLDER = why("file_missing", path="/out/a/done.txt", newest="iter_1", age=90.0)
+SILENT = why("no_answer", place="/out", since=T0)
+DOOMED = why("doomed_file", path="/out/a/done.txt", writer="a", state="FAILED")
+PLANNING = PendingEffect(
+    effect_id="e1",
+    effect=PlanJobs(config_ref="more", job="a", action="saved/0"),
+    seq=1,
+    ordered_utc=1.0,
+)
 
 
-def new_lines(*, quiet: bool = False) -> list[str]:
-    """What is said when one of several running jobs has failed."""
+def waiting(name: str, reason: Why | None, result: Result = Result.WAIT) -> JobRecord:
+    status = None
+    if reason is not None:
+        status = ConditionStatus(result=result, why=reason, since=0.0)
+    spec = job(name, start_conditions=(FILE,))
+    return JobRecord(spec=spec, state=JobState.WAITING, since=T0, start=(status,))
+
+
+def behind(upstream: str) -> JobRecord:
+    """A job that waits for another one's end."""
+    spec = job(
+        "last",
+        depends_on=(upstream,),
+        start_conditions=(JobStateIs(jobs=(upstream,), state="COMPLETED"),),
+    )
+    status = ConditionStatus(result=Result.WAIT, why=why("job_not_so"), since=0.0)
+    return JobRecord(spec=spec, state=JobState.WAITING, start=(status,))
+
+
+CANNOT_START = waiting("b", DOOMED, Result.FAIL)
+ASKING = replace(
+    waiting("report", why("asks_you", prompt="Go on?")),
+    ask=Ask(digest="d1", prompt="Go on?", asked_at=T0, asked_lived=0.0),
+)
+REFUSED = JobRecord(
+    spec=job("b"),
+    state=JobState.HELD,
+    why=why("held_by_refusal", tries=3, seconds=300, message="no such word"),
+)
+OLD = replace(waiting("b", None), state=JobState.CANCELLED, since=T0 - 7 * 3600)
+
+
+def of(*jobs: JobRecord) -> Snapshot:
+    return replace(RUNNING, jobs=jobs, live=(None,) * len(jobs), warnings=())
+
+
+def after(*happened: Event) -> Snapshot:
+    """The campaign, once more has happened."""
+    first = RUNNING.events[-1].seq + 1 if RUNNING.events else 1
+    records = tuple(
+        Recorded(seq=first + at, epoch=1, t=RUNNING.t, event_id=f"e{at}", event=event)
+        for at, event in enumerate(happened)
+    )
+    return replace(RUNNING, events=(*RUNNING.events, *records))
+
+
+def told(*snapshots: Snapshot, quiet: bool = False) -> list[list[str]]:
+    """The lines that each of several looks adds, the session's own apart."""
     lines: list[str] = []
-    report = Report(out=lines.append, quiet=quiet)
-    report.show(RUNNING)
-    before = len(lines)
-    report.show(FAILED)
-    report.show(FAILED)
-    return lines[before:]
+    report, found = Report(out=lines.append, quiet=quiet), []
+    for one in snapshots:
+        before = len(lines)
+        report.show(one)
+        new = [line for line in lines[before:] if not line.startswith("session")]
+        found.append(new)
+    return found
 
 
-def test_a_failure_is_told_with_its_reason_while_others_run() -> None:
-    (line,) = new_lines()
-    assert not is_over(FAILED, Watching())
-    assert "failed" in line
-    assert NAME in line
-    assert "1" in line.partition(NAME)[2]
+# ----------------------------------------------------------------------- looks -> lines
+AGAIN = events.RetryOrdered(
+    job=NAME,
+    wait_seconds=0.0,
+    from_checkpoint=True,
+    why=why("retry", reason="the counter stopped", attempt=2),
+)
+SPENT = events.ActionDropped(
+    job=NAME,
+    action="crashed/0",
+    trigger="attempt 2",
+    why=why("attempts_spent", attempts=2, max=2),
+)
+OFTEN = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
+NOTE = events.MessageLogged(text="saved", job=NAME)
+ERROR = events.MessageLogged(text="disk is bad", level="error", job=NAME)
+
+BASE = campaign(31)
+LOCAL = replace(BASE, engine=replace(BASE.engine, directory="/state/k7f2"))
+PAUSED = replace(LOCAL, paused=why("paused_by", by="script"))
+WATCHED = campaign(31, role="viewer")
+STOPPED = replace(WATCHED, engine=replace(WATCHED.engine, halted_pid=4711))
+STORM = why("storm", count=5, what="in stage stable", job="a", line="no space left")
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "words"),
+    [
+        pytest.param(
+            RUNNING, [FAILED, FAILED], [f"failed       {NAME}"], id="failure, once"
+        ),
+        pytest.param(
+            of(waiting("b", None)),
+            [
+                of(waiting("b", why("not_looked"))),
+                of(waiting("b", MISSING)),
+                of(waiting("b", MISSING)),
+            ],
+            ["waiting      b  waits for /out/a/done.txt"],
+            id="a wait, once its reason is known",
+        ),
+        pytest.param(
+            of(waiting("b", MISSING)),
+            [of(waiting("b", OLDER)), of(waiting("b", SILENT))],
+            ["o answer"],
+            id="another reason, and not its numbers",
+        ),
+        pytest.param(
+            of(*(waiting(name, MISSING) for name in "bcd")),
+            [of(*(waiting(name, SILENT) for name in "bcd"))],
+            ["b and 2 more"],
+            id="one new reason of many jobs",
+        ),
+        pytest.param(
+            of(),
+            [of(ASKING), of(ASKING)],
+            ["asks         report waits for approval: Go on?", "approve k7f2"],
+            id="what asks, with the command that answers",
+        ),
+        pytest.param(of(), [of(OLD)], [clock_time(T0 - 7 * 3600)], id="an old end"),
+        pytest.param(
+            LOCAL,
+            [PAUSED, PAUSED],
+            ["submissions are paused by a script", "autoexp-sessions resume"],
+            id="a pause, with the command that ends it",
+        ),
+        pytest.param(
+            PAUSED, [LOCAL], ["jobs are submitted again"], id="the end of a pause"
+        ),
+        pytest.param(
+            LOCAL,
+            [replace(LOCAL, paused=why("storm", count=5))],
+            [],
+            id="a storm has its warning",
+        ),
+        pytest.param(
+            RUNNING,
+            [after(AGAIN)],
+            ["runs again as attempt 2: the counter stopped"],
+            id="a restart between two looks",
+        ),
+        pytest.param(
+            RUNNING, [after(replace(AGAIN, held=True))], [], id="one not decided yet"
+        ),
+        pytest.param(
+            RUNNING,
+            [after(SPENT), after(SPENT, SPENT)],
+            ["crashed/0: all 2 attempts are made"],
+            id="a restart that comes no more, once",
+        ),
+        pytest.param(
+            RUNNING,
+            [after(OFTEN)],
+            ["crashed/0: it has fired as often as it may (1)"],
+            id="an action that fires no more",
+        ),
+        pytest.param(
+            RUNNING, [after(NOTE, ERROR)], ["error"], id="an error, and no mere note"
+        ),
+        pytest.param(after(AGAIN), [after(AGAIN)], [], id="nothing of before"),
+        pytest.param(
+            WATCHED,
+            [STOPPED, STOPPED, WATCHED],
+            [
+                "is stopped: `fg` in its terminal, or `kill -CONT 4711`",
+                "runs this session",
+            ],
+            id="an engine that is stopped, and goes on",
+        ),
+    ],
+)
+def test_what_is_new_is_said_once(
+    first: Snapshot, then: list[Snapshot], words: list[str]
+) -> None:
+    lines = [line for look in told(first, *then)[1:] for line in look]
+    assert len(lines) == len(words), lines
+    assert [
+        word for word, line in zip(words, lines, strict=True) if word not in line
+    ] == []
+
+
+def test_a_job_that_cannot_start_is_told_as_that() -> None:
+    ((line,),) = told(of(CANNOT_START))
+    assert "cannot start" in line
+    assert "will not come" in line
+    assert "R retries" not in line
 
 
 def test_who_wants_no_lines_gets_none() -> None:
-    assert new_lines(quiet=True) == []
+    assert told(RUNNING, FAILED, quiet=True) == [[], []]
 
 
+def test_json_says_why_a_job_waits_for_approval() -> None:
+    told_as_json = json.dumps(build_result(of(ASKING)))
+    assert '"why": "waits for your approval: Go on?"' in told_as_json
+
+
+# -------------------------------------------------------------------------- the end
 class Answering(ScriptedHandle):
     """Nothing moves, and an order is under way: its answer comes when it is awaited."""
 
@@ -88,254 +272,102 @@ def test_who_watches_stays_until_the_last_order_is_answered() -> None:
     assert watch(Answering(answer), Watching(quiet=True)).t == answer.t
 
 
-PLANNING = PendingEffect(
-    effect_id="e1",
-    effect=PlanJobs(config_ref="more", job="a", action="saved/0"),
-    seq=1,
-    ordered_utc=1.0,
+def paused(reason: Why) -> Snapshot:
+    """A campaign of which nothing is outside any more."""
+    rest = tuple(
+        job if job.ended else replace(job, state=JobState.RETRYING)
+        for job in LOCAL.jobs
+    )
+    return replace(LOCAL, paused=reason, jobs=rest, pending=())
+
+
+DONE = all_done(4)
+CANARY = replace(
+    DONE, jobs=(*DONE.jobs[:-1], replace(DONE.jobs[-1], state=JobState.HELD))
 )
+NO_WAIT = Watching(wait_for_approval=False)
 
 
-def test_nothing_is_over_while_a_rule_s_plan_is_to_come() -> None:
-    acting = replace(all_done(4), open=True, pending=(PLANNING,))
-    assert not is_over(acting, Watching())
-    assert finish(acting, as_json=False) == ExitCode.JOBS_NOT_COMPLETED
-    assert is_over(all_done(4), Watching())
-    assert finish(all_done(4), as_json=False) == ExitCode.OK
+@pytest.mark.parametrize(
+    ("snapshot", "how", "over"),
+    [
+        (FAILED, Watching(), False),
+        (DONE, Watching(), True),
+        (replace(DONE, open=True, pending=(PLANNING,)), Watching(), False),
+        (CANARY, Watching(), True),
+        (of(CANNOT_START, behind("b")), Watching(), True),
+        (of(REFUSED, behind("b")), Watching(), True),
+        (of(CANNOT_START, RUNNING.jobs[0]), Watching(), False),
+        (of(CANNOT_START, ASKING), Watching(), False),
+        (of(ASKING, behind("report")), Watching(), False),
+        (of(ASKING, behind("report")), NO_WAIT, True),
+        (paused(STORM), Watching(), True),
+        (replace(all_running(4), paused=STORM), Watching(), False),
+        (paused(STORM), Watching(stop_in_storm=False), False),
+        (paused(why("paused_by", by="cockpit")), Watching(), False),
+    ],
+)
+def test_a_run_is_over_when_nothing_moves_without_a_person(
+    snapshot: Snapshot, how: Watching, over: bool
+) -> None:
+    assert is_over(snapshot, how) is over
 
 
-# ---------------------------------------------------------------------------- reasons
-FILE = FileExists(path="/out/a/done.txt", writer="a")
-MISSING = why("file_missing", path="/out/a/done.txt")
-DOOMED = why("doomed_file", path="/out/a/done.txt", writer="a", state="FAILED")
+ALL = frozenset[str]()
+CHOSEN = frozenset(job.name for job in CANARY.jobs[:-1])
 
 
-def waiting(name: str, reason: Why | None, result: Result = Result.WAIT) -> JobRecord:
-    status = None
-    if reason is not None:
-        status = ConditionStatus(result=result, why=reason, since=0.0)
-    spec = job(name, start_conditions=(FILE,))
-    return JobRecord(spec=spec, state=JobState.WAITING, since=T0, start=(status,))
-
-
-def asking(name: str = "report") -> JobRecord:
-    made = waiting(name, why("asks_you", prompt="Go on?"))
-    return replace(
-        made, ask=Ask(digest="d1", prompt="Go on?", asked_at=T0, asked_lived=0.0)
-    )
-
-
-def of(*jobs: JobRecord) -> Snapshot:
-    return replace(RUNNING, jobs=jobs, live=(None,) * len(jobs), warnings=())
-
-
-def told(*snapshots: Snapshot) -> list[str]:
-    lines: list[str] = []
-    report = Report(out=lines.append)
-    for one in snapshots:
-        report.show(one)
-    return [line for line in lines if not line.startswith("session")]
-
-
-def behind_the_first(*snapshots: Snapshot) -> list[str]:
-    """What is said behind the first of several looks."""
-    lines: list[str] = []
-    report = Report(out=lines.append)
-    report.show(snapshots[0])
-    before = len(lines)
-    for snapshot in snapshots[1:]:
-        report.show(snapshot)
-    return lines[before:]
-
-
-def test_that_a_job_waits_is_told_with_its_reason_as_soon_as_that_is_known() -> None:
-    (line,) = told(
-        of(waiting("b", None)),
-        of(waiting("b", why("not_looked"))),
-        of(waiting("b", MISSING)),
-        of(waiting("b", MISSING)),
-    )
-    assert "waiting" in line
-    assert "b  waits for /out/a/done.txt" in line
-
-
-def test_a_reason_is_told_again_when_it_changes_and_not_for_its_numbers() -> None:
-    older = why("file_missing", path="/out/a/done.txt", newest="iter_1", age=90.0)
-    other = why("no_answer", place="/out", since=T0)
-    lines = told(*(of(waiting("b", one)) for one in (MISSING, older, other)))
-    assert len(lines) == 2
-    assert "no answer" in lines[1] or "No answer" in lines[1]
-
-
-def test_one_new_reason_of_many_jobs_is_one_line() -> None:
-    other = why("no_answer", place="/out", since=T0)
-    names = ("b", "c", "d")
-    lines = told(
-        of(*(waiting(name, MISSING) for name in names)),
-        of(*(waiting(name, other) for name in names)),
-    )
-    assert len(lines) == 4
-    assert "b and 2 more" in lines[3]
-
-
-def test_a_job_that_cannot_start_is_told_as_that() -> None:
-    (line,) = told(of(waiting("b", DOOMED, Result.FAIL)))
-    assert "cannot start" in line
-    assert "will not come" in line
-    assert "R retries" not in line
-
-
-def test_what_asks_is_told_once_with_the_command_that_answers() -> None:
-    line, command = told(of(asking()), of(asking()))
-    assert "asks" in line
-    assert "Go on?" in line
-    assert "autoexp-sessions approve k7f2" in command
-
-
-def test_an_old_end_is_told_with_its_own_time() -> None:
-    ended = replace(waiting("b", None), state=JobState.CANCELLED, since=T0 - 7 * 3600)
-    (line,) = told(of(ended))
-    assert line.split()[0] == clock_time(T0 - 7 * 3600)
-
-
-def test_json_says_why_a_job_waits_for_approval() -> None:
-    told_as_json = json.dumps(build_result(of(asking())))
-    assert '"why": "waits for your approval: Go on?"' in told_as_json
-
-
-# ------------------------------------------------------------------------- held for you
-def behind(upstream: str) -> JobRecord:
-    """A job that waits for another one's end."""
-    spec = job(
-        "last",
-        depends_on=(upstream,),
-        start_conditions=(JobStateIs(jobs=(upstream,), state="COMPLETED"),),
-    )
-    status = ConditionStatus(result=Result.WAIT, why=why("job_not_so"), since=0.0)
-    return JobRecord(spec=spec, state=JobState.WAITING, start=(status,))
-
-
-def test_a_run_ends_when_what_is_left_cannot_start(
+@pytest.mark.parametrize(
+    ("snapshot", "chosen", "code", "said"),
+    [
+        (DONE, ALL, ExitCode.OK, ()),
+        (CANARY, CHOSEN, ExitCode.OK, ()),
+        (CANARY, ALL, ExitCode.JOBS_NOT_COMPLETED, ()),
+        (
+            replace(DONE, open=True, pending=(PLANNING,)),
+            ALL,
+            ExitCode.JOBS_NOT_COMPLETED,
+            (),
+        ),
+        (
+            of(CANNOT_START, behind("b")),
+            ALL,
+            ExitCode.JOBS_NOT_COMPLETED,
+            ("1 job cannot start", "autoexp-run --session k7f2"),
+        ),
+        (
+            of(REFUSED, behind("b")),
+            ALL,
+            ExitCode.JOBS_NOT_COMPLETED,
+            ("1 job held", "autoexp-run --session k7f2"),
+        ),
+        (
+            of(ASKING, behind("report")),
+            ALL,
+            ExitCode.JOBS_NOT_COMPLETED,
+            ("1 job waits for approval", "autoexp-sessions approve k7f2"),
+        ),
+        (
+            paused(STORM),
+            ALL,
+            ExitCode.GUARD,
+            (
+                "5 quick failures in a row in stage stable",
+                "no space left",
+                "autoexp-sessions resume k7f2 --state-dir /state",
+                "autoexp-run --session k7f2",
+            ),
+        ),
+    ],
+)
+def test_the_end_has_its_code_and_says_how_to_go_on(
+    snapshot: Snapshot,
+    chosen: frozenset[str],
+    code: ExitCode,
+    said: tuple[str, ...],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    left = of(waiting("b", DOOMED, Result.FAIL), behind("b"))
-    assert is_over(left, Watching())
-    assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
-    err = capsys.readouterr().err
-    assert "1 job cannot start" in err
-    assert "autoexp-run --session k7f2" in err
-
-
-def test_a_run_ends_when_a_refusal_holds_what_is_left(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    refused = why("held_by_refusal", tries=3, seconds=300, message="no such word")
-    held = JobRecord(spec=job("b"), state=JobState.HELD, why=refused)
-    left = of(held, behind("b"))
-    assert is_over(left, Watching())
-    assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
-    err = capsys.readouterr().err
-    assert "1 job held" in err
-    assert "autoexp-run --session k7f2" in err
-
-
-def test_a_run_stays_while_something_else_may_run_or_be_approved() -> None:
-    doomed = waiting("b", DOOMED, Result.FAIL)
-    assert not is_over(of(doomed, RUNNING.jobs[0]), Watching())
-    assert not is_over(of(doomed, asking()), Watching())
-
-
-def test_who_does_not_wait_for_approvals_ends_with_what_waits_for_them(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    left = of(asking(), behind("report"))
-    assert not is_over(left, Watching())
-    assert is_over(left, Watching(wait_for_approval=False))
-    assert finish(left, as_json=True) == ExitCode.JOBS_NOT_COMPLETED
-    err = capsys.readouterr().err
-    assert "1 job waits for approval" in err
-    assert "autoexp-sessions approve k7f2" in err
-
-
-# ----------------------------------------------------------------------------- pauses
-BY_A_SCRIPT = why("paused_by", by="script")
-
-
-def said_of_pauses(*paused: Why | None) -> list[str]:
-    """What is said of pauses, one snapshot after the other."""
-    base = campaign(31)
-    base = replace(base, engine=replace(base.engine, directory="/state/k7f2"))
-    return behind_the_first(base, *(replace(base, paused=one) for one in paused))
-
-
-def test_a_pause_is_said_once_with_the_command_that_ends_it() -> None:
-    line, command = said_of_pauses(BY_A_SCRIPT, BY_A_SCRIPT)
-    assert "submissions are paused by a script" in line
-    assert "autoexp-sessions resume" in command
-
-
-def test_so_is_its_end_and_of_a_storm_the_warning_is_enough() -> None:
-    assert "jobs are submitted again" in said_of_pauses(BY_A_SCRIPT, None)[-1]
-    assert said_of_pauses(why("storm", count=5)) == []
-
-
-# ------------------------------------------------------------------------------ rules
-AGAIN = events.RetryOrdered(
-    job=NAME,
-    wait_seconds=0.0,
-    from_checkpoint=True,
-    why=why("retry", reason="the counter stopped", attempt=2),
-)
-SPENT = events.ActionDropped(
-    job=NAME,
-    action="crashed/0",
-    trigger="attempt 2",
-    why=why("attempts_spent", attempts=2, max=2),
-)
-
-
-def after(*happened: Event) -> Snapshot:
-    """The campaign, once more has happened."""
-    first = RUNNING.events[-1].seq + 1 if RUNNING.events else 1
-    records = tuple(
-        Recorded(seq=first + at, epoch=1, t=RUNNING.t, event_id=f"e{at}", event=event)
-        for at, event in enumerate(happened)
-    )
-    return replace(RUNNING, events=(*RUNNING.events, *records))
-
-
-def test_a_restart_between_two_looks_is_told_with_its_reason() -> None:
-    (line,) = behind_the_first(RUNNING, after(AGAIN))
-    assert NAME in line
-    assert "runs again as attempt 2: the counter stopped" in line
-
-
-def test_a_restart_that_is_not_decided_yet_is_not_told() -> None:
-    assert behind_the_first(RUNNING, after(replace(AGAIN, held=True))) == []
-
-
-def test_a_restart_that_comes_no_more_is_told_with_its_rule() -> None:
-    (line,) = behind_the_first(RUNNING, after(SPENT))
-    assert "crashed/0: all 2 attempts are made" in line
-
-
-def test_an_action_that_fired_as_often_as_it_may_is_told_with_its_rule() -> None:
-    often = replace(SPENT, why=why("firings_spent", attempts=1, max=1))
-    (line,) = behind_the_first(RUNNING, after(often))
-    assert "crashed/0: it has fired as often as it may (1)" in line
-
-
-def test_the_same_decision_at_every_line_of_a_log_is_told_once() -> None:
-    assert len(behind_the_first(RUNNING, after(SPENT), after(SPENT, SPENT))) == 1
-
-
-def test_what_a_rule_logs_as_an_error_is_told_and_a_mere_note_is_not() -> None:
-    note = events.MessageLogged(text="saved", job=NAME)
-    error = events.MessageLogged(text="disk is bad", level="error", job=NAME)
-    (line,) = behind_the_first(RUNNING, after(note, error))
-    assert "error" in line
-    assert "disk is bad" in line
-
-
-def test_what_was_there_at_the_first_look_is_not_told_as_new() -> None:
-    assert behind_the_first(after(AGAIN), after(AGAIN)) == []
+    assert finish(snapshot, as_json=True, chosen=chosen) == code
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["session"] == snapshot.session
+    assert [words for words in said if words not in shown.err] == []

@@ -19,34 +19,37 @@ from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 
 
-def test_flags_with_values_become_knobs_in_the_order_of_the_command() -> None:
-    knobs = extract_knobs(["python", "t.py", "--lr", "1e-3", "--fast", "--n=5", "-v"])
-    assert knobs.words == [
-        "python",
-        "t.py",
-        "--lr",
-        "${lr}",
-        "--fast",
-        "--n=${n}",
-        "-v",
-    ]
-    assert knobs.values == {"lr": "1e-3", "n": "5"}
-
-
-def test_negative_numbers_are_values_and_flags_are_not() -> None:
-    knobs = extract_knobs(["t", "--bias", "-0.5", "--fast", "--slow"])
-    assert knobs.values == {"bias": "-0.5"}
-    assert knobs.words[-2:] == ["--fast", "--slow"]
-
-
-def test_a_flag_named_like_one_of_our_keys_does_not_shadow_it() -> None:
-    assert list(extract_knobs(["t", "--backend", "nccl"]).values) == ["arg_backend"]
-
-
-def test_hydra_overrides_of_the_user_s_own_program_are_knobs() -> None:
-    knobs = extract_knobs(["t", "optim.lr=3", "+x=y"])
-    assert knobs.values == {"optim_lr": "3", "x": "y"}
-    assert knobs.words[1:] == ["optim.lr=${optim_lr}", "+x=${x}"]
+@pytest.mark.parametrize(
+    ("command", "words", "values"),
+    [
+        (
+            "python t.py --lr 1e-3 --fast --n=5 -v",
+            "python t.py --lr ${lr} --fast --n=${n} -v",
+            {"lr": "1e-3", "n": "5"},
+        ),
+        (  # a negative number is a value, and a flag is not
+            "t --bias -0.5 --fast --slow",
+            "t --bias ${bias} --fast --slow",
+            {"bias": "-0.5"},
+        ),
+        (  # not to shadow a key of ours
+            "t --backend nccl",
+            "t --backend ${arg_backend}",
+            {"arg_backend": "nccl"},
+        ),
+        (
+            "t optim.lr=3 +x=y",
+            "t optim.lr=${optim_lr} +x=${x}",
+            {"optim_lr": "3", "x": "y"},
+        ),
+    ],
+)
+def test_values_of_flags_and_overrides_become_knobs(
+    command: str, words: str, values: dict[str, str]
+) -> None:
+    knobs = extract_knobs(command.split())
+    assert (knobs.words, knobs.values) == (words.split(), values)
+    assert list(knobs.values) == list(values)
 
 
 def test_the_file_is_yaml_whatever_the_command_holds() -> None:

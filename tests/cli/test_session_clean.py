@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -36,33 +37,56 @@ def test_several_go_at_once(place: Place) -> None:
     assert not any(session.path.exists() for session in sessions)
 
 
-def test_when_one_may_not_go_none_goes(place: Place) -> None:
-    free = place.session("a2aa", *all_ended())
-    place.session("b2bb", *all_ended(), released=False)
-    code, _, err = place.say("clean", "a2aa", "b2bb", "--yes")
-    assert code == 4
-    assert "session b2bb is run by" in err
-    assert free.has_journal()
-
-
-def test_an_engine_elsewhere_that_may_live_keeps_its_session(place: Place) -> None:
-    session = place.session("k7f2", *all_ended())
-    held_elsewhere(session)
-    code, _, err = place.say("clean", "k7f2", "--yes")
-    assert (code, "may be run by host cn17" in err) == (4, True)
-    assert session.has_journal()
-
-
-def test_a_session_whose_jobs_may_run_stays(place: Place) -> None:
-    order = events.EffectOrdered(
+ORDERED = (
+    events.JobsReleased(jobs=("train",)),
+    events.EffectOrdered(
         effect_id="x", effect=SubmitTasks(token="t", tasks=(("train", 1),))
-    )
-    released = events.JobsReleased(jobs=("train",))
-    session = place.session("k7f2", released, order)
-    code, _, err = place.say("clean", "k7f2", "--yes")
-    assert code == 2
-    assert "may still run: train" in err
-    assert session.has_journal()
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("make", "words", "code", "said"),
+    [
+        (
+            lambda place: place.session("k7f2", *all_ended(), released=False),
+            (),
+            4,
+            "session k7f2 is run by",
+        ),
+        (
+            lambda place: held_elsewhere(place.session("k7f2", *all_ended())),
+            (),
+            4,
+            "may be run by host cn17",
+        ),
+        (
+            lambda place: place.session("k7f2", *ORDERED),
+            (),
+            2,
+            "may still run: train",
+        ),
+        (
+            lambda place: place.session("k7f2", *all_ended()),
+            ("--ended",),
+            2,
+            "either ids",
+        ),
+    ],
+)
+def test_what_may_not_go_stays_with_all_that_was_named(
+    place: Place,
+    make: Callable[[Place], object],
+    words: tuple[str, ...],
+    code: int,
+    said: str,
+) -> None:
+    free = place.session("a2aa", *all_ended())
+    make(place)
+    found, _, err = place.say("clean", "a2aa", "k7f2", *words, "--yes")
+    assert (found, said in err) == (code, True), err
+    assert free.has_journal()
+    assert (place.state_dir / "k7f2").exists()
 
 
 def test_all_that_ended_goes_and_the_rest_stays(place: Place) -> None:
@@ -89,22 +113,17 @@ def test_nothing_to_remove_is_no_failure(place: Place) -> None:
     assert (code, out) == (0, "no session to remove\n")
 
 
-def test_ids_beside_ended_are_refused(place: Place) -> None:
-    place.session("k7f2", *all_ended())
-    assert place.say("clean", "k7f2", "--ended", "--yes")[0] == 2
-
-
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("30d", 2592000), ("12h", 43200), ("2w", 1209600)]
+    ("text", "seconds"),
+    [("30d", 2592000), ("12h", 43200), ("2w", 1209600)]
+    + [(text, None) for text in ("30", "d", "-1d", "1y")],
 )
-def test_ages_are_read_with_their_unit(text: str, seconds: float) -> None:
-    assert parse_age(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["30", "d", "-1d", "1y"])
-def test_an_age_without_a_known_unit_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no age"):
-        parse_age(text)
+def test_an_age_has_a_unit_that_is_known(text: str, seconds: float | None) -> None:
+    if seconds is None:
+        with pytest.raises(UsageError, match="is no age"):
+            parse_age(text)
+    else:
+        assert parse_age(text) == seconds
 
 
 def test_for_programs_it_says_what_went(place: Place) -> None:

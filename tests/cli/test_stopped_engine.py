@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cli.headless import Report
 from autoexp_tui.engine.viewer import ViewerHandle
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.live_sink import FileSessionWatcher
@@ -22,7 +21,6 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.session_list import describe
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place, held_by
-from tests.support.campaigns import campaign
 
 ELSEWHERE = replace(Identity.get_own(), host="another", machine="m")
 
@@ -96,17 +94,3 @@ def test_programs_get_its_pid_while_it_is_stopped(
     stop(engine)
     _, out, _ = place.say("list", "--json")
     assert json.loads(out)[0]["halted_pid"] == engine.pid
-
-
-def test_a_run_without_a_screen_tells_that_it_is_stopped_and_that_it_goes_on() -> None:
-    lines: list[str] = []
-    report = Report(out=lines.append, quiet=False)
-    watched = campaign(31, role="viewer")
-    halted = replace(watched, engine=replace(watched.engine, halted_pid=4711))
-    report.show(watched)
-    before = len(lines)
-    for snapshot in (halted, halted, watched):
-        report.show(snapshot)
-    stopped, goes_on = lines[before:]
-    assert "is stopped: `fg` in its terminal, or `kill -CONT 4711`" in stopped
-    assert "runs this session" in goes_on

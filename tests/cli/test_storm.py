@@ -9,62 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import ExitCode, run_guarded
-from autoexp_tui.cli.headless import Watching, finish, is_over
+from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.run import main as run
 from autoexp_tui.cli.sessions import main as sessions
 from autoexp_tui.model.rules import Storm
-from autoexp_tui.model.snapshot import Snapshot
-from autoexp_tui.model.states import JobState, why
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
 from tests.e2e.campaign import Campaign
-from tests.support.campaigns import all_running, campaign
-
-STORM = why("storm", count=5, what="in stage stable", job="a", line="no space left")
 
 
-def stormy(base: Snapshot) -> Snapshot:
-    """Paused by a storm, nothing outside."""
-    rest = tuple(
-        replace(job, state=JobState.RETRYING) if not job.ended else job
-        for job in base.jobs
-    )
-    engine = replace(base.engine, directory="/state/k7f2")
-    return replace(base, paused=STORM, jobs=rest, pending=(), engine=engine)
-
-
-# -------------------------------------------------------------------------- the end
-def test_a_storm_is_over_once_nothing_runs() -> None:
-    assert is_over(stormy(campaign(31)), Watching())
-
-
-def test_what_still_runs_is_watched_to_its_end() -> None:
-    assert not is_over(replace(all_running(4), paused=STORM), Watching())
-
-
-def test_an_engine_that_was_left_behind_stays_in_a_storm() -> None:
-    assert not is_over(stormy(campaign(31)), Watching(stop_in_storm=False))
-
-
-def test_a_person_s_pause_ends_nothing() -> None:
-    paused = replace(stormy(campaign(31)), paused=why("paused_by", by="cockpit"))
-    assert not is_over(paused, Watching())
-
-
-def test_a_storm_s_end_says_why_and_how_to_go_on(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    snapshot = stormy(campaign(31))
-    assert finish(snapshot, as_json=True) == ExitCode.GUARD
-    told = capsys.readouterr()
-    assert json.loads(told.out)["session"] == snapshot.session
-    assert "5 quick failures in a row in stage stable" in told.err
-    assert "no space left" in told.err
-    assert f"autoexp-sessions resume {snapshot.session} --state-dir /state" in told.err
-    assert f"autoexp-run --session {snapshot.session}" in told.err
-
-
-# ---------------------------------------------------------------------- whole runs
 @pytest.fixture
 def broken(tmp_path: Path) -> Campaign:
     """Jobs that all fail at once while `tmp_path/mended` is missing."""

@@ -19,6 +19,7 @@ from autoexp_tui.cli.diagnostics import ExitCode, exit_with, say
 from autoexp_tui.cli.options import build_parser, option
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
+from autoexp_tui.probes.yaml_text import format_scalar
 from autoexp_tui.text.did_you_mean import find_slip
 from autoexp_tui.text.sanitize import clean
 
@@ -40,6 +41,7 @@ _SAME_NUMBER = re.compile(
 )
 """Numbers that are the same when read and written again; 010 and 1.10 are not."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SCRIPTS = (".py", ".sh")
 _SHORT = 40
 """Characters of a text that a job's name may hold."""
 
@@ -93,15 +95,14 @@ def _check_name(name: str, command: Sequence[str]) -> str:
 
 def find_doubts(command: Sequence[str]) -> list[str]:
     """What would keep the command from starting here; it may be right elsewhere."""
-    found = []
-    if shutil.which(command[0]) is None:
-        where = "not a file here" if "/" in command[0] else "not on your PATH"
-        if "/" in command[0] and Path(command[0]).is_file():
+    found, program = [], command[0]
+    if shutil.which(program) is None:
+        where = "not a file here" if "/" in program else "not on your PATH"
+        if "/" in program and Path(program).is_file():
             where = "not executable: chmod +x would make it so"
-        found.append(f"the program {command[0]!r} is {where}")
-    scripts = (word for word in command[1:] if word.endswith((".py", ".sh")))
-    script = next(scripts, None)
-    if script is not None and not Path(script).is_file():
+        found.append(f"the program {program!r} is {where}")
+    script = next((word for word in command[1:] if word.endswith(_SCRIPTS)), "")
+    if script and not Path(script).is_file():
         found.append(f"the script {script!r} is not a file here")
     return [f"{doubt}; the experiment is written all the same" for doubt in found]
 
@@ -135,8 +136,8 @@ def _write(path: Path, text: str) -> None:
 # ----------------------------------------------------------------------- the command
 def name_command(command: Sequence[str]) -> str:
     """A name for the experiment: that of the script, else of the program."""
-    scripts = [word for word in command if word.endswith((".py", ".sh"))]
-    chosen = Path(scripts[0] if scripts else command[0]).stem
+    script = next((word for word in command if word.endswith(_SCRIPTS)), command[0])
+    chosen = Path(script).stem
     return re.sub(r"[^A-Za-z0-9_-]+", "_", chosen).strip("_") or "experiment"
 
 
@@ -233,9 +234,9 @@ def render_config(name: str, command: Sequence[str]) -> str:
     return _CONFIG.format(
         comment=clean(shlex.join(command), limit=400),
         name=name,
-        job_name=_format_quoted(_format_job_name(name, knobs, swept)),
+        job_name=format_scalar(_format_job_name(name, knobs, swept)),
         knobs="".join([*lines, "\n"]) if lines else "",
-        words=", ".join(map(_format_quoted, knobs.words)),
+        words=", ".join(map(format_scalar, knobs.words)),
         sweep=sweep,
     )
 
@@ -265,27 +266,10 @@ def _format_job_name(name: str, knobs: Knobs, swept: str) -> str:
 
 
 def _format_scalar(text: str) -> str:
-    """A value as YAML: numbers as they are, the rest quoted."""
-    return (
-        text
-        if _SAME_NUMBER.fullmatch(text)
-        else _format_quoted(_escape_interpolation(text))
-    )
-
-
-def _format_quoted(text: str) -> str:
-    """A YAML double-quoted string."""
-    return f'"{"".join(map(_escape, text))}"'
-
-
-def _escape(char: str) -> str:
-    """A character inside double quotes; what no editor shows goes by its number."""
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    return char if char.isprintable() else f"\\U{ord(char):08x}"
-
-
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"}
+    """A value as YAML: numbers as they are, texts as they reach the job unchanged."""
+    if _SAME_NUMBER.fullmatch(text):
+        return text
+    return format_scalar(_escape_interpolation(text))
 
 
 entry = partial(exit_with, main)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 from autoexp_tui.cli.job_reasons import describe_job
 from autoexp_tui.cli.session_verbs.probe import Sight
@@ -32,14 +32,6 @@ from autoexp_tui.text.spelling import wall_time
 Record = dict[str, Any]
 _UNSET = object()
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
-
-
-class Metrics(NamedTuple):
-    """What an attempt's log has told."""
-
-    step: int
-    total: int | None
-    values: Mapping[str, float | str]
 
 
 # ------------------------------------------------------------------------------ JSON
@@ -75,7 +67,7 @@ def values_json(job: JobRecord, sight: Sight) -> Record:
     return {
         "values": mask_values(job.spec.parameters, sight.mask),
         "planned_values": mask_values(job.list_planned_values, sight.mask),
-        "metrics": _metrics_json(_find_metrics(job, sight.live.get(job.name))),
+        "metrics": _metrics_json(job.noted, sight.live.get(job.name)),
         "runs": [_attempt_json(one, job, sight) for one in job.attempts],
     }
 
@@ -97,39 +89,35 @@ def _list_conditions(
     ]
 
 
-def _find_metrics(job: JobRecord, live: Live | None) -> Metrics | None:
+def _metrics_json(
+    noted: NotedMetrics | None, live: Live | None = None
+) -> Record | None:
     """The engine's own newest values where it tells them, else the recorded ones."""
+    told: Mapping[str, float | str]
     if live is not None and live.step is not None:
-        return Metrics(live.step, live.total, live.metrics)
-    return _read_noted(job.noted)
-
-
-def _read_noted(noted: NotedMetrics | None) -> Metrics | None:
-    return Metrics(noted.step, noted.total, noted.values) if noted else None
-
-
-def _metrics_json(found: Metrics | None) -> Record | None:
-    if found is None:
+        step, total, told = live.step, live.total, live.metrics
+    elif noted is not None:
+        step, total, told = noted.step, noted.total, noted.values
+    else:
         return None
     values = {
         # JSON has no nan and no infinity: they are text, as in the journal.
         name: value if isinstance(value, str) or isfinite(value) else str(value)
-        for name, value in found.values.items()
+        for name, value in told.items()
     }
-    return {"step": found.step, "total": found.total, "values": values}
+    return {"step": step, "total": total, "values": values}
 
 
 def _attempt_json(attempt: Attempt, job: JobRecord, sight: Sight) -> Record:
     now, noted = sight.now, job.find_noted(attempt)
-    metrics = _read_noted(noted)
-    if attempt is job.attempt and noted is job.noted:
-        metrics = _find_metrics(job, sight.live.get(job.name))
+    is_newest = attempt is job.attempt and noted is job.noted
+    live = sight.live.get(job.name) if is_newest else None
     began, ended = attempt.began_at, attempt.ended_at
     return {
         "attempt": attempt.number,
         "values": mask_values(job.values_of(attempt), sight.mask),
         "fingerprint": attempt.fingerprint,
-        "metrics": _metrics_json(metrics),
+        "metrics": _metrics_json(noted, live),
         "ordered_at": wall_time(attempt.ordered_at, now),
         "ordered_why": _explain(attempt.ordered_why, now),
         "began_at": None if began is None else wall_time(began, now),
