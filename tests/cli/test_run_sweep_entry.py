@@ -306,7 +306,7 @@ def test_a_condition_on_a_file_is_met_by_the_file(tmp_path: Path, say: Say) -> N
     assert say(manifest, "--job", "b")[0] == 0
 
 
-def test_a_condition_on_a_file_or_a_log_names_its_path_once(
+def test_a_condition_is_told_with_what_it_looks_for_unless_the_reason_says_it(
     tmp_path: Path, say: Say
 ) -> None:
     missing, log = str(tmp_path / "ckpt"), str(tmp_path / "run.log")
@@ -323,8 +323,8 @@ def test_a_condition_on_a_file_or_a_log_names_its_path_once(
     assert [line for line in err.splitlines() if line.startswith("  - ")] == [
         f"  - waits for {missing} of a",
         f'  - waits for "saved" in {log}',
-        f'  - waits for "saved" in {log}',
-        f"  - it is so although it must not be: {log}",
+        f"  - 'saved' in {log}: waits for \"saved\" in {log}",
+        f"  - not {log}: it is so although it must not be: {log}",
         f"  - the checkpoint: waits for {missing}",
     ]
 

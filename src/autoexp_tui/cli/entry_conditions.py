@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import get_args
 
-from autoexp_tui.conditions.bindings import RefusedValue, bind
-from autoexp_tui.conditions.kinds import FileContent, FileExists, LogPattern, Not
+from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
 from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
@@ -84,7 +83,7 @@ class FileFacts:
                     return JobFact(JobState.WAITING)
                 return JobFact(JobState.COMPLETED, ended_lived=work.at, step=work.step)
             case MetadataKey():
-                return self.metadata(key.job, key.key)
+                return self.read_metadata(key.job, key.key)
             case MetricKey():
                 work = self.done.get(key.job)
                 value = work.values.get(key.name) if work else None
@@ -94,7 +93,7 @@ class FileFacts:
                 return ApprovalFact(approved=None)
         return None
 
-    def metadata(self, job: str, key: str) -> str | None:
+    def read_metadata(self, job: str, key: str) -> str | None:
         """What a completed job's log told."""
         work = self.done.get(job)
         return work.metadata.get(key) if work is not None else None
@@ -105,30 +104,18 @@ def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     facts = FileFacts(plan, Moment(t=now, utc=now, lived=now))
     for condition in job.start_conditions:
         if condition.blocking and (reason := _explain_wait(condition, job, facts)):
-            head = "" if _is_named(condition, reason) else f"{describe(condition)}: "
-            yield f"{head}{reason}"
+            what = describe(condition)
+            yield reason if what in reason else f"{what}: {reason}"
     for condition in job.cancel_conditions:
-        if _holds(condition, job, facts):
+        bound, _ = _bind(condition, facts)
+        asks = bound and any(isinstance(k, ApprovalKey) for k in needs(bound, job.name))
+        if bound and not asks and _evaluate(bound, job, facts).result is Result.PASS:
             yield f"its cancel condition holds: {describe(condition)}"
-
-
-def _is_named(condition: Condition, reason: str) -> bool:
-    """Whether the reason itself names all that the condition looks for."""
-    if condition.description:
-        return False
-    match condition:
-        case FileExists() | FileContent():
-            return condition.path in reason
-        case LogPattern():
-            return condition.log_path in reason and f'"{condition.pattern}"' in reason
-        case Not():
-            return _is_named(condition.condition, reason)
-    return False
 
 
 def _explain_wait(condition: Condition, job: JobSpec, facts: FileFacts) -> str:
     """Why a condition does not pass; empty when it does."""
-    bound, missing = bind(condition, facts.metadata, _list_names(facts))
+    bound, missing = _bind(condition, facts)
     if bound is None:
         for one in missing:
             if isinstance(one, RefusedValue):
@@ -143,15 +130,12 @@ def _explain_wait(condition: Condition, job: JobSpec, facts: FileFacts) -> str:
     return f"{text} (a session asks; --force goes on as if approved)" if asks else text
 
 
-def _holds(condition: Condition, job: JobSpec, facts: FileFacts) -> bool:
-    bound, _ = bind(condition, facts.metadata, _list_names(facts))
-    if bound is None or any(isinstance(k, ApprovalKey) for k in needs(bound, job.name)):
-        return False
-    return _evaluate(bound, job, facts).result is Result.PASS
-
-
-def _list_names(facts: FileFacts) -> frozenset[str]:
-    return frozenset(job.name for job in facts.plan.jobs)
+def _bind(
+    condition: Condition, facts: FileFacts
+) -> tuple[Condition | None, tuple[Lacking, ...]]:
+    """The condition with the values that logs told, and what is not known."""
+    names = frozenset(job.name for job in facts.plan.jobs)
+    return bind(condition, facts.read_metadata, names)
 
 
 def _evaluate(condition: Condition, job: JobSpec, facts: FileFacts) -> Verdict:

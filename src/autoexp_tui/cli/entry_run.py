@@ -197,13 +197,16 @@ def _supervise(task_file: Path, log: Path, *, mirror: bool) -> int:
     waiting: list[int] = []
     children: list[subprocess.Popen[bytes]] = []
 
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        if children:
-            _send_signal(children[0], number)
-        else:
-            waiting.append(number)
+    def pass_on() -> None:
+        with suppress(ProcessLookupError, IndexError):
+            while children:
+                children[0].send_signal(waiting.pop(0))
 
-    with handle_signals(dict.fromkeys(_FORWARDED, pass_on)):
+    def take(number: int, _frame: FrameType | None) -> None:
+        waiting.append(number)
+        pass_on()
+
+    with handle_signals(dict.fromkeys(_FORWARDED, take)):
         me = os.getpid()
         children.append(
             subprocess.Popen(
@@ -213,26 +216,14 @@ def _supervise(task_file: Path, log: Path, *, mirror: bool) -> int:
                 preexec_fn=lambda: _end_with(me),
             )
         )
-        for number in waiting:
-            _send_signal(children[0], number)
-        while True:
-            status = _wait(children[0])
+        pass_on()
+        status = None
+        while status is None:
+            with suppress(subprocess.TimeoutExpired):
+                status = children[0].wait(_LOOK_SECONDS)
             if mirror:
                 shown = _print_new(log, shown)
-            if status is not None:
-                return status if status >= 0 else 128 - status
-
-
-def _wait(child: subprocess.Popen[bytes]) -> int | None:
-    try:
-        return child.wait(_LOOK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return None
-
-
-def _send_signal(child: subprocess.Popen[bytes], number: int) -> None:
-    with suppress(ProcessLookupError):
-        child.send_signal(number)
+        return status if status >= 0 else 128 - status
 
 
 def _end_with(parent: int) -> None:

@@ -146,16 +146,11 @@ def read_options(args: argparse.Namespace) -> Options:
     overrides = tuple(getattr(args, "overrides", ()))
     for text in overrides:
         _check_override(text)
+    common = ("config_ref", "config_dir", "session", "manifest", "json", "local", "yes")
     return Options(
-        config_ref=args.config_ref,
-        config_dir=args.config_dir,
-        session=args.session,
+        **{name: getattr(args, name) for name in common},
         state_dir=args.state_dir or os.environ.get(STATE_DIR_VARIABLE, ""),
-        manifest=args.manifest,
-        json=args.json,
-        local=args.local,
         approve=_parse_stages(args.approve),
-        yes=args.yes,
         force=getattr(args, "force", False),
         no_color=args.no_color or "NO_COLOR" in os.environ,
         overrides=add_local(overrides, local=args.local),

@@ -269,35 +269,26 @@ def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
 # ----------------------------------------------------------------- a cluster's answers
 def format_check(check: ClusterCheck, now: float) -> str:
     """What was asked, and each answer with the next step."""
-    lines = [
-        f"cluster   {_name_cluster(check)}: "
-        f"{plural(len(check.checks), 'question')}, nothing was submitted"
-    ]
+    facts = check.facts
+    version = f"Slurm {facts.version}" if facts.version else "Slurm"
+    name = f"{facts.cluster}, {version}" if facts.cluster else version
+    asked = plural(len(check.checks), "question")
+    lines = [f"cluster   {name}: {asked}, nothing was submitted"]
     for one in check.checks:
         lines += _format_answer(one, now)
     return "\n".join(lines)
 
 
-def _name_cluster(check: ClusterCheck) -> str:
-    facts = check.facts
-    version = f"Slurm {facts.version}" if facts.version else "Slurm"
-    return f"{facts.cluster}, {version}" if facts.cluster else version
-
-
 def _format_answer(one: Checked, now: float) -> Iterator[str]:
     from autoexp_tui.executors.slurm.refusals import format_sizes
 
-    jobs = plural(len(one.jobs), "job")
-    where = one.options.get("partition") or "the default partition"
-    asked = ", ".join(
-        part
-        for part in (
-            f"partition {where}",
-            format_sizes(one.options),
-            _format_limit(one),
-        )
-        if part and part != "partition the default partition"
+    jobs, options = plural(len(one.jobs), "job"), one.options
+    fields = (
+        f"partition {options['partition']}" if options.get("partition") else "",
+        format_sizes(options),
+        f"time {options['time']}" if options.get("time") is not None else "",
     )
+    asked = ", ".join(filter(None, fields))
     match one.verdict:
         case "taken":
             yield f"  ✓ {jobs:<9} {_format_start(one, now)}   ({asked or 'no options'})"
@@ -307,12 +298,14 @@ def _format_answer(one: Checked, now: float) -> Iterator[str]:
         case "refused":
             names = join_some(one.jobs, _MOST_REFUSED)
             yield f"  ✗ {jobs:<9} would be refused: {names}"
-            yield from _explain_refusal(one)
-
-
-def _format_limit(one: Checked) -> str:
-    limit = one.options.get("time")
-    return f"time {limit}" if limit is not None else ""
+            if (refused := one.refused) is None:
+                return
+            where = f"{refused.where}: " if refused.where else ""
+            yield f"      {where}{refused.reason}"
+            if refused.said != refused.reason:
+                yield f"      Slurm said: {refused.said}"
+            if refused.hint:
+                yield f"      {refused.hint}"
 
 
 def _format_start(one: Checked, now: float) -> str:
@@ -323,17 +316,6 @@ def _format_start(one: Checked, now: float) -> str:
     where = f" on {one.nodes}" if one.nodes else ""
     inside = f" in {one.partition}" if one.partition else ""
     return f"would start {when}{where}{inside}"
-
-
-def _explain_refusal(one: Checked) -> Iterator[str]:
-    if one.refused is None:
-        return
-    where = f"{one.refused.where}: " if one.refused.where else ""
-    yield f"      {where}{one.refused.reason}"
-    if one.refused.said != one.refused.reason:
-        yield f"      Slurm said: {one.refused.said}"
-    if one.refused.hint:
-        yield f"      {one.refused.hint}"
 
 
 def check_json(check: ClusterCheck) -> dict[str, object]:

@@ -78,33 +78,25 @@ def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
     """
     if args.index is not None and args.job:
         raise UsageError("--index and --job name the entry twice", hint="Leave one.")
+    by_name = {job.name: job for job in plan.jobs}
     if args.job:
-        return _find_by_name(plan, args.job)
-    if args.index is not None:
-        return _find_by_index(plan, args.index, "--index")
-    text = os.environ.get(ARRAY_INDEX, "")
-    if not text.isdecimal():
+        if args.job in by_name:
+            return by_name[args.job]
+        hint = did_you_mean(args.job, list(by_name), "jobs")
+        raise UsageError(f"the plan has no job {args.job!r}", "--job", hint)
+    given, text = "--index", str(args.index)
+    if args.index is None:
+        given, text = ARRAY_INDEX, os.environ.get(ARRAY_INDEX, "")
+    if not text.lstrip("-").isdecimal():
         value = f" ({ARRAY_INDEX} is {text!r})" if text else ""
         raise UsageError(
             f"which entry?{value}",
             hint=f"--index N, --job NAME, or {ARRAY_INDEX}. {_list_entries(plan)}",
         )
-    return _find_by_index(plan, int(text), ARRAY_INDEX)
-
-
-def _find_by_name(plan: Plan, name: str) -> JobSpec:
     for job in plan.jobs:
-        if job.name == name:
+        if job.index == int(text):
             return job
-    hint = did_you_mean(name, [job.name for job in plan.jobs], "jobs")
-    raise UsageError(f"the plan has no job {name!r}", "--job", hint)
-
-
-def _find_by_index(plan: Plan, index: int, given: str) -> JobSpec:
-    for job in plan.jobs:
-        if job.index == index:
-            return job
-    raise UsageError(f"the plan has no entry {index}", given, _list_entries(plan))
+    raise UsageError(f"the plan has no entry {int(text)}", given, _list_entries(plan))
 
 
 def _list_entries(plan: Plan) -> str:
