@@ -165,128 +165,113 @@ class Report:
 
     quiet: bool = False
     out: Callable[[str], None] = say
-    _reported: set[tuple[str, str]] = field(default_factory=set)
-    """News that are said once: their kind, and what they are about."""
-    _last: dict[str, object] = field(default_factory=dict)
-    """What was said last of the session, its engine, its pause."""
-    _seen: dict[str, tuple[JobState, int]] = field(default_factory=dict)
-    """State and attempts of each job, as they were said."""
-    _reasons: dict[str, Sequence[str]] = field(default_factory=dict)
-    """What each job was said to wait for."""
-    _seq: int | None = None
-    """The newest record that was told of, or was there before the first look."""
+    _said: dict[tuple[str, str], object] = field(default_factory=dict)
+    """What was said last, by its kind and what it is about."""
+    _now: float = 0.0
 
     def show(self, snapshot: Snapshot) -> None:
         """Report what is new in `snapshot`."""
         if self.quiet:
             return
+        self._now = snapshot.now
         if snapshot.session:
             self._show_session(snapshot)
-        self._show_engine(snapshot)
+        self._show_engine(snapshot.engine)
         self._show_done(snapshot)
         self._show_rules(snapshot)
         for job in snapshot.jobs:
             self._show_job(job, snapshot)
         self._show_reasons(snapshot)
-        self._show_warnings(snapshot)
+        for warning in snapshot.warnings:
+            if self._is_new("warning", warning.warning_id):
+                text = f"{warning.job} {sentence(warning.why, self._now)}"
+                self._line("!", text, at=warning.raised_at)
         self._show_queue(snapshot)
 
-    def _is_first(self, kind: str, about: str) -> bool:
-        """Whether this is said for the first time; from now on it is not."""
-        is_new = (kind, about) not in self._reported
-        self._reported.add((kind, about))
-        return is_new
-
-    def _has_changed(self, what: str, value: object) -> bool:
-        before, self._last[what] = self._last.get(what), value
+    def _is_new(self, kind: str, about: str = "", *, value: object = True) -> bool:
+        """Whether the value is another than was said last; from now on it is not."""
+        before = self._said.get((kind, about))
+        self._said[kind, about] = value
         return value != before
+
+    def _line(self, what: str, text: str, *, at: float | None = None) -> None:
+        """A line about something that happened `at` a moment; None: now."""
+        when = clock_time(self._now if at is None else at, self._now)
+        self.out(f"{when}  {what:<12} {clean(text)}")
 
     def _show_session(self, snapshot: Snapshot) -> None:
         holding, paused = snapshot.engine.holding, snapshot.paused
-        if self._has_changed("session", snapshot.session):
+        if self._is_new("session", value=snapshot.session):
             self.out(f"session {snapshot.session}   {snapshot.engine.directory}")
-        if self._has_changed("holding", holding) and holding:
+        if self._is_new("holding", value=holding) and holding:
             self.out(f"holding: {holding}")
-        before = self._last.get("paused")
-        if not self._has_changed("paused", paused):
+        before = self._said.get(("paused", ""))
+        if not self._is_new("paused", value=paused):
             return
         if paused is None:
-            self._line(snapshot.now, "resumed", "jobs are submitted again")
+            self._line("resumed", "jobs are submitted again")
         elif not _is_in_storm(snapshot) and before is None:  # a warning says a storm
-            self._line(snapshot.now, "paused", sentence(paused, snapshot.now))
+            self._line("paused", sentence(paused, self._now))
             self.out(f"  autoexp-sessions resume {name_shown(snapshot)}")
 
-    def _show_engine(self, snapshot: Snapshot) -> None:
+    def _show_engine(self, engine: EngineView) -> None:
         """Which engine runs what is watched, and what becomes of it."""
-        engine = snapshot.engine
-        before = self._last.get("role")
         state = (engine.role, engine.owner_alive, engine.epoch, engine.halted_pid)
-        self._last["role"] = engine.role
-        if not self._has_changed("engine", state):
+        before = self._said.get(("role", ""))
+        self._said["role", ""] = engine.role
+        if not self._is_new("engine", value=state):
             return
         if engine.role == "viewer":
-            self._line(snapshot.now, "engine", _describe_owner(engine))
+            self._line("engine", _describe_owner(engine))
         elif before == "viewer":
-            self._line(snapshot.now, "engine", "this process goes on with the session")
+            self._line("engine", "this process goes on with the session")
 
     def _show_done(self, snapshot: Snapshot) -> None:
         """What an earlier session has done, in one line however many they are."""
         done = [job for job in snapshot.jobs if job.done_before]
-        new = [job for job in done if self._is_first("done", job.name)]
+        new = [job for job in done if self._is_new("done", job.name)]
         for job in new:
-            self._seen[job.name] = (job.state, len(job.attempts))
+            self._said["state", job.name] = (job.state, len(job.attempts))
         if new:
             text = f"{len(new)} of {plural(len(snapshot.jobs), 'job')}"
-            text += ": not run again (--force does)"
-            self._line(snapshot.now, "done before", text)
+            self._line("done before", f"{text}: not run again (--force does)")
 
     def _show_rules(self, snapshot: Snapshot) -> None:
         """What rules decided since the last look, before what became of the jobs."""
-        newest = snapshot.events[-1].seq if snapshot.events else 0
-        after, self._seq = self._seq, newest
-        if after is None:
+        after = self._said.get(("seq", ""))
+        self._said["seq", ""] = snapshot.events[-1].seq if snapshot.events else 0
+        if not isinstance(after, int):  # the first look: it was there before
             return
         for what, text in list_rule_news(snapshot.events, after):
-            if what != SPENT or self._is_first(SPENT, text):
-                self._line(snapshot.now, what, text)
+            if what != SPENT or self._is_new(SPENT, text):
+                self._line(what, text)
 
     def _show_job(self, job: JobRecord, snapshot: Snapshot) -> None:
         mark, codes = (job.state, len(job.attempts)), _find_codes(job)
-        is_unexplained = job.state is JobState.WAITING and not codes
-        if self._seen.get(job.name) != mark and not is_unexplained:
-            self._seen[job.name] = mark
-            self._reasons[job.name] = codes
+        is_explained = job.state is not JobState.WAITING or bool(codes)
+        if is_explained and self._is_new("state", job.name, value=mark):
+            self._said["reason", job.name] = codes
             if job.state is not JobState.PLANNED and not asks(job):
-                text = f"{job.name}{_format_reason(job, snapshot.now)}"
-                self._line(snapshot.now, _name_state(job), text, at=job.since)
-        if asks(job) and self._is_first("asks", job.name):
-            self._ask(job, snapshot)
-
-    def _ask(self, job: JobRecord, snapshot: Snapshot) -> None:
-        """What a job asks; with the first one, how it is answered."""
+                text = f"{job.name}{_format_reason(job, self._now)}"
+                self._line(_name_state(job), text, at=job.since)
+        if not asks(job) or not self._is_new("asks", job.name):
+            return
         prompt = f": {job.ask.prompt}" if job.ask and job.ask.prompt else ""
-        self._line(snapshot.now, "asks", f"{job.name} waits for approval{prompt}")
-        if self._is_first("answer", ""):
+        self._line("asks", f"{job.name} waits for approval{prompt}")
+        if self._is_new("answer"):
             self.out(f"  autoexp-sessions approve {name_shown(snapshot)}")
 
     def _show_reasons(self, snapshot: Snapshot) -> None:
         """Of jobs that wait for something else than they did: each reason once."""
         others: dict[tuple[str, str], list[str]] = {}
         for job in snapshot.jobs:
-            codes = _find_codes(job)
-            if job.name in self._reasons and codes != self._reasons[job.name]:
-                self._reasons[job.name] = codes
-                text = explain_job(job, None, snapshot.now)
+            is_known = ("reason", job.name) in self._said
+            if is_known and self._is_new("reason", job.name, value=_find_codes(job)):
+                text = explain_job(job, None, self._now)
                 if text and not asks(job):
                     others.setdefault((_name_state(job), text), []).append(job.name)
         for (state, text), names in others.items():
-            self._line(snapshot.now, state, f"{_name_first(names)}  {text}")
-
-    def _show_warnings(self, snapshot: Snapshot) -> None:
-        for warning in snapshot.warnings:
-            if self._is_first("warning", warning.warning_id):
-                text = f"{warning.job} {sentence(warning.why, snapshot.now)}"
-                self._line(snapshot.now, "!", text, at=warning.raised_at)
+            self._line(state, f"{_name_first(names)}  {text}")
 
     def _show_queue(self, snapshot: Snapshot) -> None:
         """Each reason once, however many jobs wait for it."""
@@ -295,16 +280,8 @@ class Report:
             if job.state is JobState.QUEUED and live and live.queue:
                 waiting.setdefault(live.queue.reason, []).append(job.name)
         for reason, names in waiting.items():
-            if reason and self._is_first("queue", reason):
-                text = f"{_name_first(names)}: {reason}"
-                self._line(snapshot.now, "in the queue", text)
-
-    def _line(
-        self, now: float, what: str, text: str, *, at: float | None = None
-    ) -> None:
-        """A line about something that happened `at` a moment; None: now."""
-        when = clock_time(now if at is None else at, now)
-        self.out(f"{when}  {what:<12} {clean(text)}")
+            if reason and self._is_new("queue", reason):
+                self._line("in the queue", f"{_name_first(names)}: {reason}")
 
 
 def _name_first(names: Sequence[str]) -> str:
