@@ -93,11 +93,32 @@ def test_force_runs_all_anew(again: Again) -> None:
     assert again.begun() >= before + len(jobs)
 
 
-def test_a_changed_job_runs_and_what_builds_on_it(again: Again) -> None:
+def change(again: Again) -> None:
     again.change(lambda plan: plan, stable1="other")
-    jobs = again.run()
-    ran = {name for name, job in jobs.items() if job["attempts"]}
-    assert ran == {"stable1", "cooldown1", "report"}
+
+
+def empty(again: Again) -> None:
+    shutil.rmtree(again.campaign.root / "out/stable1")
+    (again.campaign.root / "out/stable1").mkdir()
+
+
+def damage(again: Again) -> None:
+    get_done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
+
+
+@pytest.mark.parametrize(
+    ("happens", "ran"),
+    [
+        (change, {"stable1", "cooldown1", "report"}),
+        (empty, {"stable1", "cooldown1", "report"}),
+        (damage, {"report"}),
+    ],
+)
+def test_what_changed_is_gone_or_damaged_runs_and_what_builds_on_it(
+    again: Again, happens: Callable[[Again], None], ran: set[str]
+) -> None:
+    happens(again)
+    assert {name for name, job in again.run().items() if job["attempts"]} == ran
 
 
 def test_it_outlives_the_session_that_did_it(again: Again) -> None:
@@ -107,14 +128,6 @@ def test_it_outlives_the_session_that_did_it(again: Again) -> None:
     before = again.begun()
     again.run()
     assert again.begun() == before
-
-
-def test_an_output_directory_that_is_gone_is_not_done(again: Again) -> None:
-    shutil.rmtree(again.campaign.root / "out/stable1")
-    (again.campaign.root / "out/stable1").mkdir()
-    jobs = again.run()
-    ran = {name for name, job in jobs.items() if job["attempts"]}
-    assert ran == {"stable1", "cooldown1", "report"}
 
 
 def test_a_run_that_failed_half_way_is_no_longer_done(again: Again) -> None:
@@ -150,15 +163,11 @@ def test_the_plan_says_what_is_done_and_what_changed_since(again: Again) -> None
     assert told["changed_since"] == ["stable1"]
 
 
-def test_submit_knows_what_is_done(again: Again) -> None:
-    manifest = str(again.campaign.manifest)
-    code, out, _ = again.call(submit, "--manifest", manifest, "--json")
-    assert code == 0
-    assert set(json.loads(out)["jobs"].values()) == {"COMPLETED"}
-
-
-def test_a_run_says_in_one_line_what_is_done(again: Again) -> None:
-    code, out, err = again.call(run, "--manifest", str(again.campaign.manifest))
+def test_submit_and_run_say_what_is_done(again: Again) -> None:
+    words = ("--manifest", str(again.campaign.manifest))
+    code, out, _ = again.call(submit, *words, "--json")
+    assert (code, set(json.loads(out)["jobs"].values())) == (0, {"COMPLETED"})
+    code, out, err = again.call(run, *words)
     assert code == 0
     assert "5 of 5 jobs: not run again" in err
     assert "stable0" not in err
@@ -178,12 +187,6 @@ def test_retry_runs_a_done_job_anew(again: Again) -> None:
     ran = {name for name, job in jobs.items() if job["attempts"]}
     assert ran == {"stable1", "cooldown1", "report"}
     assert again.begun() == before + 3
-
-
-def test_a_word_that_somebody_damaged_means_a_run(again: Again) -> None:
-    get_done_path(again.campaign.root / "out/report").write_bytes(b"\x00{")
-    jobs = again.run()
-    assert {name for name, job in jobs.items() if job["attempts"]} == {"report"}
 
 
 def test_no_word_is_left_in_a_directory_that_another_session_has_by_now(

@@ -70,15 +70,15 @@ def test_no_module_of_the_working_directory_is_imported(
     assert not (place / "ran").exists()
 
 
-def test_a_class_that_the_config_names_is_and_no_plugin_with_it(place: Path) -> None:
-    code, said = run(place, "plan", "mine:Mine")
-    assert code == 0, said
-    assert not (place / "ran").exists()
-
-
-def test_no_plugin_is_where_the_module_path_names_the_directory(place: Path) -> None:
-    (place / "sitecustomize.py").unlink()
-    code, said = run(place, "plan", "mine:Mine", PYTHONPATH=str(place))
+@pytest.mark.parametrize("by_path", [False, True])
+def test_a_class_that_the_config_names_is_and_no_plugin_with_it(
+    place: Path, *, by_path: bool
+) -> None:
+    env = {}
+    if by_path:  # the module path names the directory
+        (place / "sitecustomize.py").unlink()
+        env = {"PYTHONPATH": str(place)}
+    code, said = run(place, "plan", "mine:Mine", **env)
     assert code == 0, said
     assert not (place / "ran").exists()
 

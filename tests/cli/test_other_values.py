@@ -139,43 +139,39 @@ def unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("unanswered")
-def test_retry_says_what_followers_will_read(place: Place) -> None:
-    followed(place, "k7f2")
-    said = place.say("retry", "k7f2", "train")[2]
-    assert "Wait for what it writes, and will read:" in said
-    assert str(place.root / "iter_8") in said
-    assert "written anew" not in said
-
-
-@pytest.mark.usefixtures("unanswered")
-def test_retry_with_other_values_says_that_followers_wait(place: Place) -> None:
-    followed(place, "k7f2")
-    said = place.say("retry", "k7f2", "train", "--set", "lr=2e-4")[2]
-    assert "They wait until it is written anew" in said
-
-
-@pytest.mark.usefixtures("unanswered")
-def test_retry_with_other_values_says_that_it_writes_into_the_same_directory(
+@pytest.mark.parametrize(
+    ("given", "shown", "hidden"),
+    [
+        (
+            (),
+            ("Wait for what it writes, and will read:", "{root}/iter_8"),
+            ("written anew", "same directory"),
+        ),
+        (
+            ("--set", "lr=2e-4"),
+            (
+                "They wait until it is written anew",
+                "It writes into the same directory: {root}/out/train",
+            ),
+            (),
+        ),
+        (
+            ("--set", "lr=2e-4", "--followers", "use"),
+            ("They read what lies there by now.",),
+            (),
+        ),
+    ],
+)
+def test_retry_says_what_followers_will_read_and_where_it_writes(
     place: Place,
+    given: tuple[str, ...],
+    shown: tuple[str, ...],
+    hidden: tuple[str, ...],
 ) -> None:
     followed(place, "k7f2")
-    said = place.say("retry", "k7f2", "train", "--set", "lr=2e-4")[2]
-    home = place.plan().jobs[0].output_dir
-    assert f"It writes into the same directory: {home}" in said
-
-
-@pytest.mark.usefixtures("unanswered")
-def test_retry_as_planned_says_nothing_of_the_directory(place: Place) -> None:
-    followed(place, "k7f2")
-    assert "same directory" not in place.say("retry", "k7f2", "train")[2]
-
-
-@pytest.mark.usefixtures("unanswered")
-def test_retry_says_that_followers_use_what_lies_there(place: Place) -> None:
-    followed(place, "k7f2")
-    given = ("--set", "lr=2e-4", "--followers", "use")
     said = place.say("retry", "k7f2", "train", *given)[2]
-    assert "They read what lies there by now." in said
+    assert [one for one in shown if one.format(root=place.root) not in said] == []
+    assert [one for one in hidden if one in said] == []
 
 
 # ------------------------------------------------------------------- the whole course

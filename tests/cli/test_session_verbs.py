@@ -69,25 +69,25 @@ def test_what_cannot_be_done_is_one_message_with_its_code(
     assert (found, said in err) == (code, True), err
 
 
-def test_an_options_value_is_not_taken_for_the_verb(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ("--config-ref", "stop", "show", "k7f2", "--jobs", "failed"),
+            0,
+            "k7f2  small",
+        ),
+        (("show", "k7f"), 0, "k7f2  small"),
+        (("show", "k7"), 2, "several sessions begin with 'k7': k7aa, k7f2"),
+    ],
+)
+def test_an_id_may_be_shortened_and_an_options_value_is_no_verb(
+    place: Place, words: tuple[str, ...], code: int, said: str
+) -> None:
     place.session("k7f2", RELEASED)
-    code, _, err = place.say("--config-ref", "stop", "show", "k7f2", "--jobs", "failed")
-    assert code == 0, err
-
-
-def test_the_beginning_of_an_id_will_do(place: Place) -> None:
-    place.session("k7f2")
-    code, out, _ = place.say("show", "k7")
-    assert code == 0
-    assert out.startswith("k7f2  small")
-
-
-def test_the_beginning_of_two_ids_is_refused_with_both(place: Place) -> None:
-    place.session("k7f2")
     place.session("k7aa")
-    code, _, err = place.say("show", "k7")
-    assert code == 2
-    assert "several sessions begin with 'k7': k7aa, k7f2" in err
+    found, out, err = place.say(*words)
+    assert (found, said in out + err) == (code, True), err
 
 
 def test_a_session_that_lies_elsewhere_is_told_where(
@@ -223,18 +223,26 @@ def test_hostile_names_reach_no_terminal(place: Place) -> None:
 
 
 # ---------------------------------------------------------------- without any engine
-def test_stop_of_a_session_without_an_engine_changes_nothing(place: Place) -> None:
-    session = place.session("k7f2", RELEASED)
-    before = sorted(os.listdir(session.lease))
-    code, out, _ = place.say("stop", "k7f2")
-    assert (code, "no engine runs k7f2" in out) == (0, True)
-    assert sorted(os.listdir(session.lease)) == before
-
-
-def test_restart_of_a_session_whose_jobs_ended_starts_nothing(place: Place) -> None:
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("stop", "k7f2"), 0, "no engine runs k7f2"),
+        (("restart", "k7f2"), 0, "all jobs of k7f2 have ended"),
+        (
+            ("kill", "k7f2", "train", "--yes"),
+            1,
+            "train is cancelled: there is nothing to kill",
+        ),
+    ],
+)
+def test_where_nothing_is_to_be_done_nothing_is_started(
+    place: Place, words: tuple[str, ...], code: int, said: str
+) -> None:
     session = place.session("k7f2", *all_ended())
-    code, out, _ = place.say("restart", "k7f2")
-    assert (code, "all jobs of k7f2 have ended" in out) == (0, True)
+    before = sorted(os.listdir(session.lease))
+    found, out, err = place.say(*words)
+    assert (found, said in out + err) == (code, True)
+    assert sorted(os.listdir(session.lease)) == before
     assert not (session.path / "heir.log").exists()
 
 
@@ -254,15 +262,6 @@ def test_a_command_for_programs_says_what_came_of_it(place: Place) -> None:
         "session": "k7f2", "verb": "skip", "jobs": ["wait"],
         "outcome": "done", "why": "", "engine": "none",
     }  # fmt: skip
-
-
-def test_a_job_in_another_state_is_told_and_nothing_is_sent(place: Place) -> None:
-    session = place.session("k7f2", *all_ended())
-    before = sorted(os.listdir(session.lease))
-    code, _, err = place.say("kill", "k7f2", "train", "--yes")
-    assert code == 1
-    assert "train is cancelled: there is nothing to kill" in err
-    assert sorted(os.listdir(session.lease)) == before
 
 
 def test_kill_says_what_is_lost_since_the_checkpoint_that_lies_there(
@@ -311,31 +310,35 @@ def elsewhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> SessionDir:
     return session
 
 
-def test_restart_beside_an_engine_elsewhere_says_what_to_do(
-    place: Place, elsewhere: SessionDir
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (
+            ("restart", "k7f2"),
+            4,
+            ("may be run by host cn17", "autoexp-monitor --session k7f2", "600 s"),
+        ),
+        (("stop", "k7f2"), 1, ("cn17", "the command waits in its inbox")),
+        (("pause", "k7f2", "--json"), 1, ('"outcome": "unanswered"',)),
+        (
+            ("show", "k7f2"),
+            0,
+            ("host cn17", "whether it lives cannot be told from here"),
+        ),
+    ],
+)
+def test_an_engine_elsewhere_may_live(
+    place: Place,
+    elsewhere: SessionDir,
+    words: tuple[str, ...],
+    code: int,
+    said: tuple[str, ...],
 ) -> None:
-    code, _, err = place.say("restart", "k7f2")
-    assert code == 4
-    assert "may be run by host cn17" in err
-    assert "autoexp-monitor --session k7f2" in err
-    assert "600 s" in err
-
-
-def test_a_command_to_an_engine_elsewhere_goes_through_the_inbox(
-    place: Place, elsewhere: SessionDir
-) -> None:
-    code, _, err = place.say("stop", "k7f2")
-    assert code == 1
-    assert "cn17" in err
-    assert "the command waits in its inbox" in err
-    assert len(list(elsewhere.inbox.glob("*.json"))) == 1
-
-
-def test_silence_for_programs_is_an_outcome(
-    place: Place, elsewhere: SessionDir
-) -> None:
-    code, out, _ = place.say("pause", "k7f2", "--json")
-    assert (code, json.loads(out)["outcome"]) == (1, "unanswered")
+    found, out, err = place.say(*words)
+    assert found == code
+    assert [one for one in said if one not in out + err] == []
+    is_sent = words[0] in ("stop", "pause")
+    assert len(list(elsewhere.inbox.glob("*.json"))) == is_sent
 
 
 def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
@@ -352,14 +355,6 @@ def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
     assert code == 1
     assert "is not confirmed" in err
     assert "done" not in out
-
-
-def test_show_says_that_an_engine_elsewhere_may_live(
-    place: Place, elsewhere: SessionDir
-) -> None:
-    _, out, _ = place.say("show", "k7f2")
-    assert "host cn17" in out
-    assert "whether it lives cannot be told from here" in out
 
 
 def test_an_inbox_that_cannot_be_written_is_said(
@@ -502,22 +497,14 @@ def test_a_job_may_not_decide_what_a_person_is_asked(
     assert "Answer from a cockpit or a shell of your own." in err
 
 
-def test_a_job_may_not_bring_approvals_to_a_session(
+def test_a_job_may_bring_approvals_neither_here_nor_to_an_engine(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place.session("k7f2", RELEASED)
     monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
     words = ["--session", "k7f2", "--state-dir", str(place.state_dir)]
-    code = run_guarded(monitor, [*words, "--approve", "all"])
-    assert code == 3
+    assert run_guarded(monitor, [*words, "--approve", "all"]) == 3
     assert "--approve: this process is a job's" in place.capsys.readouterr().err
-
-
-def test_a_job_may_not_start_an_engine_that_approves(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place.session("k7f2", RELEASED)
-    monkeypatch.setenv("AUTOEXP_ATTEMPT_DIR", "/elsewhere/attempts/train/1")
     code, _, err = place.say("restart", "k7f2", "--approve", "all")
     assert code != 0
     assert "--approve: this process is a job's" in err

@@ -98,27 +98,6 @@ def test_one_family_goes_first_and_the_command_that_is_told_runs_the_rest(
     assert place.begun() == ALL
 
 
-def test_a_first_family_that_fails_decides_the_code_and_the_rest_stays_held(
-    place: Place,
-) -> None:
-    words = ("--config-ref", "tried", "--first-family", "--json", "code=3")
-    first = place.run("run", *words)
-    assert first.returncode == ExitCode.JOBS_NOT_COMPLETED, first.stderr
-    assert states(first)["HELD"] == 4
-    assert place.begun() == {"lr1_train": 1}
-
-
-def test_what_is_held_stays_held_while_a_session_goes_on_without_the_rest(
-    place: Place,
-) -> None:
-    first = place.run("run", "--config-ref", "tried", "--first-family")
-    words = [word for word in way_on(first.stderr) if word != "--rest"]
-    again = place.run("run", *words, "--json")
-    assert again.returncode == ExitCode.JOBS_NOT_COMPLETED, again.stderr
-    assert states(again) == {"COMPLETED": 2, "HELD": 4}
-    assert place.begun() == FIRST
-
-
 def test_a_submitted_family_is_followed_by_the_rest_of_its_session(
     place: Place,
 ) -> None:
