@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.actions.outside import NewJob, RunAutoexp
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config.rule_specs import parse_action
+from autoexp_tui.config.specs import parse_action
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
 from tests.support.refusals import read_refusals

@@ -8,14 +8,13 @@ import pytest
 from autoexp_tui.actions.of_run import Finish, Restart
 from autoexp_tui.actions.outside import AppendToFile, RunCommand
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
-from autoexp_tui.config.rule_specs import (
+from autoexp_tui.config.specs import (
     ACTIONS,
+    CONDITIONS,
+    RULES,
     parse_action,
-    parse_log_event,
+    parse_condition,
     parse_metric_file,
-    parse_metric_pattern,
-    parse_state_event,
 )
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.action import Action
@@ -329,7 +328,7 @@ def test_a_bad_action_says_where_and_what(
 
 # ----------------------------------------------------------------------------- rules
 def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
-    made = parse_log_event(
+    made = RULES["log_events"](
         {
             "name": "saved",
             "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
@@ -350,7 +349,7 @@ def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
 
 @pytest.mark.parametrize("form", ["inactivity", "progress"])
 def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
-    made = parse_log_event(
+    made = RULES["log_events"](
         {"name": "still", "pattern_type": form, "after_seconds": 60}, "w"
     )
     assert (made.pattern, made.pattern_type, made.after_seconds) == ("", form, 60.0)
@@ -358,19 +357,19 @@ def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
 
 def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
     written = {"name": "still", "pattern_type": "inactivity"}
-    made = parse_log_event({**written, "inactivity_timeout_s": 90}, "w")
-    assert made == parse_log_event({**written, "after_seconds": 90}, "w")
+    made = RULES["log_events"]({**written, "inactivity_timeout_s": 90}, "w")
+    assert made == RULES["log_events"]({**written, "after_seconds": 90}, "w")
 
 
 def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
     (found,) = refused(
-        parse_state_event, {"name": "n", "transition": [None, "TIMEOUT"]}
+        RULES["state_events"], {"name": "n", "transition": [None, "TIMEOUT"]}
     )
     assert found.hint == "such an end is FAILED; write state: timeout"
 
 
 def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
-    made = parse_log_event(
+    made = RULES["log_events"](
         {
             "name": "nan",
             "pattern": "loss is NaN",
@@ -392,9 +391,9 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
 
 
 PARSERS: dict[str, Parse] = {
-    "log_event": parse_log_event,
-    "state_event": parse_state_event,
-    "metric_pattern": parse_metric_pattern,
+    "log_event": RULES["log_events"],
+    "state_event": RULES["state_events"],
+    "metric_pattern": RULES["metrics"],
     "metric_file": parse_metric_file,
 }
 
@@ -412,8 +411,10 @@ def test_a_bad_rule_says_where_and_what(
 
 
 def test_a_state_event_takes_a_class_or_a_transition() -> None:
-    by_class = parse_state_event({"name": "a", "state": "crash"}, "w")
-    by_states = parse_state_event({"name": "b", "transition": [None, "failed"]}, "w")
+    by_class = RULES["state_events"]({"name": "a", "state": "crash"}, "w")
+    by_states = RULES["state_events"](
+        {"name": "b", "transition": [None, "failed"]}, "w"
+    )
 
     assert by_class.state == "crash"
     assert by_states.transition == (None, "FAILED")
@@ -422,7 +423,7 @@ def test_a_state_event_takes_a_class_or_a_transition() -> None:
 def test_a_metric_pattern_may_name_its_group_value() -> None:
     pattern = r"(train|eval) acc (?P<value>\d+)"
 
-    assert parse_metric_pattern({"name": "acc", "pattern": pattern}, "w").name == "acc"
+    assert RULES["metrics"]({"name": "acc", "pattern": pattern}, "w").name == "acc"
 
 
 # ------------------------------------------------------------------ files of metrics

@@ -18,9 +18,8 @@ import pytest
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.options import Parser, read_options
 from autoexp_tui.cockpit.keymap import Keymap, build_keymap, format_keys
-from autoexp_tui.config.condition_specs import CONDITIONS, parse_condition
-from autoexp_tui.config.rule_specs import ACTIONS
 from autoexp_tui.config.settings import HouseParser
+from autoexp_tui.config.specs import ACTIONS, CONDITIONS, parse_condition
 from autoexp_tui.config.yaml_files import parse_yaml
 from autoexp_tui.executors import wrapper
 from autoexp_tui.plan import expand_sweep
@@ -242,7 +241,7 @@ def test_a_condition_or_action_is_documented_with_its_fields(
 ) -> None:
     page = text_of(Path("docs/conditions-and-reactions.md"))
     words = set(re.findall(r"`(\w+)`", page))
-    assert {name, *kind.accepted()} <= words
+    assert {name, *kind.list_fields()} <= words
 
 
 def test_every_variable_that_a_job_finds_is_documented() -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from autoexp_tui.config import spec_building
+from autoexp_tui.config import spec_reader
 from autoexp_tui.model import kinds
 from autoexp_tui.storage.json_codec import build_validator
 
@@ -27,7 +27,7 @@ ENTRY_POINTS: Final = (
 @pytest.fixture(autouse=True)
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No other test knows these kinds; what was built for a table is built anew."""
-    caches = (build_validator, spec_building._make_adapter)
+    caches = (build_validator, spec_reader.make_adapter)
     monkeypatch.setattr(kinds, "list_installed", lambda: ENTRY_POINTS)
     for cache in caches:
         cache.cache_clear()

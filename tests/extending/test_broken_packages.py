@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
-from autoexp_tui.config.condition_specs import parse_condition
+from autoexp_tui.config.specs import parse_condition
 from autoexp_tui.events.events import EffectOrdered
 from autoexp_tui.extend import Condition
 from autoexp_tui.model import kinds

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.config.condition_specs import parse_condition
-from autoexp_tui.config.rule_specs import parse_action
+from autoexp_tui.config.specs import parse_action, parse_condition
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.event import fold
 from autoexp_tui.model.rules import Monitoring, StateEvent

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config import condition_specs
+from autoexp_tui.config.specs import parse_condition
 from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, PlanFinding
 from autoexp_tui.planning.as_json import (
     CLASS_NAMES,
@@ -164,7 +164,7 @@ def test_a_condition_reads_back_as_a_config_would_write_it(
     spec: condition_kinds.Condition,
 ) -> None:
     written = json.loads(json.dumps(condition_to_json(spec)))
-    assert condition_specs.parse_condition(written, "here") == spec
+    assert parse_condition(written, "here") == spec
 
 
 def test_the_writer_of_a_file_is_told_when_planning_knows_it() -> None:

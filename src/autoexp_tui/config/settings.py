@@ -22,8 +22,8 @@ from autoexp_tui.actions.of_run import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds
-from autoexp_tui.config import condition_specs, rule_specs
-from autoexp_tui.config.spec_building import describe_errors
+from autoexp_tui.config.spec_reader import Findings, describe_errors, parse_list
+from autoexp_tui.config.specs import RULES, parse_action, parse_condition
 from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
@@ -190,7 +190,7 @@ class NotifySettings(Closed):
 
 
 class MonitoringSettings(Closed):
-    """`monitoring`; the rules inside are parsed by `rule_specs`."""
+    """`monitoring`; the rules inside are parsed by `specs`."""
 
     class_name: str | None = None
     """Taken and not used: configs of the origin project name their monitor."""
@@ -264,12 +264,12 @@ class HouseParser:
     def condition(
         self, value: Mapping[str, object], where: str
     ) -> condition_kinds.Condition:
-        """A condition; see `condition_specs.parse_condition`."""
-        return condition_specs.parse_condition(value, where)
+        """A condition; see `specs.parse_condition`."""
+        return parse_condition(value, where)
 
     def action(self, value: Mapping[str, object], where: str) -> Action:
-        """An action; see `rule_specs.parse_action`."""
-        return rule_specs.parse_action(value, where)
+        """An action; see `specs.parse_action`."""
+        return parse_action(value, where)
 
     def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
         """How the plan's jobs are watched.
@@ -405,26 +405,15 @@ def _build_anomalies(found: MonitoringSettings) -> rule_kinds.Anomalies:
 
 def _parse_rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     """The parsed lists of rules, by key; every finding of all of them at once."""
-    problems: list[Problem] = []
+    findings = Findings("monitoring")
     rules: dict[str, tuple[Any, ...]] = {}
-    for key, parse in (
-        ("log_events", rule_specs.parse_log_event),
-        ("state_events", rule_specs.parse_state_event),
-        ("metrics", rule_specs.parse_metric_pattern),
-        ("metrics_files", rule_specs.parse_metric_file),
-    ):
-        built: list[Any] = []
-        for at, value in enumerate(getattr(found, key)):
-            try:
-                built.append(parse(value, f"monitoring.{key}.{at}"))
-            except SpecRefused as error:
-                problems += error.problems
-        problems += _find_twice(built, key)
-        rules[key] = tuple(built)
+    for key, parse in RULES.items():
+        built = parse_list(getattr(found, key), findings, key, parse)
+        findings.problems += _find_twice(built, key)
         if key.endswith("_events") and not found.checkpoints.glob:
-            problems += _find_without_checkpoints(built, key)
-    if problems:
-        raise SpecRefused(tuple(problems))
+            findings.problems += _find_without_checkpoints(built, key)
+        rules[key] = built
+    findings.settle()
     return rules
 
 

@@ -1,31 +1,30 @@
-"""How a plain mapping becomes a frozen spec of core, with every finding at once.
+"""How a plain mapping becomes a frozen spec, with every finding at once.
 
-The common part of conditions, actions and rules: unknown fields, wrong types, patterns
-that do not compile. What each kind makes of its fields is said where it is listed.
+Pydantic reads the fields of the kind's own dataclass; what it does not know of them
+(other names, patterns, bounds, lists of nested things) is data and a function of the
+table in `specs`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import SpecRefused
 from autoexp_tui.text.did_you_mean import did_you_mean
-from autoexp_tui.text.patterns import (
-    Pattern,
-    PatternRefused,
-    compile_line_pattern,
-)
+from autoexp_tui.text.patterns import Pattern, PatternRefused, compile_line_pattern
 
-Fields = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
+Parse: TypeAlias = Callable[[object, str], Any]
+"""What makes a spec of a value at a place."""
 
 _POSITIVE: Final = ("timeout_seconds", "timeout", "cooldown_seconds", "max_attempts")
 _NOT_NEGATIVE: Final = ("min_size", "tail_bytes", "quarantine_after", "keep")
@@ -42,25 +41,6 @@ _UNSAID: Final = frozenset({"str", "int", "float", "bool", "none", "list", "tupl
 """Parts of a place that name a member of a union, not a key."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """How one `class_name` becomes a spec."""
-
-    spec: Any
-    """A dataclass of core."""
-    also: tuple[str, ...] = ()
-    """Fields of the config that the spec does not have."""
-    hidden: tuple[str, ...] = ()
-    """Fields of the spec that planning sets."""
-    prepare: Callable[[Fields, Findings], None] = lambda fields, findings: None
-
-    def accepted(self) -> tuple[str, ...]:
-        """The fields that a mapping may have."""
-        own = (f.name for f in dataclasses.fields(self.spec))
-        held = {"kind", *self.hidden}
-        return (*(name for name in own if name not in held), *self.also)
-
-
 class Findings:
     """What is wrong with one mapping, collected."""
 
@@ -73,9 +53,18 @@ class Findings:
         where = f"{self.where}.{field}" if field else self.where
         self.problems.append(Problem(message, where=where, hint=hint))
 
-    def inherit(self, error: SpecRefused) -> None:
-        """The findings of something nested."""
-        self.problems += error.problems
+    def add_once(self, problems: Iterable[Problem]) -> None:
+        """Findings at places of which nothing is said yet."""
+        told = {problem.where for problem in self.problems}
+        self.problems += [one for one in problems if one.where not in told]
+
+    def inherit(self, parse: Parse, value: object, field: str) -> Any:
+        """What is parsed of a nested value; None where it is refused."""
+        try:
+            return parse(value, f"{self.where}.{field}")
+        except SpecRefused as error:
+            self.problems += error.problems
+            return None
 
     def settle(self) -> None:
         """Raise what was found.
@@ -87,7 +76,64 @@ class Findings:
             raise SpecRefused(tuple(self.problems))
 
 
-# ------------------------------------------------------------------------ building
+Prepare: TypeAlias = Callable[[Fields, Findings], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """How a mapping becomes one spec."""
+
+    spec: Any
+    """A dataclass."""
+    prepare: Prepare = lambda fields, findings: None
+    """Makes of what a config writes what the spec has; says what is wrong with it."""
+    also: tuple[str, ...] = ()
+    """Fields of the config that the spec does not have."""
+    hidden: tuple[str, ...] = ()
+    """Fields of the spec that planning sets."""
+    lists: Mapping[str, Parse] = field(default_factory=dict)
+    """Fields that are lists of nested things."""
+
+    def list_fields(self) -> Sequence[str]:
+        """The fields that a mapping may have."""
+        own = (one.name for one in dataclasses.fields(self.spec))
+        return (*(n for n in own if n not in {"kind", *self.hidden}), *self.also)
+
+    def parse(self, value: object, where: str) -> Any:
+        """The spec that a mapping describes.
+
+        Raises:
+            SpecRefused: with everything that is wrong with it.
+        """
+        return self.build(read_mapping(value, where), where)
+
+    def build(self, fields: Fields, where: str) -> Any:
+        """The spec made of `fields`, which are used up.
+
+        Raises:
+            SpecRefused: with everything that is wrong with them.
+        """
+        findings = Findings(where)
+        accepted = self.list_fields()
+        for name in [name for name in fields if name not in accepted]:
+            del fields[name]
+            hint = did_you_mean(name, accepted, "fields")
+            findings.add("is no field here", name, hint)
+        for name, parse in self.lists.items():
+            if name in fields:
+                fields[name] = parse_list(fields[name], findings, name, parse)
+        self.prepare(fields, findings)
+        _refuse_numbers(self.spec, fields, findings)
+        made: Any = None
+        try:
+            made = make_adapter(self.spec).validate_python(fields)
+        except ValidationError as error:
+            findings.add_once(describe_errors(error, where))
+        findings.add_once(_check_made(self.spec, made, where))
+        findings.settle()
+        return made
+
+
 def read_mapping(value: object, where: str) -> Fields:
     """`value` as a mapping of one's own.
 
@@ -96,49 +142,18 @@ def read_mapping(value: object, where: str) -> Fields:
     """
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
-    problem = Problem(f"is {value!r}, not a mapping", where=where, hint="")
-    raise SpecRefused((problem,))
-
-
-def build_spec(kind: Kind, fields: Fields, where: str) -> Any:
-    """The spec of a kind, made of `fields`, which are used up.
-
-    Raises:
-        SpecRefused: with everything that is wrong with them.
-    """
-    findings = Findings(where)
-    _refuse_unknown(kind, fields, findings)
-    kind.prepare(fields, findings)
-    _refuse_numbers(kind, fields, findings)
-    try:
-        made = _make_adapter(kind.spec).validate_python(fields)
-    except ValidationError as error:
-        known = {problem.where for problem in findings.problems}
-        found = describe_errors(error, where)
-        findings.problems += [p for p in found if p.where not in known]
-        made = None
-    _refuse_empty(kind, made, findings)
-    _refuse_endless(made, findings)
-    findings.settle()
-    return made
+    raise SpecRefused((Problem(f"is {value!r}, not a mapping", where=where),))
 
 
 @cache
-def _make_adapter(spec: Any) -> TypeAdapter[Any]:
+def make_adapter(spec: Any) -> TypeAdapter[Any]:
+    """Pydantic's reader of a dataclass."""
     return TypeAdapter(spec)
 
 
-def _refuse_unknown(kind: Kind, fields: Fields, findings: Findings) -> None:
-    accepted = kind.accepted()
-    for name in [name for name in fields if name not in accepted]:
-        del fields[name]
-        hint = did_you_mean(name, accepted, "fields")
-        findings.add("is no field here", name, hint)
-
-
-def _refuse_numbers(kind: Kind, fields: Fields, findings: Findings) -> None:
+def _refuse_numbers(spec: Any, fields: Fields, findings: Findings) -> None:
     """Flags, which Python would count as 1 or 0, and numbers that are too small."""
-    for name in _list_numbers(kind.spec):
+    for name in _list_numbers(spec):
         value = fields.get(name)
         if isinstance(value, bool):
             del fields[name]
@@ -151,40 +166,27 @@ def _refuse_numbers(kind: Kind, fields: Fields, findings: Findings) -> None:
 
 
 @cache
-def _list_numbers(spec: Any) -> tuple[str, ...]:
+def _list_numbers(spec: Any) -> Sequence[str]:
     """The fields of a spec that hold a number, or none at all."""
-    hints = get_type_hints(spec)
-    return tuple(name for name, hint in hints.items() if _is_number(hint))
+    found = get_type_hints(spec).items()
+    parts = {n: get_args(h) if get_origin(h) is UnionType else (h,) for n, h in found}
+    return [name for name in parts if {*parts[name]} <= {int, float, type(None)}]
 
 
-def _is_number(hint: Any) -> bool:
-    kinds = get_args(hint) if get_origin(hint) is UnionType else (hint,)
-    return set(kinds) <= {int, float, type(None)}
-
-
-def _refuse_empty(kind: Kind, made: object, findings: Findings) -> None:
-    """Texts that a spec cannot do without: an empty one is never what was meant."""
-    known = {problem.where for problem in findings.problems}
-    for field in dataclasses.fields(kind.spec):
-        is_required = field.default is dataclasses.MISSING
-        if not is_required or field.name in _MAY_BE_EMPTY:
-            continue
-        is_told = f"{findings.where}.{field.name}" in known
-        if getattr(made, field.name, None) == "" and not is_told:
-            findings.add("is empty", field.name)
-
-
-def _refuse_endless(made: object, findings: Findings) -> None:
-    """Numbers that are none, or have no end: no comparison or clock reaches them."""
-    if not dataclasses.is_dataclass(made):
-        return
-    for field in dataclasses.fields(made):
-        value = getattr(made, field.name)
+def _check_made(spec: Any, made: Any, where: str) -> Iterator[Problem]:
+    """Texts that a spec cannot do without, and numbers that no clock reaches."""
+    for one in dataclasses.fields(spec):
+        value, place = getattr(made, one.name, None), f"{where}.{one.name}"
+        is_required = one.default is dataclasses.MISSING
+        if value == "" and is_required and one.name not in _MAY_BE_EMPTY:
+            yield Problem("is empty", where=place)
         if isinstance(value, float) and not math.isfinite(value):
             hint = "leave it out where it has no limit"
-            findings.add(f"is {value}, which is no number to reach", field.name, hint)
+            message = f"is {value}, which is no number to reach"
+            yield Problem(message, where=place, hint=hint)
 
 
+# ----------------------------------------------------------------- parts of a spec
 def compile_pattern(
     pattern: object, findings: Findings, field: str = "pattern"
 ) -> Pattern | None:
@@ -203,28 +205,33 @@ def compile_pattern(
 
 def move_alias(fields: Fields, findings: Findings, alias: str, name: str) -> None:
     """Give what is written under another name its own."""
-    if alias not in fields:
-        return
-    given = fields.pop(alias)
-    if fields.setdefault(name, given) != given and given is not None:
-        hint = "keep one of the two"
-        findings.add(f"`{name}` and `{alias}` are both given", hint=hint)
+    if alias in fields:
+        given = fields.pop(alias)
+        if fields.setdefault(name, given) != given and given is not None:
+            hint = "keep one of the two"
+            findings.add(f"`{name}` and `{alias}` are both given", hint=hint)
+
+
+def require_one(
+    fields: Fields, findings: Findings, names: tuple[str, str], hint: str = ""
+) -> str:
+    """Which of two fields is given; a finding where it is not exactly one."""
+    given = [name for name in names if fields.get(name) not in (None, "")]
+    if len(given) != 1:
+        findings.add(f"needs exactly one of {' and '.join(names)}", hint=hint)
+    return given[-1] if given else ""
 
 
 def parse_list(
-    value: object, findings: Findings, field: str, parse: Callable[[object, str], Any]
+    value: object, findings: Findings, field: str, parse: Parse
 ) -> tuple[Any, ...]:
     """A list of nested things, each parsed at its own place."""
     if not isinstance(value, Sequence) or isinstance(value, str):
         findings.add(f"is {value!r}, not a list", field)
         return ()
-    made: list[Any] = []
-    for at, item in enumerate(value):
-        try:
-            made.append(parse(item, f"{findings.where}.{field}.{at}"))
-        except SpecRefused as error:
-            findings.inherit(error)
-    return tuple(made)
+    places = enumerate(value)
+    made = [findings.inherit(parse, item, f"{field}.{at}") for at, item in places]
+    return tuple(one for one in made if one is not None)
 
 
 def flatten_texts(value: object) -> object:
@@ -276,6 +283,4 @@ def _describe_error(
 
 
 def _is_key(part: object) -> bool:
-    if not isinstance(part, str):
-        return True
-    return part not in _UNSAID and "[" not in part
+    return not isinstance(part, str) or (part not in _UNSAID and "[" not in part)
