@@ -25,7 +25,7 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import Ask, ConditionStatus, JobRecord, PendingEffect
 from autoexp_tui.model.states import Cause, JobState, Result, Why, why
-from autoexp_tui.model.wording import clock_time
+from autoexp_tui.text.spelling import clock_time
 from tests.model.builders import job
 from tests.support.campaigns import T0, all_done, all_running, campaign
 from tests.support.scripted_handle import ScriptedHandle, with_job

@@ -56,8 +56,9 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
+from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Cause, JobState, Result
-from autoexp_tui.model.wording import CODES, sentence
+from autoexp_tui.model.wording import sentence
 from tests.conditions.known import NOW, Known
 from tests.model.builders import at
 

@@ -21,7 +21,8 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.model.states import Cause, JobState
-from autoexp_tui.model.wording import clock_time, sentence
+from autoexp_tui.model.wording import sentence
+from autoexp_tui.text.spelling import clock_time
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write

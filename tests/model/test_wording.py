@@ -13,12 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autoexp_tui
+from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.model.wording import (
     CAUSES,
-    CODES,
     SHORT_COLUMNS,
     STATES,
+    format_reason,
+    sentence,
+    short,
+)
+from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import (
     clock_time,
     count,
     count_columns,
@@ -26,14 +32,10 @@ from autoexp_tui.model.wording import (
     fit,
     format_float,
     format_number,
-    format_reason,
     ordinal,
     plural,
-    sentence,
-    short,
     size,
 )
-from autoexp_tui.text.sanitize import clean
 
 NOW = 1_700_000_000.0
 """2023-11-14 22:13:20 UTC."""

@@ -18,7 +18,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.outputs import FoundCheckpoint, SavedCheckpoint
 from autoexp_tui.model.state import Attempt, JobRecord
 from autoexp_tui.model.states import Why, why
-from autoexp_tui.model.wording import plural
+from autoexp_tui.text.spelling import plural
 
 
 def request_look(context: DecisionContext, job: JobRecord, *, after: int) -> None:

@@ -30,8 +30,8 @@ from autoexp_tui.executors.slurm.text import (
     parse_config,
 )
 from autoexp_tui.model.errors import AutoexpError
-from autoexp_tui.model.wording import duration
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
+from autoexp_tui.text.spelling import duration
 
 _MIN_FREE_BYTES: Final = 200 << 20
 ASK_SECONDS: Final = 10.0

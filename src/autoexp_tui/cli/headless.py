@@ -34,8 +34,9 @@ from autoexp_tui.model.resubmission import asks, is_acting, is_doomed, stuck
 from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import ACTIVE, JobState
-from autoexp_tui.model.wording import clock_time, plural, sentence, wakes
+from autoexp_tui.model.wording import sentence, wakes
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.model.resubmission import all_unmet
 from autoexp_tui.model.states import BEGUN, JobState
-from autoexp_tui.model.wording import clock_time, format_reason, sentence
+from autoexp_tui.model.wording import format_reason, sentence
+from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -28,7 +28,7 @@ from autoexp_tui.conditions.log_values import (
 )
 from autoexp_tui.model.kinds import FieldUse, Kind
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.wording import format_float
+from autoexp_tui.text.spelling import format_float
 
 S = TypeVar("S")
 

@@ -34,7 +34,7 @@ from autoexp_tui.model.facts import (
     Moment,
 )
 from autoexp_tui.model.states import TERMINAL, Cause, JobState, Verdict
-from autoexp_tui.model.wording import clock_time, duration
+from autoexp_tui.text.spelling import clock_time, duration
 
 RAW_CAUSES: Final = {
     "TIMEOUT": Cause.TIMEOUT,

@@ -18,7 +18,7 @@ from autoexp_tui.model.facts import FactKey, FiredKey, MetadataKey, MetricKey
 from autoexp_tui.model.outputs import NotedMetrics
 from autoexp_tui.model.state import Deferred, Mark, Matched, Warned
 from autoexp_tui.model.states import Topic, Why
-from autoexp_tui.model.wording import count, format_number
+from autoexp_tui.text.spelling import count, format_number
 
 if TYPE_CHECKING:
     from autoexp_tui.model.event import Recorded

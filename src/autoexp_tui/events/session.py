@@ -18,7 +18,7 @@ from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord
 from autoexp_tui.model.states import Topic, Why
-from autoexp_tui.model.wording import duration, size
+from autoexp_tui.text.spelling import duration, size
 
 if TYPE_CHECKING:
     from autoexp_tui.model.event import Recorded

@@ -10,52 +10,28 @@ from __future__ import annotations
 import functools
 import math
 import re
+import string
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.model.masking import mask_text
-from autoexp_tui.model.sentences import CODES, Phrases
+from autoexp_tui.model.sentences import CODES
 from autoexp_tui.model.states import Cause, JobState
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import (
     UNKNOWN,
     clock_time,
     count,
-    count_columns,
     duration,
     fit,
-    format_float,
     format_number,
     ordinal,
-    plural,
     size,
 )
 
 if TYPE_CHECKING:
     from autoexp_tui.model.states import Why
-
-__all__ = [
-    "CAUSES",
-    "CODES",
-    "SHORT_COLUMNS",
-    "STATES",
-    "Phrases",
-    "clock_time",
-    "count",
-    "count_columns",
-    "duration",
-    "fit",
-    "format_cause_of_end",
-    "format_float",
-    "format_number",
-    "ordinal",
-    "plural",
-    "sentence",
-    "short",
-    "size",
-]
 
 Arg: TypeAlias = str | int | float
 
@@ -174,43 +150,37 @@ def _plain(why: Why) -> str:
 
 
 # -------------------------------------------------------------------- templates
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Literal text, or an argument with its form."""
-
-    text: str = ""
-    name: str = ""
-    form: str = ""
-
-
-_Span: TypeAlias = tuple[bool, tuple[_Piece, ...]]
-"""(may be left out, its pieces)."""
-
+_Piece: TypeAlias = tuple[str, str | None, str]
+"""Literal text, and behind it an argument's name (None: there is none) and form."""
 _CLOSING: Final = ("?", "!", ".", "…")
-_TOKEN: Final = re.compile(r"\[|\]|\{(\w+)(?::([a-z]+))?\}|[^\[\]{]+|\{")
 
 
 @functools.cache
-def _compile_template(template: str) -> tuple[_Span, ...]:
-    spans: list[_Span] = []
-    pieces: list[_Piece] = []
-    for match in _TOKEN.finditer(template):
-        if match[0] in ("[", "]"):
-            spans.append((match[0] == "]", tuple(pieces)))
-            pieces = []
-        elif match[1]:
-            pieces.append(_Piece(name=match[1], form=match[2] or ""))
-        else:
-            pieces.append(_Piece(text=match[0]))
-    return (*spans, (False, tuple(pieces)))
+def _compile_template(template: str) -> tuple[tuple[bool, tuple[_Piece, ...]], ...]:
+    """(may be left out, its pieces), span after span."""
+    return tuple(
+        (
+            bool(at % 2),
+            tuple((text, name, form or "") for text, name, form, _ in _PARSE(span)),
+        )
+        for at, span in enumerate(re.split(r"[\[\]]", template))
+    )
+
+
+_PARSE: Final = string.Formatter().parse
 
 
 def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
     said = ""
     for optional, pieces in _compile_template(template):
-        if not (optional and _lacks(pieces, args)):
-            for piece in pieces:
-                said = _join_texts(said, _piece(piece, args, now))
+        names = (name for _, name, _ in pieces if name)
+        if optional and any(args.get(name, "") == "" for name in names):
+            continue
+        for text, name, form in pieces:
+            said = _join_texts(said, text)
+            if name:
+                value = args.get(name, "")
+                said += UNKNOWN if value == "" else _FORMS[form](value, now)
     return said
 
 
@@ -220,33 +190,11 @@ def _join_texts(said: str, more: str) -> str:
     return said + (more[1:] if closed else more)
 
 
-def _lacks(pieces: tuple[_Piece, ...], args: Mapping[str, Arg]) -> bool:
-    return any(piece.name and args.get(piece.name, "") == "" for piece in pieces)
-
-
-def _piece(piece: _Piece, args: Mapping[str, Arg], now: float | None) -> str:
-    if not piece.name:
-        return piece.text
-    value = args.get(piece.name, "")
-    if value == "":
-        return UNKNOWN
-    return _FORMS[piece.form](value, now)
-
-
 # ------------------------------------------------------------------------ forms
-def _text(value: Arg, now: float | None = None) -> str:
+def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
     if isinstance(value, str):
-        return clean(value, limit=_ARG_LIMIT)
+        return clean(value, limit=limit)
     return format_number(value)
-
-
-def _path(value: Arg, now: float | None) -> str:
-    """A path as a whole."""
-    return (
-        clean(value, limit=_PATH_LIMIT)
-        if isinstance(value, str)
-        else format_number(value)
-    )
 
 
 def _tail(value: Arg, now: float | None) -> str:
@@ -275,12 +223,6 @@ def _who(value: Arg, now: float | None) -> str:
     return _WHO.get(str(value), _text(value))
 
 
-def _name(value: Arg, now: float | None) -> str:
-    """A name at the start of a sentence."""
-    text = _text(value)
-    return text[:1].upper() + text[1:]
-
-
 def _numeric(spell: Callable[[float], str]) -> Callable[[Arg, float | None], str]:
     def form(value: Arg, now: float | None) -> str:
         return _text(value) if isinstance(value, str) else spell(value)
@@ -299,25 +241,23 @@ def _age(value: Arg, now: float | None) -> str:
     return duration(now - value)
 
 
-def _ordinal(value: float) -> str:
-    return ordinal(int(value)) if math.isfinite(value) else UNKNOWN
-
-
 _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyType(
     {
         "": _text,
-        "path": _path,
+        "path": lambda value, now: _text(value, now, _PATH_LIMIT),
         "tail": _tail,
         "state": _state,
         "ended": _format_ended,
         "cause": _cause,
         "who": _who,
-        "name": _name,
+        "name": lambda value, now: _text(value)[:1].upper() + _text(value)[1:],
         "clock": _clock,
         "age": _age,
         "duration": _numeric(duration),
         "size": _numeric(size),
         "count": _numeric(count),
-        "ordinal": _numeric(_ordinal),
+        "ordinal": _numeric(
+            lambda value: ordinal(int(value)) if math.isfinite(value) else UNKNOWN
+        ),
     }
 )

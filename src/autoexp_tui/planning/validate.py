@@ -15,7 +15,6 @@ from typing import Final
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.model.wording import plural
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.dag import find_rings, format_rings
 from autoexp_tui.planning.lint_rules import lint_plan
@@ -27,6 +26,7 @@ from autoexp_tui.sweep.points import (
     plain_key,
 )
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
+from autoexp_tui.text.spelling import plural
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}
 """Parameters that cannot stand in a name."""

@@ -23,12 +23,12 @@ from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.state import SessionState
-from autoexp_tui.model.wording import plural
 from autoexp_tui.storage.journal import DOES_NOT_FOLLOW, StoredPlans, read_records
 from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.lease import FileLease, take_lease
 from autoexp_tui.storage.session_dir import PartId, SessionDir
+from autoexp_tui.text.spelling import plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,7 +47,7 @@ from autoexp_tui.model.snapshot import Live, Snapshot
 from autoexp_tui.model.specs import ExecutorSpec, Resources
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, why
-from autoexp_tui.model.wording import duration
+from autoexp_tui.text.spelling import duration
 from tests.support.campaigns import all_done, campaign, plan_of, planned
 
 SESSION = build_session(campaign(125))

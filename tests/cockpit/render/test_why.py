@@ -22,7 +22,7 @@ from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.model.state import ConditionStatus
 from autoexp_tui.model.states import Cause, JobState, Result, why
-from autoexp_tui.model.wording import clock_time
+from autoexp_tui.text.spelling import clock_time
 from tests.support.campaigns import HOUR, T0, campaign, plan_of, planned
 from tests.support.scripted_handle import HOSTILE, with_job
 

@@ -25,7 +25,6 @@ from autoexp_tui.cli.session_verbs.send_command import (
 )
 from autoexp_tui.model.commands import StopEngine
 from autoexp_tui.model.errors import EnvironmentFailed, NotConfirmed, SessionOwned
-from autoexp_tui.model.wording import plural
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal_repair import repair_journal
 from autoexp_tui.storage.lease import LeaseWatch, find_highest_epoch
@@ -34,6 +33,7 @@ from autoexp_tui.storage.session_check import SessionReport, check_session
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import open_session_file
 from autoexp_tui.text.sanitize import clean
+from autoexp_tui.text.spelling import plural
 
 _LOG_LINES = 3
 

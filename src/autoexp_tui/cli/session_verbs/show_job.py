@@ -18,16 +18,9 @@ from autoexp_tui.model.resubmission import dependants
 from autoexp_tui.model.snapshot import Live
 from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
 from autoexp_tui.model.states import Why
-from autoexp_tui.model.wording import (
-    CAUSES,
-    clock_time,
-    duration,
-    format_cause_of_end,
-    format_number,
-    sentence,
-)
+from autoexp_tui.model.wording import CAUSES, format_cause_of_end, sentence
 from autoexp_tui.text.sanitize import clean
-from autoexp_tui.text.spelling import wall_time
+from autoexp_tui.text.spelling import clock_time, duration, format_number, wall_time
 
 Record = dict[str, Any]
 _UNSET = object()

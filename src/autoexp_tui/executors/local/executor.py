@@ -58,7 +58,6 @@ from autoexp_tui.executors.supervisors import (
 from autoexp_tui.executors.wrapper import write_record
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.model.states import Cause
-from autoexp_tui.model.wording import plural
 from autoexp_tui.storage.atomic import make_private
 from autoexp_tui.storage.attempt_records import (
     AttemptRecords,
@@ -67,6 +66,7 @@ from autoexp_tui.storage.attempt_records import (
 )
 from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+from autoexp_tui.text.spelling import plural
 
 _AT_A_TIME = 8
 """Supervisors that are starting at once: a start is a tenth of a second of CPU."""
