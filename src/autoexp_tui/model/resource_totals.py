@@ -18,19 +18,18 @@ _SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}
 
 def count_gpus(options: Mapping[str, Scalar]) -> int:
     """GPUs that a job with these options holds in all, as far as they say."""
-    if "gpus" in options:
-        return _sum_counts(options["gpus"])
-    nodes = count_nodes(options)
-    if "gpus-per-node" in options:
-        return _sum_counts(options["gpus-per-node"]) * nodes
-    if "gpus-per-task" in options:
-        return _sum_counts(options["gpus-per-task"]) * count_tasks(options)
-    if "gpus-per-socket" in options:
-        sockets = count_of(options.get("sockets-per-node", 1)) or 1
-        return _sum_counts(options["gpus-per-socket"]) * sockets * nodes
-    if per_task := _count_gpus_among(options.get("tres-per-task")):
-        return per_task * count_tasks(options)
-    return _count_gpus_among(options.get("gres")) * nodes
+    nodes, tasks = count_nodes(options), count_tasks(options)
+    sockets = count_of(options.get("sockets-per-node")) or 1
+    for option, times in (
+        ("gpus", 1),
+        ("gpus-per-node", nodes),
+        ("gpus-per-task", tasks),
+        ("gpus-per-socket", sockets * nodes),
+    ):
+        if option in options:
+            return count_of(options[option]) * times
+    per_task = _count_gpus_among(options.get("tres-per-task"))
+    return per_task * tasks or _count_gpus_among(options.get("gres")) * nodes
 
 
 def count_nodes(options: Mapping[str, Scalar]) -> int:
@@ -60,18 +59,17 @@ def count_cpus(options: Mapping[str, Scalar]) -> int:
 def count_of(value: Scalar) -> int:
     """The number in `4`, `2-4` (the most), `a100:4`, `gpu:a100:4`, `1k`; a name is 1.
 
-    0 for nothing and for what is no count.
+    Of several types, `a100:2,v100:1`, all together; 0 for what is no count.
     """
-    text = str(value).partition("(")[0].strip()
+    return sum(map(_count_one, str(value).split(","))) if value is not None else 0
+
+
+def _count_one(text: str) -> int:
+    text = text.partition("(")[0].strip()
     found = _COUNT.fullmatch(text)
     if found:
         return int(found[1]) * _SCALES[found[2].lower()]
-    return 1 if text.isidentifier() and value is not None else 0
-
-
-def _sum_counts(value: Scalar) -> int:
-    """Of several types, `a100:2,v100:1`, all together."""
-    return sum(count_of(part) for part in str(value).split(","))
+    return 1 if text.isidentifier() else 0
 
 
 def _count_gpus_among(value: Scalar) -> int:
