@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -52,9 +51,8 @@ def test_a_mistake_is_told_word_for_word(
     row: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = tuple(Problem(**one) for one in row["said"])
-    found = errors_of(row["sweep"], tmp_path)
-    assert tuple(replace(one, others=()) for one in found) == said
+    found = "\n".join(map(str, errors_of(row["sweep"], tmp_path)))
+    assert found.replace("\n    ", "\n  ") + "\n" == row["said"]
 
 
 @pytest.mark.parametrize(

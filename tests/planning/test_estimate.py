@@ -85,12 +85,12 @@ def test_hours_have_no_digit_more_than_counts(number: float, text: str) -> None:
 
 def test_above_a_bound_the_words_name_the_key() -> None:
     found = estimate([spender(f"j{n}", gpus=3) for n in range(4)])
-    assert [(one.key, one.words) for one in Bounds(10, 3).exceeded(found)] == [
+    assert [*Bounds(10, 3).exceeded(found).items()] == [
         ("slurm.confirm.gpu_hours", "12 GPU h, above the bound of 10"),
         ("slurm.confirm.jobs", "4 jobs, above the bound of 3"),
     ]
-    assert Bounds(12, 4).exceeded(found) == []
-    assert Bounds(None, None).exceeded(found) == []
+    assert not Bounds(12, 4).exceeded(found)
+    assert not Bounds(None, None).exceeded(found)
 
 
 def test_bounds_are_those_of_the_config_or_the_usual_ones() -> None:

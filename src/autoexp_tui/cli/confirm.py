@@ -81,7 +81,7 @@ def _find_above(
         return ()
     done = _find_done_jobs(plan, options)
     found = estimate([job for job in jobs if job.name not in done])
-    exceeded = [f"{one.words} ({one.key})" for one in bounds.exceeded(found)]
+    exceeded = bounds.describe(found)
     if exceeded and found.without_limit and found.gpus:
         endless = plural(len(found.without_limit), "job")
         exceeded.append(f"{endless} without a time limit")

@@ -74,33 +74,27 @@ def _estimate_jobs(jobs: Sequence[JobSpec]) -> Estimate:
 
 # --------------------------------------------------------------------------- bounds
 @dataclass(frozen=True, slots=True)
-class Exceeded:
-    """Something that is above its bound."""
-
-    key: str
-    """Where the bound is set."""
-    verb: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
 class Bounds:
     """Above what a submission is confirmed; None: never for that."""
 
     gpu_hours: float | None = GPU_HOURS
     jobs: int | None = JOBS
 
-    def exceeded(self, found: Estimate) -> Sequence[Exceeded]:
-        """What is above its bound; nothing: no confirmation is needed."""
-        above: list[Exceeded] = []
+    def exceeded(self, found: Estimate) -> Mapping[str, str]:
+        """Key of a bound -> what is above it; nothing: no confirmation is needed."""
+        above: dict[str, str] = {}
         if self.gpu_hours is not None and found.gpu_hours > self.gpu_hours:
             asked, most = format_hours(found.gpu_hours), format_hours(self.gpu_hours)
             words = f"{asked} GPU h, above the bound of {most}"
-            above.append(Exceeded("slurm.confirm.gpu_hours", "may take", words))
+            above["slurm.confirm.gpu_hours"] = words
         if self.jobs is not None and found.jobs > self.jobs:
             words = f"{plural(found.jobs, 'job')}, above the bound of {self.jobs}"
-            above.append(Exceeded("slurm.confirm.jobs", "has", words))
+            above["slurm.confirm.jobs"] = words
         return above
+
+    def describe(self, found: Estimate) -> list[str]:
+        """The same in words, each with its key."""
+        return [f"{words} ({key})" for key, words in self.exceeded(found).items()]
 
 
 def read_bounds(plan: Plan) -> Bounds:
@@ -120,10 +114,11 @@ def _read_number(
 
 def check_bounds(plan: Plan) -> Iterator[Problem]:
     """Warnings: what will be asked before the plan is submitted."""
-    for one in read_bounds(plan).exceeded(estimate(plan.jobs)):
+    for key, words in read_bounds(plan).exceeded(estimate(plan.jobs)).items():
+        verb = "has" if key.endswith("jobs") else "may take"
         yield Problem(
-            f"{one.verb} {one.words}",
-            where=one.key,
+            f"{verb} {words}",
+            where=key,
             hint="submitting it needs a yes, or --yes; null here asks for none",
         )
 
@@ -191,7 +186,7 @@ def estimate_to_json(found: Estimate, bounds: Bounds) -> dict[str, object]:
             for name, stage in found.stages.items()
         ],
         "bounds": {"gpu_hours": bounds.gpu_hours, "jobs": bounds.jobs},
-        "confirm": [f"{one.words} ({one.key})" for one in bounds.exceeded(found)],
+        "confirm": bounds.describe(found),
     }
 
 

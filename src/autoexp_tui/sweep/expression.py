@@ -173,24 +173,20 @@ class _Builder:
                 return self._build_name(self._join_attributes(node))
             case ast.Subscript():
                 return self._build_key(node)
-        return self._build_operation(node, depth + 1)
-
-    def _build_operation(self, node: ast.expr, depth: int) -> Run:
-        match node:
             case ast.BoolOp():
-                return self._build_boolean(node, depth)
+                return self._build_boolean(node, depth + 1)
             case ast.UnaryOp():
-                return self._build_unary(node, depth)
+                return self._build_unary(node, depth + 1)
             case ast.BinOp():
-                return self._build_binary(node, depth)
+                return self._build_binary(node, depth + 1)
             case ast.Compare():
-                return self._build_comparison(node, depth)
+                return self._build_comparison(node, depth + 1)
             case ast.IfExp():
-                return self._build_conditional(node, depth)
+                return self._build_conditional(node, depth + 1)
             case ast.List() | ast.Tuple() | ast.Set():
-                return self._build_collection(node, depth)
+                return self._build_collection(node, depth + 1)
             case ast.Call():
-                return self._build_call(node, depth)
+                return self._build_call(node, depth + 1)
         raise ExpressionError(_refuse_node(node))
 
     def _build_name(self, name: str) -> Run:

@@ -11,7 +11,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 MAX_TEXT: Final = 4096
 """Characters of an expression, and of a text that it makes."""
@@ -96,11 +96,11 @@ ARITHMETIC: Final[Mapping[type, tuple[str, Callable[[Number, Number], object]]]]
 
 
 # ------------------------------------------------------------------ comparisons
-_ORDERINGS: Final[Mapping[type, str]] = {
-    ast.Lt: "<",
-    ast.LtE: "<=",
-    ast.Gt: ">",
-    ast.GtE: ">=",
+_ORDERINGS: Final[Mapping[type, tuple[str, Callable[[Any, Any], bool]]]] = {
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
 }
 
 
@@ -115,8 +115,7 @@ def build_comparison(op: ast.cmpop, left: str, right: str) -> Test:
             return lambda a, b: _contains(a, b, left, right)
         case ast.NotIn():
             return lambda a, b: not _contains(a, b, left, right)
-    sign = _ORDERINGS[type(op)]
-    return lambda a, b: _compare(a, b, sign, left, right)
+    return lambda a, b: _compare(a, b, type(op), left, right)
 
 
 def _contains(a: object, b: object, left: str, right: str) -> bool:
@@ -131,22 +130,16 @@ def _contains(a: object, b: object, left: str, right: str) -> bool:
     raise ExpressionError(f"`{right}` holds nothing: `in` wants a list or a text")
 
 
-def _compare(a: object, b: object, sign: str, left: str, right: str) -> bool:
+def _compare(a: object, b: object, op: type, left: str, right: str) -> bool:
+    sign, is_so = _ORDERINGS[op]
     if a is None or b is None:
         raise NoneOperand(left if a is None else right, sign)
-    if isinstance(a, int | float) and isinstance(b, int | float):
-        return _is_less(sign, a < b, a == b, b < a)
-    if isinstance(a, str) and isinstance(b, str):
-        return _is_less(sign, a < b, a == b, b < a)
+    for kinds_alike in (int | float, str):
+        if isinstance(a, kinds_alike) and isinstance(b, kinds_alike):
+            return is_so(a, b)
     kinds = f"{type(a).__name__} and {type(b).__name__}"
     shown = f"`{left} {sign} {right}`"
     raise ExpressionError(f"{shown} orders {kinds}, which have no common order")
-
-
-def _is_less(sign: str, below: bool, equal: bool, above: bool) -> bool:  # noqa: FBT001
-    if sign.startswith("<"):
-        return below or (sign == "<=" and equal)
-    return above or (sign == ">=" and equal)
 
 
 # -------------------------------------------------------------------- functions
@@ -160,20 +153,20 @@ def _list_items(values: Sequence[object], name: str) -> Iterable[object]:
 
 
 def _min(*values: object) -> object:
-    return _find_extreme(values, "min", "<")
+    return _find_extreme(values, "min", ast.Lt)
 
 
 def _max(*values: object) -> object:
-    return _find_extreme(values, "max", ">")
+    return _find_extreme(values, "max", ast.Gt)
 
 
-def _find_extreme(values: Sequence[object], name: str, sign: str) -> object:
+def _find_extreme(values: Sequence[object], name: str, op: type) -> object:
     items = list(_list_items(values, name))
     if not items:
         raise ExpressionError(f"`{name}` of no values")
     best = items[0]
     for item in items[1:]:
-        if _compare(item, best, sign, f"an item of {name}", f"another of {name}"):
+        if _compare(item, best, op, f"an item of {name}", f"another of {name}"):
             best = item
     return best
 
