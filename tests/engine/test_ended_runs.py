@@ -1,4 +1,4 @@
-"""What is held of runs that ended: all of the newest, little of the others."""
+"""Curves of runs that ended: held, and read again by the next engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pytest
 
 from autoexp_tui.conditions.values import MetricIs
 from autoexp_tui.engine import log_poller
-from autoexp_tui.engine import telemetry as engine_telemetry
 from autoexp_tui.model import commands
 from autoexp_tui.model.rules import LogEvent, Monitoring
 from autoexp_tui.model.snapshot import Live
@@ -23,14 +22,13 @@ RUN = RunScript(seconds=5.0, writes=(Write(at=1.0, data=LINES),))
 RULES = Monitoring(log_events=(LogEvent(name="step", pattern="step"),))
 JOBS = 12
 Scripts: TypeAlias = dict[str, list[list[RunScript]]]
-WHOLE = 4
-"""As many of them keep their curves."""
+NEWEST = 4
+"""As many of them a new engine reads again."""
 
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_telemetry, "MOST_WHOLE", WHOLE)
-    monkeypatch.setattr(log_poller, "MOST_WHOLE", WHOLE)
+    monkeypatch.setattr(log_poller, "MOST_REREAD", NEWEST)
 
 
 def campaign(jobs: int, others: Scripts | None = None) -> Bench:
@@ -56,64 +54,26 @@ def with_curves(bench: Bench) -> int:
     return sum(bool(one and one.curves) for one in bench.snapshots[-1].live)
 
 
-def held(bench: Bench) -> tuple[int, int, int, int]:
-    """Tracks, points on curves, facts and matches that the engine holds."""
-    telemetry = bench.engine._telemetry
-    tracks = telemetry._runs.values()
-    points = sum(len(curve) for one in tracks for curve in one.curves.values())
-    facts = sum(map(len, telemetry.metrics.values()))
-    return len(tracks), points, facts, len(bench.engine.state.matches)
-
-
 @pytest.mark.usefixtures("few")
-def test_the_newest_ends_keep_their_curves() -> None:
+def test_a_new_engine_reads_the_newest_again_and_others_when_asked() -> None:
     bench = campaign(JOBS)
-    assert with_curves(bench) == WHOLE
-    assert live(bench, "j011").curves["loss"].steps
-
-
-@pytest.mark.usefixtures("few")
-def test_of_the_others_a_row_of_the_table_is_kept() -> None:
-    left = live(campaign(JOBS), "j000")
-    assert (left.step, len(left.trend), left.curves) == (40, 32, {})
-
-
-@pytest.mark.usefixtures("few")
-def test_what_is_held_does_not_grow_with_the_number_of_jobs_that_ended() -> None:
-    assert held(campaign(JOBS)) == held(campaign(3 * JOBS))
-
-
-@pytest.mark.usefixtures("few")
-def test_curves_are_read_again_when_somebody_looks_at_the_job() -> None:
-    bench = campaign(JOBS)
-    whole = live(bench, "j011").curves["loss"]
-    bench.engine.look_at(["j000"])
+    assert with_curves(bench) == JOBS
+    before = len(bench.world.session.records)
+    whole = live(bench, "j000").curves["loss"]
+    bench.start()
+    bench.run(20)
+    assert with_curves(bench) == NEWEST
+    bench.engine.look_at(["j000", "j011", "no such job"])
     bench.run(10)
     again = live(bench, "j000").curves["loss"]
     assert (again.steps, again.values) == (whole.steps, whole.values)
-    assert with_curves(bench) == WHOLE
+    assert with_curves(bench) == NEWEST + 1
+    started = 1
+    assert len(bench.world.session.records) == before + started  # nothing is told twice
 
 
 @pytest.mark.usefixtures("few")
-def test_reading_again_tells_nothing_twice() -> None:
-    bench = campaign(JOBS)
-    before = len(bench.world.session.records)
-    bench.engine.look_at([f"j{n:03d}" for n in range(JOBS)])
-    bench.run(20)
-    assert len(bench.world.session.records) == before
-
-
-@pytest.mark.usefixtures("few")
-def test_the_next_engine_holds_as_much() -> None:
-    bench = campaign(JOBS)
-    before = held(bench)[:2]
-    bench.start()
-    bench.run(20)
-    assert held(bench)[:2] == before
-
-
-@pytest.mark.usefixtures("few")
-def test_a_job_that_is_brought_back_shows_its_new_run() -> None:
+def test_the_curve_of_a_job_that_is_brought_back_goes_on_from_its_new_run() -> None:
     crash = RunScript(seconds=5.0, exit_code=1, writes=RUN.writes)
     short = Write(at=1.0, data=b"step: 7 loss: 1.0\n")
     again = RunScript(seconds=1e6, writes=(short,))
@@ -121,11 +81,11 @@ def test_a_job_that_is_brought_back_shows_its_new_run() -> None:
     bench.order(commands.Resubmit(jobs=("j000",)))
     bench.until(bench.is_("j000", JobState.RUNNING))
     bench.run(10)
-    assert live(bench, "j000").curves["loss"].steps == (7,)
+    assert live(bench, "j000").curves["loss"].steps == (1, 2, 3, 4, 5, 6, 7)
 
 
 @pytest.mark.usefixtures("few")
-def test_a_condition_on_the_metric_of_a_job_that_was_let_go_of_holds() -> None:
+def test_a_condition_on_the_metric_of_a_job_that_ended_long_ago_holds() -> None:
     wants = MetricIs(name="loss", job="j000", op="<", value=6.0)
     specs = [job(f"j{n:03d}", n) for n in range(JOBS)]
     late = job("late", JOBS, start_conditions=(wants,))

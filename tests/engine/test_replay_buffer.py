@@ -10,12 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.engine.replay_buffer import (
-    BLOCK,
     ENTRIES,
     MOST,
     MOST_POINTS,
-    OPEN_BLOCKS,
-    RecordHistory,
     ReplayBuffer,
 )
 from autoexp_tui.engine.snapshot_publisher import EVENT_TAIL
@@ -189,44 +186,3 @@ def test_running_jobs_have_the_step_and_rate_that_were_noted() -> None:
         assert len(live.curves["loss"].steps) <= MOST_POINTS
         steps = live.curves["loss"].steps
         assert list(steps) == sorted(set(steps))
-
-
-# -------------------------------------------------------------- records kept small
-@cache
-def long() -> tuple[Recorded, ...]:
-    return tuple(week(31, note_seconds=300, slots=4).records)
-
-
-def packed() -> RecordHistory:
-    history = RecordHistory()
-    for record in long():
-        history.add(record)
-    return history
-
-
-def test_any_stretch_is_what_was_put_in() -> None:
-    history = packed()
-    assert len(long()) > 3 * BLOCK
-    for start, stop in ((0, 5), (BLOCK - 2, BLOCK + 2), (300, 300), (7, len(long()))):
-        assert tuple(history.between(start, stop)) == long()[start:stop]
-
-
-def test_what_lies_outside_is_nothing() -> None:
-    history = packed()
-    assert len(history.between(len(long()) - 2, len(long()) + 50)) == 2
-    assert history.between(-5, 1) == [long()[0]]
-
-
-def test_times_and_commits_need_no_record_to_be_opened() -> None:
-    history = packed()
-    assert list(history.times) == [record.t for record in long()]
-    found = [history.ends_commit(place) for place in range(len(long()))]
-    assert found == [not record.more for record in long()]
-    assert not history._open
-
-
-def test_few_blocks_stay_open() -> None:
-    history = packed()
-    for start in range(0, len(long()), BLOCK):
-        history.between(start, start + 1)
-    assert len(history._open) <= OPEN_BLOCKS

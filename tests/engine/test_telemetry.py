@@ -158,7 +158,7 @@ def test_large_sessions_keep_shorter_curves() -> None:
     assert (count_points(10), count_points(2_000), count_points(10_000)) == (
         512,
         200,
-        64,
+        40,
     )
 
 

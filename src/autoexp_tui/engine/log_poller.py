@@ -31,7 +31,7 @@ from autoexp_tui.engine.ports import (
     Stream,
 )
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.telemetry import MOST_WHOLE, Telemetry
+from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.errors import format_os_reason
 from autoexp_tui.model.facts import Silence
 from autoexp_tui.model.state import JobRecord, SessionState
@@ -41,6 +41,8 @@ LOOK_BYTES: Final = 4 << 20
 TAIL_BYTES: Final = 8192
 """Bytes of a log's end that evidence is taken from."""
 REREAD_AT_ONCE: Final = 8
+MOST_REREAD: Final = 500
+"""Ended jobs whose logs a new engine reads again unasked: the newest."""
 GPU_FILE: Final = "gpu.jsonl"
 """In an attempt's directory, by the wrapper."""
 GPU_SECONDS: Final = 15.0
@@ -102,7 +104,7 @@ class LogPoller:
             job for job in self._state.jobs.values() if job.ended and _find_log(job)
         ]
         ended.sort(key=lambda job: job.since)
-        for job in ended[-MOST_WHOLE:]:
+        for job in ended[-MOST_REREAD:]:
             self._read_again(job)
         self._moved.update(self._ephemeral.roster.active)
         self._runs.drained.clear()
@@ -113,13 +115,12 @@ class LogPoller:
         self._to_reread = dict.fromkeys(streams) | self._to_reread
 
     def open(self, names: Iterable[str]) -> None:
-        """Somebody looks at these jobs: what was let go of is read again."""
+        """Somebody looks at these jobs: what a former engine has read is read again."""
         for name in names:
             job = self._state.jobs.get(name)
             known = job is None or self._telemetry.has_read(name)
             if job is not None and not known and job.ended and _find_log(job):
                 self._read_again(job)
-        self._telemetry.note_ends(names)
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Something was decided of these jobs: other logs may be theirs."""

@@ -142,7 +142,7 @@ class Engine:
         self._mailbox.add_order(order)
 
     def look_at(self, jobs: Iterable[str]) -> None:
-        """Somebody looks at these jobs: curves that were let go of are read again."""
+        """Somebody looks at these jobs: curves of old runs are read again."""
         self._mailbox.post(seen.JobsOpened(jobs=tuple(jobs)))
 
     def nudge(self, *kinds: str) -> None:
@@ -367,7 +367,7 @@ class Engine:
             apply(self.state, record)
         touched, self.state.touched = self.state.touched, set()
         self._poller.logs.touch(touched)
-        self._telemetry.note_ends(touched)
+        self._telemetry.note_changes(touched)
         for name in touched & self._health.queue.keys():
             if self.state.jobs[name].state not in WITH_EXECUTOR:
                 del self._health.queue[name]

@@ -70,7 +70,7 @@ class ReplayPlayer:
         buffer = self.buffer
         buffer.seek(buffer.find_commit(commits))
         place = buffer.position - 1
-        self.at = buffer.history.times[place] if place >= 0 else buffer.begin
+        self.at = buffer.records[place].t if place >= 0 else buffer.begin
 
     def jump(self, t: float, now: float) -> None:
         """Show the moment `t`, or the nearest that there is; what is not read in yet
@@ -103,7 +103,7 @@ class ReplayPlayer:
         self.lags = position > most
         if self.lags:
             position = buffer.end_commit(most)
-            wanted = buffer.history.times[position - 1]
+            wanted = buffer.records[position - 1].t
         buffer.seek(max(position, buffer.position))
         moved = wanted > self.at
         self.at = min(max(wanted, self.at), buffer.end)
@@ -145,7 +145,7 @@ class ReplayHandle(PublishingHandle):
             playing: whether it plays at once.
             log_fault: keeps a traceback.
         """
-        super().__init__(lambda _, seq, count: buffer.history.before(seq, count))
+        super().__init__(lambda _, seq, count: buffer.list_before(seq, count))
         self._clock = clock
         self._log_fault = log_fault
         self._machine = ReplayPlayer(

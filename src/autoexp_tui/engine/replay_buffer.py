@@ -4,7 +4,7 @@ Folded once, in order, by portions, while what was read already is shown; every 
 records the state is kept, so that going anywhere costs the records of one interval.
 States share their frozen records: a keyframe is a few mappings. There are never more
 keyframes than `MOST`, and fewer where each holds many jobs: the intervals double
-instead. The records are kept compressed, and nothing is read from the disk again.
+instead. The records are kept, and nothing is read from the disk again.
 
 Policy never runs again; what was decided then is shown as it was decided. Logs are not
 read again: the metrics that were noted give step, rate, newest values and curves.
@@ -12,12 +12,7 @@ read again: the metrics that were noted give step, rate, newest values and curve
 
 from __future__ import annotations
 
-import pickle
-import threading
-import zlib
-from array import array
 from bisect import bisect_right
-from collections import OrderedDict
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -54,69 +49,6 @@ MOST_POINTS = 64
 """Of one curve; from there on every second point goes."""
 TREND = 16
 """Points of the sparkline."""
-BLOCK = 256
-"""Records that are compressed together."""
-OPEN_BLOCKS = 24
-"""Blocks that are kept as records."""
-
-
-class RecordHistory:
-    """A journal's records in order, about a tenth of their size on disk, any stretch
-    of them at hand. One thread adds, any may read."""
-
-    def __init__(self) -> None:
-        self.times = array("d")
-        """The time of each record; never falls."""
-        self._more = bytearray()
-        self._blocks: list[bytes] = []
-        self._newest: list[Recorded] = []
-        self._open: OrderedDict[int, Sequence[Recorded]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __len__(self) -> int:
-        return len(self.times)
-
-    def add(self, record: Recorded) -> None:
-        """Keep one more."""
-        self._more.append(record.more)
-        self._newest.append(record)
-        if len(self._newest) == BLOCK:
-            self._blocks.append(zlib.compress(pickle.dumps(self._newest), 1))
-            self._newest = []
-        self.times.append(record.t)  # the last: from here on it may be read
-
-    def ends_commit(self, place: int) -> bool:
-        """Whether the record at `place` is the last of its commit."""
-        return not self._more[place]
-
-    def between(self, start: int, stop: int) -> Sequence[Recorded]:
-        """The records from place `start` up to, and without, `stop`."""
-        found: list[Recorded] = []
-        start, stop = max(0, start), min(stop, len(self))
-        while start < stop:
-            number, first = divmod(start, BLOCK)
-            part = self._block(number)[first : first + stop - start]
-            found.extend(part)
-            start += len(part)
-        return found
-
-    def before(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, oldest first."""
-        stop = max(0, min(seq - 1, len(self)))
-        return self.between(stop - count, stop)
-
-    def _block(self, number: int) -> Sequence[Recorded]:
-        if number == len(self._blocks):
-            return self._newest
-        with self._lock:
-            known = self._open.get(number)
-            if known is None:
-                known = pickle.loads(zlib.decompress(self._blocks[number]))
-                self._open[number] = known
-                if len(self._open) > OPEN_BLOCKS:
-                    self._open.popitem(last=False)
-            self._open.move_to_end(number)
-            return known
 
 
 @dataclass(slots=True)
@@ -177,13 +109,14 @@ class ReplayBuffer:
             interval: records between two keyframes.
             user: the other user whose session it is; empty: one's own.
         """
-        self.history = RecordHistory()
+        self.records: list[Recorded] = []
+        """As far as they were read. One thread adds, any may read."""
         self.problem = ""
         """Why reading ended before the journal did; empty when all is well."""
         self.reading = True
         """Whether more is to be read."""
         self.landmarks: list[Landmark] = []
-        self._records = iter(records)
+        self._unread = iter(records)
         self._user = user
         self._interval = interval
         self._shown = Fold(SessionState(plans=plans))
@@ -219,7 +152,7 @@ class ReplayBuffer:
             IllegalTransition, KeyError, IndexError, ValueError: a record does not
                 follow.
         """
-        for record in self._records:
+        for record in self._unread:
             self._add(record)
             portion -= 1
             if portion <= 0 and not record.more:
@@ -244,7 +177,7 @@ class ReplayBuffer:
     def _add(self, record: Recorded) -> None:
         ahead = self._ahead
         ahead.take((record,))
-        self.history.add(record)
+        self.records.append(record)
         self._note_landmark(record)
         if ahead.position - self._keyframes[-1].position >= self._interval:
             self._keyframes.append(ahead.copy())
@@ -274,9 +207,14 @@ class ReplayBuffer:
             self.landmarks = self.landmarks[::2]
         self.landmarks.append(Landmark(t, kind, t if until is None else until))
 
+    def list_before(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, oldest first."""
+        stop = max(0, min(seq - 1, len(self)))
+        return self.records[max(0, stop - count) : stop]
+
     # ----------------------------------------------------------------------- moving
     def __len__(self) -> int:
-        return len(self.history)
+        return len(self.records)
 
     @property
     def position(self) -> int:
@@ -286,7 +224,7 @@ class ReplayBuffer:
     @property
     def begin(self) -> float:
         """UTC of the first record; 0 without any."""
-        return self.history.times[0] if len(self) else 0.0
+        return self.records[0].t if self.records else 0.0
 
     @property
     def end(self) -> float:
@@ -296,15 +234,15 @@ class ReplayBuffer:
     @property
     def read_until(self) -> float:
         """UTC of the last record that was read in; 0 without any."""
-        return self.history.times[len(self) - 1] if len(self) else 0.0
+        return self.records[-1].t if self.records else 0.0
 
     def find_position(self, t: float) -> int:
         """How many records had happened by the moment `t`, whole commits."""
-        return self.end_commit(bisect_right(self.history.times, t))
+        return self.end_commit(bisect_right(self.records, t, key=lambda one: one.t))
 
     def end_commit(self, position: int, step: int = 1) -> int:
         """The position, moved on to the end of the commit that it lies in."""
-        while 0 < position < len(self) and not self.history.ends_commit(position - 1):
+        while 0 < position < len(self) and self.records[position - 1].more:
             position += step
         return position
 
@@ -322,7 +260,7 @@ class ReplayBuffer:
         frame = self._keyframes[near]
         if position < self._shown.position or frame.position > self._shown.position:
             self._restore(frame, position)
-        records = self.history.between(self._shown.position, position)
+        records = self.records[self._shown.position : position]
         self._shown.take(records)
         self._builder.note(records)
 
@@ -331,7 +269,7 @@ class ReplayBuffer:
         self._builder = SnapshotBuilder()
         first = max(0, position - TAIL)
         if first < frame.position:
-            self._builder.note(self.history.between(first, frame.position))
+            self._builder.note(self.records[first : frame.position])
 
     # ---------------------------------------------------------------------- showing
     def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:

@@ -4,15 +4,12 @@ Everything here can be made anew from the logs: reading them again from the star
 the same matches (their ids make a second scan harmless) and the same curves. One chunk
 is at most a mebibyte, so that a commit stays short.
 
-A month has ten thousand jobs, and their curves would fill the memory of a login node:
-of ended runs the newest are held whole, of the others what a row of a table shows. What
-is let go of can be read again from the log.
+A month has ten thousand jobs: each curve has fewer points there.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -30,7 +27,6 @@ from autoexp_tui.engine.run_alerts import (
 )
 from autoexp_tui.engine.run_telemetry import (
     MOST_METRICS,
-    TREND_POINTS,
     MetricSource,
     NewestFacts,
     RunTelemetry,
@@ -45,7 +41,6 @@ from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import Verdict, why
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
-from autoexp_tui.telemetry.curves import compute_trend
 from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.log_lines import find_canonical_name
@@ -55,11 +50,9 @@ NOTE_SECONDS: Final = 15.0
 """Between two journaled notes of a job's newest metrics."""
 MOST_POINTS: Final = 512
 """Of a curve; in large sessions fewer, for memory's sake."""
-FEWEST_POINTS: Final = 64
+FEWEST_POINTS: Final = 32
 ALL_POINTS: Final = 400_000
 """Of one metric in all jobs."""
-MOST_WHOLE: Final = 500
-"""Ended jobs whose curves are held: those that ended, or were opened, last."""
 
 
 class Telemetry:
@@ -73,17 +66,12 @@ class Telemetry:
         self._compiler = RuleCompiler()
         self._runs: dict[str, RunTelemetry] = {}
         self._stalls = StallDetector()
-        self._ended: dict[str, None] = {}
-        """Ended jobs that have a run here; the one to be let go of next comes first."""
-        self._rests: dict[str, Live] = {}
-        """What is left of the others."""
         self._now = Moment(0.0, 0.0, 0.0)
         """Of the newest commit that decided something."""
 
     def restart(self) -> None:
         """Forget how far logs were read: read them all again."""
         self._runs.clear()
-        self._ended.clear()
         self.metrics.clear()
 
     # ---------------------------------------------------------------- ended jobs
@@ -91,47 +79,14 @@ class Telemetry:
         """Whether a job's log is held, as far as it was read."""
         return job in self._runs
 
-    def note_ends(self, names: Iterable[str]) -> None:
-        """Jobs may have ended, or live again: the newest ends keep their curves."""
+    def note_changes(self, names: Iterable[str]) -> None:
+        """Of jobs that do other work now, what they said is of no use any more."""
         for name in names:
             job = self._state.jobs.get(name)
-            if job is not None and job.ended:
-                if name in self._runs:
-                    self._hold(name)
-                continue
-            self._ended.pop(name, None)
-            self._rests.pop(name, None)
-            if job is not None and has_old_logs(job):
+            if job is not None and not job.ended and has_old_logs(job):
                 self.metrics.pop(name, None)
-            if job is not None and job.is_doing_other_work:
+            if job is not None and not job.ended and job.is_doing_other_work:
                 self.changed.add(name)
-        while len(self._ended) > MOST_WHOLE:
-            self._drop_curves(next(iter(self._ended)))
-
-    def _hold(self, job: str) -> None:
-        """A job ended, or somebody looks at it: it is let go of last."""
-        self._ended.pop(job, None)
-        self._ended[job] = None
-
-    def _drop_curves(self, job: str) -> None:
-        """Keep of an ended run what a row of a table shows."""
-        del self._ended[job]
-        run = self._runs.pop(job)
-        self.metrics.pop(job, None)  # conditions read what is journaled
-        self.changed.add(job)
-        if not run.has_output:
-            return
-        curve = run.curves.get(run.result_metric)
-        values = compute_trend(curve.curve().values, TREND_POINTS) if curve else ()
-        self._rests[job] = Live(
-            step=run.step,
-            total=self._find_total(job, run),
-            result=run.result,
-            trend=array("d", values),
-            log_bytes=run.log.offset,
-            last_output_at=run.output_at,
-            last_step_at=run.find_last_move(self._now),
-        )
 
     # -------------------------------------------------------------------- sources
     def list_sources(self, job: JobRecord) -> Sequence[str]:
@@ -188,8 +143,6 @@ class Telemetry:
                 ),
                 curve_points=count_points(len(self._state.jobs)),
             )
-            if job.ended:
-                self._hold(job.name)
         attempt = job.attempts[-1]
         if run.attempt != attempt.number:
             self.changed.add(job.name)
@@ -434,7 +387,7 @@ class Telemetry:
         if self._state.jobs[job].is_doing_other_work:
             return Live(start=start, queue=queue)
         if run is None or not run.has_output:
-            return self._rests.get(job) or Live(start=start, queue=queue)
+            return Live(start=start, queue=queue)
         return run.build_live(self._find_total(job, run), self._now, start, queue)
 
 
