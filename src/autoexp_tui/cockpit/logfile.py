@@ -1,9 +1,8 @@
 """A log file of any size, read around where a person looks.
 
-A *window* of the file is indexed: the offsets of line starts, 8 bytes each, in one
-array. It begins at the end of the file, grows upwards as a person scrolls, and is
-given up for another when they jump. Nothing is mapped: files on shared disks are
-truncated under readers. Blocks; the screen calls it from a background thread.
+Nothing is remembered of it but its size and identity: a place is a byte offset, and
+each look reads the blocks of whole lines around one. Nothing is mapped: files on shared
+disks are truncated under readers. Blocks; the screen calls it from a background thread.
 
 A progress bar overwrites its line with `\\r`, for megabytes without a line break. Such
 a line is one row, however long: only what follows its last `\\r` is ever shown.
@@ -15,11 +14,10 @@ import errno
 import os
 import re
 import stat
-from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
-from typing import Final, NamedTuple
+from itertools import islice, pairwise
+from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.text.patterns import Pattern, compile_line_pattern, make_readable
 from autoexp_tui.text.sanitize import clean
@@ -28,11 +26,11 @@ CHUNK: Final = 1 << 18
 """Bytes read at a time."""
 LONGEST: Final = 1 << 16
 """Bytes of one line; what is longer, and overwrites nothing, is shown as several."""
-MOST_FRUITLESS: Final = 64
-"""Chunks read on end without a further line: the rest waits for the next look."""
+_SEEN: Final = LONGEST + 2
+"""Bytes of a longer row that are read: from the `\\r` before its last state on."""
+MOST: Final = 1 << 24
+"""Bytes that are read on end for one line: a longer one is cut there."""
 SEARCH_CHUNK: Final = 1 << 20
-MOST_LINES: Final = 1 << 21
-"""Lines of a window: 16 MB of offsets; it is then begun anew."""
 SHOWN: Final = 4000
 """Characters of a line that are ever shown."""
 
@@ -63,6 +61,10 @@ class LogLine(NamedTuple):
     text: str
 
 
+_Row: TypeAlias = tuple[int, bytes]
+"""Where a line, or a part of a long one, begins; its bytes, as far as they count."""
+
+
 def open_regular(path: str) -> int:
     """A handle to read a regular file; no pipe is waited for.
 
@@ -79,16 +81,13 @@ def open_regular(path: str) -> int:
 
 
 class LogFile:
-    """An open log and the window of it that is indexed."""
+    """An open log."""
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.size = 0
         self._fd = -1
         self._identity: tuple[int, int] = (0, 0)
-        self._starts: array[int] = array("Q")
-        self._end = 0
-        """Where the window ends: all before it, from `_starts[0]` on, is indexed."""
 
     # ------------------------------------------------------------------- the file
     def poll(self) -> Change:
@@ -117,7 +116,6 @@ class LogFile:
         seen = os.fstat(self._fd)
         self._identity = (seen.st_dev, seen.st_ino)
         self.size = seen.st_size
-        self._start_window(self.size)
 
     def close(self) -> None:
         """Let the file go."""
@@ -125,159 +123,93 @@ class LogFile:
             os.close(self._fd)
         self._fd = -1
         self._identity = (0, 0)
-        self._start_window(0)
-
-    def _start_window(self, offset: int) -> None:
-        """An empty window at `offset`, which must begin a line or end the file."""
-        self._starts = array("Q")
-        self._end = offset
-
-    # ----------------------------------------------------------------- the window
-    @property
-    def first(self) -> int:
-        """Where the window begins."""
-        return self._starts[0] if self._starts else self._end
-
-    @property
-    def is_at_beginning(self) -> bool:
-        """Whether the window reaches the file's first line."""
-        return self.first == 0
 
     def _read(self, offset: int, count: int) -> bytes:
         return os.pread(self._fd, count, offset) if self._fd >= 0 else b""
 
-    def _extend_up(self) -> bool:
-        """Index the chunk before the window; False at the file's beginning."""
-        if self.first == 0:
-            return False
-        top = self.first
-        start = max(0, top - CHUNK)
-        data = self._read(start, top - start)
-        starts = array("Q", _find_line_starts(data, start))
-        if start > 0:
-            starts = _drop_first_line(starts, data, start)
-        if data[-1:] != b"\n" and self._is_overwriting(0):
-            starts = self._join_to_first(starts, start + data.rfind(b"\n") + 1)
-        starts.extend(self._starts)
-        self._starts = starts
-        if len(self._starts) > MOST_LINES:
-            self._end = self._starts[MOST_LINES]
-            del self._starts[MOST_LINES:]
-        return True
-
-    def _join_to_first(self, starts: array[int], line_start: int) -> array[int]:
-        """`starts` whose last line goes on in the window's first row: one row."""
-        if self._starts:
-            del self._starts[0]
-        return array("Q", [*(one for one in starts if one < line_start), line_start])
-
-    def _is_overwriting(self, place: int) -> bool:
-        """Whether a row of the window holds states that were overwritten."""
-        if not self._starts:
-            return False
-        start, stop = self._starts[place], self._find_row_end(place)
-        if _is_long(start, stop):
-            return True
-        return find_last_state(self._read(start, stop - start)) > 0
-
-    def _find_row_end(self, place: int) -> int:
-        return self._starts[place + 1] if place + 1 < len(self._starts) else self._end
-
-    def _extend_down(self) -> bool:
-        """Index the chunk after the window; False when it holds no whole line."""
-        known = bool(self._starts)
-        at = max(self._starts[-1], self._end - LONGEST) if known else self._end
-        data = self._read(self._end, CHUNK)
-        if not data:
-            return False
-        joined = self._read(at, self._end - at) + data
-        first_line = joined[: joined.find(b"\n") + 1] or joined
-        if known and find_last_state(first_line):
-            self._forget_overwritten()
-        fresh = (one for one in _find_line_starts(joined, at) if one > at or not known)
-        self._starts.extend(fresh)
-        self._end += len(data)
-        return True
-
-    def _forget_overwritten(self) -> None:
-        """Make one row of the last line, whose beginning was cut up as if it stayed."""
-        while len(self._starts) > 1 and self._read(self._starts[-1] - 1, 1) != b"\n":
-            self._starts.pop()
-
-    def _extend_to_end(self) -> None:
-        while self._end < self.size and self._extend_down():
-            if len(self._starts) > MOST_LINES:
-                self._start_window(self.size)
-                self._extend_up()
+    def _read_down(
+        self, start: int, chunk: int, most: int
+    ) -> Iterator[tuple[int, bytes]]:
+        """Blocks of whole lines from `start` on; a line longer than `most` is cut."""
+        while start < self.size:
+            size = chunk
+            data = self._read(start, min(size, self.size - start))
+            while b"\n" not in data and size < min(most, self.size - start):
+                size = min(most, size * 4)
+                data = self._read(start, min(size, self.size - start))
+            cut = data.rfind(b"\n") + 1
+            if not data:
                 return
+            whole = data[:cut] if cut and start + len(data) < self.size else data
+            yield start, whole
+            start += len(whole)
+
+    def _read_up(self, end: int, chunk: int, most: int) -> Iterator[tuple[int, bytes]]:
+        """Blocks of whole lines before `end`, the last one first; cut in the same way.
+
+        The first block may end within a line, where `end` does.
+        """
+        while end > 0:
+            size = chunk
+            data = self._read(max(0, end - size), min(size, end))
+            while b"\n" not in data[:-1] and size < min(most, end):
+                size = min(most, size * 4)
+                data = self._read(max(0, end - size), min(size, end))
+            if not data:
+                return
+            start = max(0, end - size)
+            skip = data.find(b"\n", 0, -1) + 1 if start else 0
+            yield start + skip, data[skip:]
+            end = start + skip
 
     # ---------------------------------------------------------------------- lines
+    def _list_down(self, start: int) -> Iterator[_Row]:
+        """The rows from where a line begins on."""
+        for base, data in self._read_down(start, CHUNK, MOST):
+            yield from _split_rows(base, data)
+
+    def _list_up(self, end: int) -> Iterator[_Row]:
+        """The rows before where a line, or the file, ends; the last one first."""
+        for base, data in self._read_up(end, CHUNK, MOST):
+            yield from reversed(list(_split_rows(base, data)))
+
+    def _find_line(self, offset: int) -> int:
+        """Where the line that holds `offset` begins."""
+        blocks = self._read_up(min(offset, self.size), CHUNK, MOST)
+        base, data = next(blocks, (0, b""))
+        return base + data.rfind(b"\n") + 1
+
     def last(self, count: int) -> list[LogLine]:
         """The file's last `count` lines."""
-        if not self._starts or self.size - self._end > 8 * CHUNK:
-            self._start_window(self.size)
-            self._extend_up()
-        self._extend_to_end()
-        self._extend_until(self._extend_up, lambda: len(self._starts) >= count)
-        return list(self._read_lines(max(0, len(self._starts) - count), count))
+        return _decode_rows(list(islice(self._list_up(self.size), count))[::-1])
 
     def at(self, offset: int, count: int) -> list[LogLine]:
         """`count` lines from the one that holds `offset` on."""
-        return self.move(offset, 0, count, to_end=False)
+        return _decode_rows(self._load(offset, 0, count))
 
-    def move(
-        self, offset: int, lines: int, count: int, *, to_end: bool = True
-    ) -> list[LogLine]:
+    def move(self, offset: int, lines: int, count: int) -> list[LogLine]:
         """`count` lines, beginning `lines` after (before) the one at `offset`.
 
-        With `to_end` no fewer than `count` where the file has them.
+        No fewer than `count` where the file has them.
         """
-        self._load_window(offset)
-        self._extend_until(self._extend_up, lambda: self._find_row(offset) + lines >= 0)
-        place = max(0, self._find_row(offset) + lines)
-        self._extend_until(
-            self._extend_down, lambda: len(self._starts) - place >= count
-        )
-        if to_end:
-            place = min(place, max(0, len(self._starts) - count))
-        return list(self._read_lines(place, count))
+        rows = self._load(offset, lines, count)
+        return _decode_rows(rows) if len(rows) >= count else self.last(count)
+
+    def _load(self, offset: int, lines: int, count: int) -> Sequence[_Row]:
+        begin = self._find_line(offset)
+        rows = list(islice(self._list_up(begin), max(0, -lines)))[::-1]
+        here = len(rows) - 1
+        for row in self._list_down(begin):
+            rows.append(row)
+            here += row[0] <= offset
+            if row[0] > offset and len(rows) >= max(0, here + lines) + count:
+                break
+        top = max(0, here + lines)
+        return rows[top : top + count]
 
     def after(self, offset: int) -> int:
         """Where the line after the one that holds `offset` begins, or the end."""
-        self._load_window(offset)
-        return self._find_row_end(self._find_row(offset)) if self._starts else self._end
-
-    def _load_window(self, offset: int) -> None:
-        """A window that holds `offset`."""
-        if not self.first <= offset <= self._end or not self._starts:
-            self._load_at(offset)
-
-    def _extend_until(
-        self, extend: Callable[[], bool], enough: Callable[[], bool]
-    ) -> None:
-        """Extend the window until it is enough, or no line comes for long."""
-        rows, fruitless = len(self._starts), 0
-        while not enough() and fruitless < MOST_FRUITLESS and extend():
-            fruitless = fruitless + 1 if len(self._starts) == rows else 0
-            rows = len(self._starts)
-
-    def _find_row(self, offset: int) -> int:
-        return max(0, bisect_right(self._starts, offset) - 1)
-
-    def _load_at(self, offset: int) -> None:
-        """A new window at the line that holds `offset`."""
-        start = max(0, min(offset, self.size) - LONGEST)
-        data = self._read(start, min(offset, self.size) - start)
-        cut = data.rfind(b"\n")
-        begin = start + cut + 1 if cut >= 0 else start
-        self._start_window(begin)
-        self._extend_down()
-
-    def _read_lines(self, place: int, count: int) -> Iterator[LogLine]:
-        for number in range(place, min(place + count, len(self._starts))):
-            start, stop = self._starts[number], self._find_row_end(number)
-            seen = stop - _SEEN if _is_long(start, stop) else start
-            yield LogLine(start, decode_line(self._read(seen, stop - seen)))
+        return next((row for row, _ in self._load(offset, 1, 1)), self.size)
 
     # --------------------------------------------------------------------- search
     def find(
@@ -295,13 +227,9 @@ class LogFile:
         `stopped` is asked between chunks.
         """
         chunk = max(LONGEST, min(SEARCH_CHUNK, SEARCH_STEPS // pattern.size))
-        walk = (
-            self._read_ahead(offset, chunk)
-            if forward
-            else self._read_behind(offset, chunk)
-        )
+        read = self._read_down if forward else self._read_up
         least = offset if here else offset + 1
-        for base, data in walk:
+        for base, data in read(offset, chunk, chunk):
             if stopped():
                 return None
             if forward:
@@ -311,28 +239,6 @@ class LogFile:
             if found is not None:
                 return found
         return None
-
-    def _read_ahead(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
-        """Chunks of whole lines from `offset` to the end."""
-        at = offset
-        while at < self.size:
-            data = self._read(at, chunk)
-            cut = data.rfind(b"\n") + 1
-            if not data:
-                return
-            whole = data[:cut] if cut and at + len(data) < self.size else data
-            yield at, whole
-            at += len(whole)
-
-    def _read_behind(self, offset: int, chunk: int) -> Iterator[tuple[int, bytes]]:
-        """Chunks of whole lines from before `offset` back to the beginning."""
-        end = offset
-        while end > 0:
-            start = max(0, end - chunk)
-            data = self._read(start, end - start)
-            skip = data.find(b"\n") + 1 if start > 0 else 0
-            yield start + skip, data[skip:]
-            end = start + skip if skip < len(data) and skip else start
 
 
 def _find_matches(
@@ -358,26 +264,17 @@ def _find_matches(
             yield line
 
 
-def _find_line_starts(data: bytes, base: int) -> list[int]:
-    """Where lines begin in `data`, which begins a line; long ones are cut up."""
-    starts = [0]
-    starts += [match.end() for match in re.finditer(rb"\n", data)]
-    if starts[-1] == len(data):
-        starts.pop()
-    if any(
-        after - before > LONGEST
-        for before, after in zip(starts, [*starts[1:], len(data)], strict=True)
-    ):
-        starts = list(_split_rows(starts, data))
-    return [base + start for start in starts]
-
-
-def _split_rows(starts: list[int], data: bytes) -> Iterator[int]:
-    for before, after in zip(starts, [*starts[1:], len(data)], strict=True):
-        yield before
-        if after - before > LONGEST:
-            state = before + find_last_state(data[before:after])
-            yield from range(state + LONGEST, after - 1, LONGEST)
+def _split_rows(base: int, data: bytes) -> Iterator[_Row]:
+    """The rows of whole lines; a long line that overwrites nothing is cut up."""
+    for match in re.finditer(rb"[^\n]*\n|[^\n]+", data):
+        line, at = match[0], base + match.start()
+        if len(line) <= LONGEST:
+            yield at, line
+            continue
+        first = find_last_state(line) + LONGEST
+        cuts = [0, *range(first, len(line) - 1, LONGEST), len(line)]
+        for start, end in pairwise(cuts):
+            yield at + start, line[max(start, end - _SEEN) : end]
 
 
 def find_last_state(raw: bytes) -> int:
@@ -385,21 +282,8 @@ def find_last_state(raw: bytes) -> int:
     return raw.rstrip().rfind(b"\r") + 1
 
 
-_SEEN: Final = LONGEST + 2
-"""Bytes of a longer row that are read: from the `\\r` before its last state on."""
-
-
-def _is_long(start: int, stop: int) -> bool:
-    """Whether a row is longer than what is not cut up: it overwrote itself."""
-    return stop - start > _SEEN
-
-
-def _drop_first_line(starts: array[int], data: bytes, base: int) -> array[int]:
-    """Without a first line that may begin earlier, unless there is no other."""
-    cut = data.find(b"\n")
-    if cut < 0 or cut + 1 >= len(data):
-        return starts
-    return array("Q", [start for start in starts if start > base + cut])
+def _decode_rows(rows: Sequence[_Row]) -> list[LogLine]:
+    return [LogLine(offset, decode_line(raw)) for offset, raw in rows]
 
 
 def decode_line(raw: bytes) -> str:

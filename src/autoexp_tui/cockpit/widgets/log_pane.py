@@ -167,7 +167,6 @@ class LogPane(Pane):
             return
         rows, follow = self.rows_in_body, self.follow or not self.lines
         top = self.lines[0].offset if self.lines else 0
-        moved = self._pages_shown
 
         def work(file: LogFile) -> Page:
             change = file.poll()
@@ -177,34 +176,19 @@ class LogPane(Pane):
                 return Page(change, file.size, tuple(file.last(rows)))
             return Page(change, file.size, tuple(file.at(top, rows)))
 
-        def take(page: Page) -> None:
-            if moved != self._pages_shown and page.change in _SAME_FILE:
-                self.look()  # it is of a place that is not shown any more
-            else:
-                self._take(page)
+        self._show("look", work)
 
-        self._ask("look", work, take)
-
-    def _show_page(
+    def _show(
         self,
         key: str,
         work: Callable[[LogFile], Page],
-        then: Callable[[Page], None] | None = None,
+        then: Callable[[Page], None] = lambda page: None,
     ) -> None:
-        """Show what `work` finds in the file, and tell `then` of it."""
+        """Show what `work` finds in the file, and tell `then` of it.
 
-        def take(page: Page) -> None:
-            self._pages_shown += 1
-            self._take(page)
-            if then is not None:
-                then(page)
-
-        self._ask(key, work, take)
-
-    def _ask(
-        self, key: str, work: Callable[[LogFile], Page], take: Callable[[Page], None]
-    ) -> None:
-        file = self._file
+        A look at a place that is not shown any more by then is repeated.
+        """
+        file, moved = self._file, self._pages_shown
         if file is None:
             return
 
@@ -213,8 +197,14 @@ class LogPane(Pane):
                 return
             if problem is not None:
                 self._explain_failure(problem)
-                return
-            take(page)
+            elif key != "look":
+                self._pages_shown += 1
+                self._take(page)
+                then(page)
+            elif moved != self._pages_shown and page.change in _SAME_FILE:
+                self.look()
+            else:
+                self._take(page)
 
         self._background.call(key, lambda: work(file), done)
 
@@ -254,9 +244,7 @@ class LogPane(Pane):
             case "first":
                 self.follow = False
                 rows = self.rows_in_body
-                self._show_page(
-                    "page", lambda file: _build_page(file, file.at(0, rows))
-                )
+                self._show("page", lambda file: _build_page(file, file.at(0, rows)))
 
     def scroll_lines(self, lines: int) -> None:
         if not self.lines:
@@ -271,17 +259,16 @@ class LogPane(Pane):
             if lines > 0 and page.lines and self._is_last_page(page):
                 self.set_follow(on=True)
 
-        self._show_page(
-            "page", lambda file: _build_page(file, file.move(top, wanted, rows)), then
-        )
+        def work(file: LogFile) -> Page:
+            return _build_page(file, file.move(top, wanted, rows))
+
+        self._show("page", work, then)
 
     def _is_last_page(self, page: Page) -> bool:
         """Whether the page could not be moved further down."""
-        return len(page.lines) < self.rows_in_body or self._find_end(page) >= page.size
-
-    def _find_end(self, page: Page) -> int:
         last = page.lines[-1]
-        return last.offset + len(last.text.encode()) + 1
+        end = last.offset + len(last.text.encode()) + 1
+        return len(page.lines) < self.rows_in_body or end >= page.size
 
     def set_follow(self, *, on: bool) -> None:
         """Stay at the end as the log grows, or stay here."""
@@ -329,7 +316,7 @@ class LogPane(Pane):
             page = file.move(at, 0 if place is None else -(rows // 2), rows)
             return Page(Change.NONE, file.size, tuple(page), place)
 
-        self._show_page("search", work, self._finish_search)
+        self._show("search", work, self._finish_search)
 
     def _finish_search(self, page: Page) -> None:
         self._is_searching = False
@@ -365,7 +352,7 @@ class LogPane(Pane):
             before = [one.offset for one in lines if one.offset <= offset]
             return Page(Change.NONE, file.size, lines, max(before, default=None))
 
-        self._show_page("page", work)
+        self._show("page", work)
 
     def _find_words(self, words: str) -> None:
         written = words.encode("utf-8", "replace").decode()
@@ -462,8 +449,7 @@ class LogPane(Pane):
         self.update_lines()
 
     def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
-        placeholder = self._describe_nothing()
-        if placeholder:
+        if placeholder := self._describe_nothing():
             return [Painted((Span(f" {placeholder}", "muted"),))]
         painted: list[Painted] = []
         found = 0
@@ -494,9 +480,7 @@ class LogPane(Pane):
             return f"cannot read {outside(self.path)}: {outside(self.problem)}"
         if self._is_missing:
             return f"waiting for {outside(self.path)}"
-        return (
-            "" if self.lines else "nothing written yet" if self._file_size == 0 else ""
-        )
+        return "" if self.lines or self._file_size else "nothing written yet"
 
     def on_resize(self) -> None:
         super().on_resize()
