@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from autoexp_tui.cockpit.render.timeline import build_job_strip, build_stage_strip
-from autoexp_tui.cockpit.widgets import mode_lists as timeline_pane
+from autoexp_tui.cockpit.widgets import headings as timeline_pane
 from autoexp_tui.model.commands import Command
 from tests.cockpit.seat import Seat, cockpit
 from tests.cockpit.test_motion import painted

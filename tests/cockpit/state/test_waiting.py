@@ -57,7 +57,7 @@ def test_doomed_ones_are_counted_and_marked() -> None:
     number = SESSION.count(Look.DOOMED)
     assert f"{number} can never start" in waits.describe()
     doomed = next(group for group in waits.groups if group.look is Look.DOOMED)
-    told = render_wait_group(doomed, SESSION, 120, unfolded=False, apart=False)
+    told = render_wait_group(doomed, SESSION, 120, mark="▹", apart=False)
     assert f"⊘{len(doomed.jobs)}" in plain(told)
 
 
@@ -68,7 +68,7 @@ def test_a_job_that_asks_waits_since_it_was_asked() -> None:
     waited = {"since": T0 - 3600, "waiting_lived": T0 - 3600}
     later = build_session(with_job(SESSION.snapshot, asks.name, ask=asked, **waited))
     group = next(one for one in waits_of(later).groups if one.look is Look.ASKS)
-    told = plain(render_wait_group(group, later, 80, unfolded=False, apart=False))
+    told = plain(render_wait_group(group, later, 80, mark="▹", apart=False))
     assert told.endswith(" 6 s")
 
 
@@ -84,7 +84,7 @@ def waits_for_a_long_path() -> tuple[WaitGroup, SessionView]:
 
 def test_a_reason_is_whole_where_there_is_room() -> None:
     group, later = waits_for_a_long_path()
-    told = plain(render_wait_group(group, later, 120, unfolded=False, apart=False))
+    told = plain(render_wait_group(group, later, 120, mark="▹", apart=False))
     assert "iter_00008000/done_by_all.txt" in told
     told = plain(render_waiting_job(group.jobs[0], later, (), 160))
     assert "iter_00008000/done_by_all.txt" in told
@@ -157,10 +157,8 @@ def test_no_line_is_too_wide(cells: int, names: tuple[str, ...]) -> None:
     session = build_session(campaign(60, names=names))
     words = PlanWords(session.snapshot.plan)
     for group in waits_of(session).groups:
-        for unfolded in (False, True):
-            row = render_wait_group(
-                group, session, cells, unfolded=unfolded, apart=True
-            )
+        for mark in "▹▾":
+            row = render_wait_group(group, session, cells, mark=mark, apart=True)
             assert width(row) <= cells
         for job in group.jobs:
             assert (

@@ -175,13 +175,13 @@ def render_evidence(group: CauseGroup) -> Iterator[Line]:
 
 # ----------------------------------------------------------------------- what waits
 def render_wait_group(
-    group: WaitGroup, session: SessionView, cells: int, *, unfolded: bool, apart: bool
+    group: WaitGroup, session: SessionView, cells: int, *, mark: str, apart: bool
 ) -> Line:
     """`▹ ◌812  cooldown  waits for iter_48000/done.txt   03-07 08:41, 3 d 4 h`."""
     tally = render_tally(group.look, len(group.jobs), apart=apart)
     since = _format_since(group.oldest, session.now, cells)
     head = line(
-        Span("▾ " if unfolded else "▹ ", "muted"),
+        Span(f"{mark} ", "muted"),
         Span(fit(tally.text, 7), tally.role),
         Span(fit(outside(group.jobs[0].stage) or "-", 10 if cells < 90 else 14)),
         Span(" "),

@@ -90,7 +90,7 @@ class EventsScreen(LogScreen):
         pane.reading = True
         pane.update_lines()
         handle, first, wanted = self.context.handle, history.first, history.wanted
-        settled = history.settled
+        settled = dict(history.settled)
         snapshot = self.model.session.snapshot
 
         def work() -> Page:

@@ -23,7 +23,8 @@ from autoexp_tui.cockpit.state.filtering import (
 )
 from autoexp_tui.cockpit.state.reasons import describe_cause
 from autoexp_tui.cockpit.state.rows import sort_beside, sort_next
-from autoexp_tui.cockpit.widgets.job_panes import JobsPane, NeedsPane, StagesPane
+from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
+from autoexp_tui.cockpit.widgets.job_panes import JobsPane
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.metrics_pane import MOST_CURVES, MetricsPane

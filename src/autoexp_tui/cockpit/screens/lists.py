@@ -7,21 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
 
 from textual.app import ComposeResult
 from textual.geometry import Size
 
 from autoexp_tui.cockpit.messages import CopyRequested
-from autoexp_tui.cockpit.render import grid as grid_view
 from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
 from autoexp_tui.cockpit.session_model import MANY
 from autoexp_tui.cockpit.spans import Line, line, outside, plain, wrap
-from autoexp_tui.cockpit.widgets.list_pane import GroupsPane, ListPane
-from autoexp_tui.cockpit.widgets.mode_lists import GridPane, TimelinePane, WaitingPane
+from autoexp_tui.cockpit.widgets.grid_pane import GridPane
+from autoexp_tui.cockpit.widgets.headings import (
+    HeadingsPane,
+    TimelinePane,
+    WaitingPane,
+)
 from autoexp_tui.cockpit.widgets.pane import TextPane
-from autoexp_tui.cockpit.widgets.why_pane import AnswerPane, describe_stage
+from autoexp_tui.cockpit.widgets.why_pane import AnswerPane
 from autoexp_tui.model.policy import Policy, find_policy
 from autoexp_tui.planning.grid import build_grid
 
@@ -29,30 +32,25 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
     from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.cockpit.widgets.list_pane import ListPane
     from autoexp_tui.model.specs import Plan
 
-List = TypeVar("List", bound=ListPane)
 ANSWER: Final = "conditions"
 """The pane that every such screen has below."""
-MOVED_SHARE: Final = 0.125
-"""Of the time-line's window: how far it is moved at a time."""
 
 
-class AnsweringScreen(JobListScreen, Generic[List]):
+class ListScreen(JobListScreen):
     """Two panes: a list of the screen's own, and every condition of what it points at.
 
-    A screen makes the list (`compose_list`, named `first_pane`) and fills the answer
-    (`answer_cursor`).
+    A screen makes the list (`compose_list`, with the id `first_pane`).
     """
 
-    rows: List
+    rows: HeadingsPane | GridPane
+    home: ClassVar[Pane] = "jobs"
+    """The pane to which the last level back leads."""
 
-    def compose_list(self) -> List:
+    def compose_list(self) -> HeadingsPane | GridPane:
         """The pane above, with the id `first_pane`."""
-        raise NotImplementedError
-
-    def answer_cursor(self) -> None:
-        """Tell below about what is under the cursor."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -84,8 +82,25 @@ class AnsweringScreen(JobListScreen, Generic[List]):
         self._follow_cursor()
 
     def _follow_cursor(self) -> None:
-        self.answer_cursor()
+        self.answer.show(self.rows.find_answer())
         self.show_keys()
+
+    def action_move(self, how: str) -> None:
+        if self.focused is self.rows and how in ("left", "right"):
+            self.rows.go_sideways(right=how == "right")
+            self._follow_cursor()
+        else:
+            super().action_move(how)
+
+    async def action_look_back(self) -> None:
+        """One level back: from the answer, within the list, to other panes at last."""
+        if self.enlarged is not None:
+            self.enlarge(None)
+            self.focus_pane()
+        elif self.focused is self.answer:
+            self.focus_pane()
+        elif not self.rows.go_back():
+            await self.run_action(f"app.show_pane({self.home!r})")
 
     def action_look_copy(self) -> None:
         """Copy the row under the cursor, or the answer."""
@@ -95,32 +110,22 @@ class AnsweringScreen(JobListScreen, Generic[List]):
             row = plain(self.rows.row(self.rows.cursor, 200)).strip()
             self.post_message(CopyRequested(row))
 
-    def has_left_answer(self) -> bool:
-        """Go from the enlarged pane, or from the answer, back to the list."""
-        if self.enlarged is not None:
-            self.enlarge(None)
-        elif self.focused is not self.answer:
-            return False
-        self.focus_pane()
-        return True
 
-
-Groups = TypeVar("Groups", bound=GroupsPane[Any])
-
-
-class GroupsScreen(AnsweringScreen[Groups]):
+class HeadingsScreen(ListScreen):
     """The list has headings that open."""
+
+    rows: HeadingsPane
 
     async def action_look_open(self) -> None:
         """Open a heading, close it again; of a job, go to its row in the table."""
-        job, group = self.rows.find_job(), self.rows.find_group()
+        job = self.rows.find_job()
         if job is not None:
             await self.run_app_action("show_job", job)
-        elif group is not None:
-            self.rows.set_open(on=not self.rows.is_open(group))
+        elif self.rows.keys:
+            self.rows.set_open(on=self.rows.key not in self.rows.open)
 
 
-class WaitingScreen(GroupsScreen[WaitingPane]):
+class WaitingScreen(HeadingsScreen):
     """All that waits: grouped by reason, the longest wait first."""
 
     first_pane: Pane = "waiting"
@@ -128,51 +133,24 @@ class WaitingScreen(GroupsScreen[WaitingPane]):
     def compose_list(self) -> WaitingPane:
         return WaitingPane(self.context.skin, self.model, id=self.first_pane)
 
-    def answer_cursor(self) -> None:
-        group, job = self.rows.find_group(), self.rows.find_job()
-        if group is not None and job is None:
-            self.answer.show(group.jobs[0], self.rows.build_lead())
-        else:
-            self.answer.show(job)
-
-    def action_move(self, how: str) -> None:
-        if self.focused is self.rows and how in ("left", "right"):
-            self.rows.set_open(on=how == "right")
-            self.answer_cursor()
-        else:
-            super().action_move(how)
-
     async def action_look_back(self) -> None:
-        """One level back."""
-        if self.has_left_answer():
-            return
-        if self.rows.find_job() is not None:
-            self.rows.set_open(on=False)
-        elif self.model.marks:
+        """One level back; marks are cleared before the list is left."""
+        in_list = self.enlarged is None and self.focused is not self.answer
+        if in_list and self.rows.find_job() is None and self.model.marks:
             self.model.marks.clear()
             self.show_notice("marks cleared")
         else:
-            await self.run_action("app.show_pane('jobs')")
+            await super().action_look_back()
 
 
-class TimelineScreen(GroupsScreen[TimelinePane]):
+class TimelineScreen(HeadingsScreen):
     """The campaign over time: stages and jobs as strips."""
 
     first_pane: Pane = "timeline"
+    rows: TimelinePane
 
     def compose_list(self) -> TimelinePane:
         return TimelinePane(self.context.skin, self.model, id=self.first_pane)
-
-    def answer_cursor(self) -> None:
-        job, stage = self.rows.find_job(), self.rows.find_group()
-        now = self.model.session.now
-        self.answer.show(job, instead=describe_stage(stage, now) if stage else None)
-
-    def action_move(self, how: str) -> None:
-        if self.focused is self.rows and how in ("left", "right"):
-            self.rows.move_window(MOVED_SHARE if how == "right" else -MOVED_SHARE)
-        else:
-            super().action_move(how)
 
     def action_timeline_closer(self) -> None:
         """Half as long a window."""
@@ -186,19 +164,8 @@ class TimelineScreen(GroupsScreen[TimelinePane]):
         """Everything, up to the present and the expected end."""
         self.rows.show_all()
 
-    async def action_look_back(self) -> None:
-        """One level back."""
-        if self.has_left_answer():
-            return
-        if self.rows.find_job() is not None:
-            self.rows.set_open(on=False)
-        elif self.rows.window is not None:
-            self.rows.show_all()
-        else:
-            await self.run_action("app.show_pane('jobs')")
 
-
-class GridScreen(AnsweringScreen[GridPane]):
+class GridScreen(ListScreen):
     """Swept values by stages; verbs act on the jobs of the cell under the cursor.
 
     The grid is worked out when it is first looked at, of many jobs off the screen's
@@ -206,6 +173,8 @@ class GridScreen(AnsweringScreen[GridPane]):
     """
 
     first_pane: Pane = "grid"
+    rows: GridPane
+    home = "stages"
     _plan: Plan | None = None
     """The plan whose grid is shown, or being drawn."""
 
@@ -231,24 +200,9 @@ class GridScreen(AnsweringScreen[GridPane]):
             if problem is not None:
                 raise problem
             self.rows.take(grid)
-            self.answer_cursor()
+            self.answer.show(self.rows.find_answer())
 
         self.context.background.call("grid", lambda: build_grid(plan), done)
-
-    def answer_cursor(self) -> None:
-        grid, cell, jobs = self.rows.grid, self.rows.find_cell(), self.find_jobs()
-        if grid is None or cell is None:
-            self.answer.show(None)
-        elif jobs:
-            self.answer.show(jobs[0], grid_view.render_lead(grid, *cell, jobs))
-        else:
-            self.answer.show(None, instead=grid_view.explain_cell(grid, *cell))
-
-    def action_move(self, how: str) -> None:
-        if self.focused is not self.rows or how not in ("left", "right"):
-            super().action_move(how)
-        elif self.rows.move_column(1 if how == "right" else -1):
-            self._follow_cursor()
 
     async def action_rows_config(self) -> None:
         """Read how the cell's first job is made."""
@@ -268,11 +222,6 @@ class GridScreen(AnsweringScreen[GridPane]):
             await self.run_action("app.show_pane('jobs')")
         elif self.rows.find_cell() is not None:
             self.focus_pane(self.answer)
-
-    async def action_look_back(self) -> None:
-        """One level back: to the stages at last."""
-        if not self.has_left_answer():
-            await self.run_action("app.show_pane('stages')")
 
     def action_look_copy(self) -> None:
         """Copy the names of the cell's jobs, or what is said of it."""

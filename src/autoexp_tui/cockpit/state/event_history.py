@@ -9,6 +9,7 @@ to be another, or to stand earlier (a replay), it begins anew.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
@@ -351,35 +352,25 @@ class EventHistory:
 
     def __init__(self) -> None:
         self.wanted = EventFilter()
+        self.entries: list[Entry] = []
+        """What is shown."""
         self.first = 0
         """Seq of the oldest record that was looked at; 0 before any."""
-        self._pages: list[Entry] = []
-        self._tail: list[Entry] = []
-        self._orders: dict[str, tuple[int | None, Recorded]] = {}
-        """Effect -> place in the tail, None where it is not shown; and its order."""
-        self._settled: dict[str, events.EffectSettled] = {}
+        self._orders: dict[str, Recorded] = {}
+        """By effect: the newer orders, and those of pages that are shown."""
+        self.settled: dict[str, events.EffectSettled] = {}
+        """What came of orders, as far as it was read."""
         self._tokens: Tokens = {}
         """Of submissions, as far as anybody asked."""
+        self._fresh = 0
+        """Entries that did not come with pages."""
         self._last = 0
         self._session = ""
 
     @property
-    def entries(self) -> Sequence[Entry]:
-        """What is shown, oldest first."""
-        return [*self._pages, *self._tail] if self._pages else self._tail
-
-    def __len__(self) -> int:
-        return len(self._pages) + len(self._tail)
-
-    @property
     def complete(self) -> bool:
         """Whether nothing older can be read, or kept."""
-        return self.first <= 1 or len(self) >= MOST
-
-    @property
-    def settled(self) -> Mapping[str, events.EffectSettled]:
-        """What came of orders, as far as it was read: a copy."""
-        return dict(self._settled)
+        return self.first <= 1 or len(self.entries) >= MOST
 
     def filter_by(self, wanted: EventFilter, snapshot: Snapshot) -> None:
         """Filter anew, from the snapshot on."""
@@ -396,7 +387,7 @@ class EventHistory:
         fresh = records[place:]
         other = snapshot.session != self._session or snapshot.seq < self._last
         missed = bool(fresh) and fresh[0].seq > self._last + 1
-        if other or missed or len(self._tail) >= MOST:
+        if other or missed or self._fresh >= MOST:
             self._begin(snapshot)
             return True
         self._add(fresh, snapshot)
@@ -408,18 +399,14 @@ class EventHistory:
         A settlement whose order comes with the page is told with the order alone.
         """
         self.first = page.first
-        self._settled = {**page.settled, **self._settled}
-        older = [one for one in self._pages if one.settled_id not in page.ordered]
-        self._pages = [*page.entries, *older]
-        rest = [one for one in self._tail if one.settled_id not in page.ordered]
-        if len(rest) < len(self._tail):
-            self._tail = rest
-            for place, entry in enumerate(rest):
-                if entry.order_id:
-                    self._orders[entry.order_id] = (place, entry.record)
+        self.settled = {**page.settled, **self.settled}
+        orders = {one.order_id: one.record for one in page.entries if one.order_id}
+        self._orders = {**orders, **self._orders}
+        rest = [one for one in self.entries if one.settled_id not in page.ordered]
+        self.entries = [*page.entries, *rest]
 
     def _begin(self, snapshot: Snapshot) -> None:
-        self._pages, self._tail, self._orders, self._settled = [], [], {}, {}
+        self.entries, self._orders, self.settled, self._fresh = [], {}, {}, 0
         self._session = snapshot.session
         self.first = snapshot.events[0].seq if snapshot.events else 0
         self._add(snapshot.events, snapshot)
@@ -429,36 +416,22 @@ class EventHistory:
         if not tokens <= self._tokens.keys():
             self._tokens = collect_tokens(snapshot)
         for record in records:
-            self._last = record.seq
-            event = record.event
-            if isinstance(event, events.EffectSettled):
-                self._settle(record, event)
-            elif isinstance(event, events.EffectOrdered):
-                place = self._show(build_entry(record, None))
-                self._orders[event.effect_id] = (place, record)
-            else:
-                self._show(build_entry(record, None, self._tokens))
+            self._last, event = record.seq, record.event
+            told = record
+            if isinstance(event, events.EffectOrdered):
+                self._orders[event.effect_id] = record
+            elif isinstance(event, events.EffectSettled):
+                self.settled[event.effect_id] = event
+                told = self._orders.get(event.effect_id, record)
+            self._show(told)
 
-    def _show(self, entry: Entry) -> int | None:
-        """Where the entry stands now; None when the filter does not keep it."""
-        if not self.wanted.keeps(entry):
-            return None
-        self._tail.append(entry)
-        return len(self._tail) - 1
-
-    def _settle(self, record: Recorded, event: events.EffectSettled) -> None:
-        self._settled[event.effect_id] = event
-        if event.effect_id in self._orders:
-            place, order = self._orders[event.effect_id]
-            if place is None:
-                place = self._show(build_entry(order, event))
-            else:
-                self._tail[place] = build_entry(order, event)
-            self._orders[event.effect_id] = (place, order)
-            return
-        # Of an order that a page brought, or that nobody has read.
-        for place, entry in enumerate(self._pages):
-            if entry.order_id == event.effect_id:
-                self._pages[place] = replace(entry, settled=event)
-                return
-        self._show(build_entry(record, None))
+    def _show(self, record: Recorded) -> None:
+        """Put an entry where it belongs, or anew where it stands."""
+        entry = build_entry(record, None, self._tokens)
+        entry = replace(entry, settled=self.settled.get(entry.order_id))
+        place = bisect_left(self.entries, record.seq, key=lambda one: one.record.seq)
+        there = [one.key for one in self.entries[place : place + 1]]
+        known = there == [entry.key]
+        if self.wanted.keeps(entry):
+            self.entries[place : place + known] = [entry]
+            self._fresh += not known

@@ -7,8 +7,8 @@ on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.message import Message
@@ -198,71 +198,3 @@ class ListPane(Pane):
 def _find_first_places(keys: Sequence[str]) -> Mapping[str, int]:
     places = range(len(keys))
     return dict(zip(reversed(keys), reversed(places), strict=True))
-
-
-class HasJobs(Protocol):
-    """What a heading stands for."""
-
-    @property
-    def jobs(self) -> tuple[JobView, ...]:
-        """Its jobs, in their order."""
-        ...
-
-
-Group = TypeVar("Group", bound=HasJobs)
-
-
-class GroupsPane(ListPane, Generic[Group]):
-    """Headings; below those that are open, their jobs."""
-
-    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
-        super().__init__(skin, model, **options)
-        self.open: set[str] = set()
-        """Keys of the headings whose jobs are shown."""
-        self._rows: list[tuple[Group, JobView | None]] = []
-
-    def find_key(self, group: Group) -> str:
-        """The key of a heading."""
-        raise NotImplementedError
-
-    def list_groups(self, groups: Iterable[Group]) -> None:
-        """Show these headings, and the jobs of those that are open."""
-        rows: list[tuple[Group, JobView | None]] = []
-        keys: list[str] = []
-        for group in groups:
-            rows.append((group, None))
-            keys.append(key := self.find_key(group))
-            if key in self.open:
-                rows += [(group, job) for job in group.jobs]
-                keys += [f"job:{job.name}" for job in group.jobs]
-        self._rows = rows
-        self.set_keys(self.keys if keys == self.keys else keys)
-
-    def set_open(self, *, on: bool) -> None:
-        """Show, or hide, the jobs of the heading under the cursor."""
-        group = self.find_group()
-        if group is None or self.is_open(group) == on:
-            return
-        key = self.find_key(group)
-        (self.open.add if on else self.open.discard)(key)
-        self.list_groups([group for group, job in self._rows if job is None])
-        if not on:
-            self.move_to_key(key)
-
-    def is_open(self, group: Group) -> bool:
-        """Whether a heading's jobs are shown."""
-        return self.find_key(group) in self.open
-
-    def find_group(self) -> Group | None:
-        """The heading under the cursor, or that of the job there."""
-        return self._rows[self.cursor][0] if self._rows else None
-
-    def find_job(self) -> JobView | None:
-        """The job under the cursor; None on a heading."""
-        return self._rows[self.cursor][1] if self._rows else None
-
-    def find_jobs(self) -> tuple[JobView, ...]:
-        job, group = self.find_job(), self.find_group()
-        if job is not None:
-            return (job,)
-        return group.jobs if group is not None else ()

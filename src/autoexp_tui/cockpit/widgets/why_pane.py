@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from autoexp_tui.cockpit.render.lists import join_spans
 from autoexp_tui.cockpit.render.why import (
@@ -159,6 +159,15 @@ class WhyPane(ReasonPane):
         )
 
 
+class Answer(NamedTuple):
+    """What is told below a list: about a job, or else something."""
+
+    job: JobView | None = None
+    lead: Line = ()
+    """Says which job it is."""
+    instead: WhyText | None = None
+
+
 class AnswerPane(ReasonPane):
     """Why the job under the cursor is where it is, every condition with it."""
 
@@ -167,27 +176,24 @@ class AnswerPane(ReasonPane):
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context, **options)
         self._name = ""
-        self._lead: Line = ()
-        self._instead: WhyText | None = None
+        self._answer = Answer()
 
-    def show(
-        self, job: JobView | None, lead: Line = (), *, instead: WhyText | None = None
-    ) -> None:
-        """Tell about a job, after a line that says which one; or something else."""
-        name = job.name if job is not None else ""
+    def show(self, answer: Answer) -> None:
+        """Tell about a job, as the newest session has it, or about something else."""
+        name = answer.job.name if answer.job is not None else ""
         fresh = name != self._name
-        self._name, self._lead, self._instead = name, lead, instead
+        self._name, self._answer = name, answer
         self.renew(to_top=fresh)
 
     def build_text(self) -> WhyText:
         job = self.model.session.job(self._name) if self._name else None
         if job is None:
-            return self._instead or explain_nothing()
+            return self._answer.instead or explain_nothing()
         model, acts = self.model, self._acts
         found = explain_job(
             job, model.session, model.words, acts=acts, usual=model.rates
         )
-        lead = (self._lead,) if self._lead else ()
+        lead = (self._answer.lead,) if self._answer.lead else ()
         last = ((), found.next) if found.next else ()
         return WhyText(found.title, (*lead, *found.lines, *last))
 

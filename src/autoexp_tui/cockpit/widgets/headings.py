@@ -1,0 +1,471 @@
+"""Lists of headings that open: stages, what needs a person, what waits, the time-line.
+
+Of the time-line only visible jobs are worked out. A stage's strip is kept until its
+jobs, the window or the present move by a cell.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from autoexp_tui.cockpit.render import lists as view
+from autoexp_tui.cockpit.render.layout import Box
+from autoexp_tui.cockpit.render.timeline import (
+    Window,
+    build_job_strip,
+    build_stage_strip,
+    build_window,
+    render_axis,
+)
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Span,
+    cut,
+    fit,
+    join,
+    join_cells,
+    outside,
+    shorten_middle,
+)
+from autoexp_tui.cockpit.state.causes import CauseGroup
+from autoexp_tui.cockpit.state.parameters import describe_job
+from autoexp_tui.cockpit.state.stages import StageView, build_families
+from autoexp_tui.cockpit.state.waiting import WaitGroup, Waits
+from autoexp_tui.cockpit.widgets.list_pane import ListPane
+from autoexp_tui.cockpit.widgets.why_pane import Answer, describe_stage
+
+if TYPE_CHECKING:
+    from autoexp_tui.cockpit.session_model import SessionModel
+    from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.cockpit.themes import Skin
+
+
+class Heading(Protocol):
+    """What a line of such a list is about."""
+
+    @property
+    def jobs(self) -> tuple[JobView, ...]:
+        """Its jobs, in their order."""
+        ...
+
+
+class Item(NamedTuple):
+    """A line of a list; lines of one row share their key."""
+
+    key: str
+    heading: Heading
+    draw: Callable[[int], Line]
+    """The line, in so many cells."""
+    job: JobView | None = None
+    """The job of an open heading that it shows."""
+
+
+class HeadingsPane(ListPane):
+    """Headings; below those that are open, what belongs to them."""
+
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
+        self.open: set[str] = set()
+        """Keys of the headings that are open."""
+        self.items: list[Item] = []
+
+    def list_items(self) -> Iterator[Item]:
+        """The lines of the newest session."""
+        raise NotImplementedError
+
+    def list_jobs(self, key: str, heading: Heading) -> Iterator[Item]:
+        """The jobs below a heading, if it is open."""
+        for job in heading.jobs if key in self.open else ():
+            yield Item(f"job:{job.name}", heading, partial(self.draw_job, job), job)
+
+    def draw_job(self, job: JobView, cells: int) -> Line:
+        """A job below its heading."""
+        raise NotImplementedError
+
+    def renew(self) -> None:
+        """Take the model's newest session."""
+        self.items = list(self.list_items())
+        keys = tuple(one.key for one in self.items)
+        self.set_keys(self.keys if keys == self.keys else keys)
+
+    def row(self, place: int, cells: int) -> Line:
+        return self.items[place].draw(cells)
+
+    def find_item(self) -> Item | None:
+        """The line under the cursor."""
+        return self.items[self.cursor] if self.items else None
+
+    def find_job(self) -> JobView | None:
+        """The job under the cursor; None on a heading."""
+        item = self.find_item()
+        return item.job if item is not None else None
+
+    def find_jobs(self) -> tuple[JobView, ...]:
+        item = self.find_item()
+        if item is None:
+            return ()
+        return item.heading.jobs if item.job is None else (item.job,)
+
+    def find_answer(self) -> Answer:
+        """What is told below about the row under the cursor."""
+        return Answer(self.find_job())
+
+    def find_key(self) -> str:
+        """The key of the heading under the cursor, or of that of the job there."""
+        heading = self.items[self.cursor].heading if self.items else None
+        return next((one.key for one in self.items if one.heading is heading), "")
+
+    def set_open(self, *, on: bool) -> bool:
+        """Open, or close, the heading under the cursor; whether anything changed."""
+        key = self.find_key()
+        if not key or (key in self.open) == on:
+            return False
+        (self.open.add if on else self.open.discard)(key)
+        self.renew()
+        if not on:
+            self.move_to_key(key)
+        return True
+
+    def go_sideways(self, *, right: bool) -> None:
+        """Carry out the keys for left and right."""
+        self.set_open(on=right)
+
+    def go_back(self) -> bool:
+        """From a job to its heading; False where there is nothing to go back from."""
+        return self.find_job() is not None and self.set_open(on=False)
+
+    def build_mark(self, key: str) -> str:
+        """What says whether a heading is open."""
+        return "▾" if key in self.open else "▹"
+
+
+class StagesPane(HeadingsPane):
+    """The stages with their counts; unfolded, their families."""
+
+    name_in_table = "stages"
+    number = "1"
+    heading = "Stages"
+
+    def list_items(self) -> Iterator[Item]:
+        for stage in self.model.stages:
+            key = f"stage:{stage.name}"
+            for draw in self._list_lines(stage):
+                yield Item(key, stage, draw)
+            if self.bare or key not in self.open:
+                continue
+            parameters = self.model.words.of_families
+            for one in build_families(stage, self.model.session, parameters):
+                yield Item(f"family:{one.name}", one, partial(view.render_family, one))
+
+    def _list_lines(self, stage: StageView) -> Iterator[Callable[[int], Line]]:
+        yield partial(self._draw_stage, stage)
+        if self.bare:
+            return
+        now, apart = self.model.session.now, self.skin.ascii
+        yield self._draw_below(
+            stage, lambda room: view.render_counts(stage, room, now, apart=apart)
+        )
+        if view.has_after(stage, self.cells - self.lead):
+            yield self._draw_below(stage, partial(view.render_after, stage))
+        if stage.is_waiting:
+            yield self._draw_below(stage, partial(view.render_waits, stage))
+
+    def _draw_stage(self, stage: StageView, cells: int) -> Line:
+        room = cells if self.bare else cells - 1
+        name_cells = 14 if self.bare else 40 if self.cells > 60 else 9
+        labels = view.measure_labels(self.model.stages, room, name_cells)
+        if self.bare:
+            return view.render_compact(stage, room, labels, apart=self.skin.ascii)
+        mark = self.build_mark(f"stage:{stage.name}")
+        return view.render_stage(stage, room, labels, mark)
+
+    def _draw_below(
+        self, stage: StageView, content: Callable[[int], Line]
+    ) -> Callable[[int], Line]:
+        lanes = len(stage.rails.below)
+        return lambda cells: view.render_below(
+            stage, content(cells - 1 - lanes), cells - 1
+        )
+
+    def on_resize(self) -> None:
+        self.renew()
+        super().on_resize()
+
+    def move(self, how: str) -> None:
+        """`last_stage`: what `last` is in other lists, whose key is the grid's here."""
+        super().move("last" if how == "last_stage" else how)
+
+    def set_open(self, *, on: bool) -> bool:
+        stages = not self.bare and self.key.startswith("stage:")
+        return stages and super().set_open(on=on)
+
+    def describe_row(self) -> str:
+        """What the row under the cursor is called."""
+        item = self.find_item()
+        if item is None:
+            return ""
+        if isinstance(item.heading, StageView):
+            return f"stage {item.heading.name}"
+        return f"family {getattr(item.heading, 'label', '')}"
+
+
+class NeedsPane(HeadingsPane):
+    """What needs a person, by cause."""
+
+    name_in_table = "needs"
+    number = "5"
+    heading = "Needs you"
+    with_evidence = False
+
+    def set_box(self, box: Box) -> None:
+        self.with_evidence = box.width > 50
+        super().set_box(box)
+
+    def list_items(self) -> Iterator[Item]:
+        for group in self.model.groups:
+            yield Item(group.key, group, partial(self._draw_cause, group))
+            if self.with_evidence:
+                for one in list(view.render_evidence(group))[:6]:
+                    yield Item(group.key, group, partial(_draw_evidence, one))
+
+    def _draw_cause(self, group: CauseGroup, cells: int) -> Line:
+        return view.render_cause(group, cells - 1, apart=self.skin.ascii)
+
+    def build_title(self) -> Line:
+        return (Span("by cause", "muted"),)
+
+    def describe_nothing(self) -> Line:
+        return (
+            Span(f" {self.model.describe_opening() or 'nobody is needed'}", "muted"),
+        )
+
+    def find_group(self) -> CauseGroup | None:
+        """The cause under the cursor."""
+        item = self.find_item()
+        return item.heading if item and isinstance(item.heading, CauseGroup) else None
+
+    def describe_row(self) -> str:
+        """What the cause under the cursor is called."""
+        group = self.find_group()
+        return group.title if group is not None else ""
+
+
+def _draw_evidence(words: Line, cells: int) -> Line:
+    return cut((Span("     "), *words), cells - 1)
+
+
+class WaitingPane(HeadingsPane):
+    """Groups of jobs that wait alike."""
+
+    name_in_table = "waiting"
+    number = "w"
+    heading = "Waiting"
+
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
+        self.waits = Waits()
+
+    def renew(self) -> None:
+        self.waits.take(self.model.session)
+        super().renew()
+
+    def list_items(self) -> Iterator[Item]:
+        for group in self.waits.groups:
+            yield Item(group.key, group, partial(self._draw_group, group))
+            yield from self.list_jobs(group.key, group)
+
+    def _draw_group(self, group: WaitGroup, cells: int) -> Line:
+        mark, apart = self.build_mark(group.key), self.skin.ascii
+        return view.render_wait_group(
+            group, self.model.session, cells, mark=mark, apart=apart
+        )
+
+    def draw_job(self, job: JobView, cells: int) -> Line:
+        parameters = self.model.words.parameters
+        return view.render_waiting_job(job, self.model.session, parameters, cells)
+
+    def _describe_group(self) -> tuple[WaitGroup | None, str]:
+        """The group of several under the cursor, and its words; None: another row."""
+        item = self.find_item()
+        group = item.heading if item is not None and item.job is None else None
+        if not isinstance(group, WaitGroup) or len(group.jobs) == 1:
+            return None, ""
+        return group, view.describe_wait_group(group, self.model.session)
+
+    def describe_row(self) -> str:
+        """What a group under the cursor is called; empty on a job."""
+        group, words = self._describe_group()
+        return f"{group.jobs[0].stage}: {words}" if group is not None else ""
+
+    def find_answer(self) -> Answer:
+        """Of a group about its oldest job, which stands for the others."""
+        group, words = self._describe_group()
+        if group is None:
+            return Answer(next(iter(self.find_jobs()), None))
+        lead = f" of {len(group.jobs)} that wait alike ({words}), the oldest:"
+        return Answer(group.jobs[0], (Span(lead),))
+
+    def build_title(self) -> Line:
+        return (Span(self.waits.describe(), "muted"),)
+
+    def describe_nothing(self) -> Line:
+        return (Span(" Nothing waits.", "muted"),)
+
+
+MOVED_SHARE: Final = 0.125
+"""Of the time-line's window: how far it is moved at a time."""
+_LEGEND: tuple[tuple[str, str], ...] = (
+    ("·", "waits"),
+    ("░", "queued"),
+    ("█", "ran"),
+    ("▒", "in vain"),
+    ("✗", "failed"),
+)
+_LEGEND_CELLS: Final = 76
+"""From here on all of the legend has room in the title; else it does without the mark
+that the rows have too.
+"""
+
+
+class TimelinePane(HeadingsPane):
+    """Stages and jobs over time."""
+
+    name_in_table = "timeline"
+    number = "9"
+    heading = "Time-line"
+
+    def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
+        super().__init__(skin, model, **options)
+        self.window: Window | None = None
+        """What a person chose to see; None: everything."""
+        self._strips: dict[str, tuple[object, tuple[JobView, ...], list[Span]]] = {}
+
+    # -------------------------------------------------------------------- contents
+    def list_items(self) -> Iterator[Item]:
+        for stage in self.model.stages:
+            key = f"stage:{stage.name}"
+            yield Item(key, stage, partial(self._draw_stage, stage))
+            yield from self.list_jobs(key, stage)
+
+    def describe_row(self) -> str:
+        """What a stage under the cursor is called; empty on a job."""
+        return f"stage {self.key[6:]}" if self.key.startswith("stage:") else ""
+
+    def find_answer(self) -> Answer:
+        """About the job, or the stage, under the cursor."""
+        item = self.find_item()
+        stage = item.heading if item is not None else None
+        if item is None or not isinstance(stage, StageView):
+            return Answer()
+        about = describe_stage(stage, self.model.session.now)
+        return Answer(item.job, instead=about)
+
+    @property
+    def label_width(self) -> int:
+        """Cells left of the strips."""
+        return 18 if self.cells < 100 else 32
+
+    @property
+    def strip_width(self) -> int:
+        """Cells of a strip."""
+        return max(1, self.cells - self.lead - self.label_width)
+
+    def find_window(self) -> Window:
+        """The window as it is drawn now."""
+        if self.window is not None:
+            return Window(self.window.begin, self.window.seconds, self.strip_width)
+        return build_window(self._find_begin(), self._find_end(), self.strip_width)
+
+    def _find_begin(self) -> float:
+        snapshot = self.model.session.snapshot
+        return snapshot.started_at or self.model.session.now
+
+    def _find_end(self) -> float:
+        playback = self.model.session.snapshot.playback
+        latest = max(self.model.session.now, self.model.ends.session or 0.0)
+        return latest if playback is None else max(latest, playback.end)
+
+    # -------------------------------------------------------------------- the window
+    def resize_window(self, factor: float) -> None:
+        """Show less, or more, around the present, or around the middle."""
+        shown, now = self.find_window(), self.model.session.now
+        middle = shown.begin + shown.seconds / 2
+        around = now if shown.begin <= now < shown.end else middle
+        self.window = shown.zoom(factor, around)
+        self.update_lines()
+
+    def move_window(self, share: float) -> None:
+        """Move the window by a share of its length."""
+        self.window = self.find_window().move(share)
+        self.update_lines()
+
+    def go_sideways(self, *, right: bool) -> None:
+        self.move_window(MOVED_SHARE if right else -MOVED_SHARE)
+
+    def go_back(self) -> bool:
+        if super().go_back():
+            return True
+        had = self.window is not None
+        self.show_all()
+        return had
+
+    def show_all(self) -> None:
+        """Show everything again, and follow the present."""
+        self.window = None
+        self.update_lines()
+
+    # -------------------------------------------------------------------------- rows
+    def build_head(self, cells: int) -> Sequence[Line]:
+        session = self.model.session
+        indent = self.lead + self.label_width
+        return render_axis(
+            self.find_window(), session.now, session.snapshot.gaps, indent
+        )
+
+    def _draw_stage(self, stage: StageView, cells: int) -> Line:
+        mark = self.build_mark(f"stage:{stage.name}")
+        name = fit(f"{mark} {stage.name}", self.label_width - 6)
+        label = Span(f"{name}{stage.total:>5} ", "strong")
+        return (label, *join_cells(self._build_strip(stage, self.find_window())))
+
+    def draw_job(self, job: JobView, cells: int) -> Line:
+        words = describe_job(job.record.spec, self.model.words.parameters)
+        name = shorten_middle(words or outside(job.name), self.label_width - 5)
+        now, window = self.model.session.now, self.find_window()
+        strip = build_job_strip(job.record, self._find_begin(), now, window)
+        return (
+            Span(f"  {job.look.glyph} ", job.look.role),
+            Span(fit(name, self.label_width - 4)),
+            *join_cells(strip),
+        )
+
+    def _build_strip(self, stage: StageView, window: Window) -> list[Span]:
+        now = self.model.session.now
+        wish = (window, window.cell(now))
+        known = self._strips.get(stage.name)
+        if known is not None and known[0] == wish and _is_same(known[1], stage.jobs):
+            return known[2]
+        cells = build_stage_strip(stage.jobs, self._find_begin(), now, window)
+        self._strips[stage.name] = (wish, stage.jobs, cells)
+        return cells
+
+    def build_title(self) -> Line:
+        parts: list[Line] = []
+        wide = self.cells >= _LEGEND_CELLS
+        if self.window is not None:
+            parts.append((Span("f shows all" if wide else "f all", "accent"),))
+        legend = [
+            (Span(glyph, "text"), Span(f" {word}", "muted"))
+            for glyph, word in (_LEGEND if wide else _LEGEND[:-1])
+        ]
+        return join([*parts, *legend], "  ")
+
+    def describe_nothing(self) -> Line:
+        return (Span(" Nothing is planned yet.", "muted"),)
+
+
+def _is_same(old: tuple[JobView, ...], new: tuple[JobView, ...]) -> bool:
+    return len(old) == len(new) and all(map(operator.is_, old, new))
