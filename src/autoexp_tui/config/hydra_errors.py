@@ -36,9 +36,6 @@ _RESOLVER_PREFIX: Final = re.compile(
 _NOT_OVERRIDDEN: Final = re.compile(r"Could not override '(?P<key>[^']+)'\.")
 _TOO_DEEP: Final = "maximum recursion depth exceeded"
 """How Python says that the stack has no room."""
-_NO_APPEND: Final = re.compile(
-    r"Could not append to config\. An item is already at '(?P<key>[^']+)'"
-)
 _NO_DELETE: Final = re.compile(
     r"Could not delete(?: from config)?\.? ?(?:\s*)'(?P<key>[^']+)'(?P<rest>.*)",
     re.DOTALL,
@@ -47,8 +44,6 @@ _NO_GROUP: Final = re.compile(
     r"Override (?P<text>\S+) looks like a config group override,\s+but config group"
     r"\s+'(?P<key>[^']+)'\s+does not"
 )
-_AMBIGUOUS: Final = re.compile(r"Ambiguous value for argument '(?P<text>.+?)'$", re.M)
-_SWEPT: Final = re.compile(r"Sweep parameters '(?P<text>.+?)' requires --multirun")
 _MULTIPLE: Final = re.compile(
     r"Multiple values for (?P<key>\S+)\."
     r"|(?P<again>\S+) appears more than once in the final defaults list"
@@ -56,10 +51,6 @@ _MULTIPLE: Final = re.compile(
 _IN_CONFIG: Final = re.compile(r"^In '?(?P<config>[^':]+)'?: (?P<rest>.*)$", re.DOTALL)
 _NOT_FOUND: Final = re.compile(r"Could not (?:find|load) '(?P<name>[^']+)'")
 
-_MUST_CHOOSE: Final = re.compile(
-    r"You must specify '(?P<key>[^']+)'.*?Available options:\s*(?P<options>.*)", re.S
-)
-_FORCED_GROUP: Final = re.compile(r"force-add of config groups .*?'(?P<text>.+)'")
 _MISSING: Final = re.compile(r"Missing mandatory value: (?P<key>\S+)")
 _IN_A_LIST: Final = re.compile(r"\[(\d+)\]")
 _BELOW_A_VALUE: Final = re.compile(
@@ -81,9 +72,46 @@ _OF_OMEGACONF: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.creat
 _RESOLVERS: Final = (
     "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, ax.*"
 )
-_LIST_OR_SWEEP: Final = (
-    "write key=[1,2] for a list, key='1,2' for text; values to try belong into `sweep`"
+_A_SWEEP: Final = (
+    "is a Hydra sweep, and a config has one value for a key",
+    "override {text}",
+    "write key=[1,2] for a list, key='1,2' for text; values to try belong into `sweep`",
 )
+_REFUSED: Final = (
+    (
+        r"Could not append to config\. An item is already at '(?P<key>[^']+)'",
+        "`+` adds, but it is there already",
+        "override +{key}",
+        "to change it write `{key}=...`; `++{key}=...` does either",
+    ),
+    (r"(?m)Ambiguous value for argument '(?P<text>.+?)'$", *_A_SWEEP),
+    (r"Sweep parameters '(?P<text>.+?)' requires --multirun", *_A_SWEEP),
+    *(
+        (
+            twice,
+            "is chosen more than once",
+            "group {key}",
+            "in a defaults list write `override {key}: CHOICE` for the second",
+        )
+        for twice in (
+            r"Multiple values for (?P<key>\S+)\.",
+            r"(?P<key>\S+) appears more than once in the final defaults list",
+        )
+    ),
+    (
+        r"(?s)You must specify '(?P<key>[^']+)'.*?Available options:\s*(?P<options>.*)",
+        "has no choice: it is ??? in the defaults",
+        "group {key}",
+        "add {key}=CHOICE; {options}",
+    ),
+    (
+        r"force-add of config groups .*?'\+*(?P<key>.+)'",
+        "`++` does not go with a group",
+        "override ++{key}",
+        "write `{key}` to change the choice, `+{key}` to add the group",
+    ),
+)
+"""How Hydra refuses an override, and what is said of it: message, place, hint."""
 
 
 def first_line(error: BaseException) -> str:
@@ -321,10 +349,18 @@ def _is_choosing(override: str, group: str, choice: str) -> bool:
 def _explain_override(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:
-    for shape, explain in _OVERRIDES:
-        found = shape.search(text)
-        if found is not None:
-            return explain(found, keys, groups)
+    if found := _NOT_OVERRIDDEN.search(text):
+        return _explain_unknown_key(found, keys, groups)
+    if found := _NO_DELETE.search(text):
+        return _explain_removal(found["key"], keys, groups)
+    if found := _NO_GROUP.search(text):
+        return _name_unknown_group(found["key"], f"override {found['text']}", groups)
+    for shape, message, where, hint in _REFUSED:
+        if found := re.search(shape, text):
+            parts = found.groupdict()
+            parts["options"] = list_names(parts.get("options", "").split(), "choices")
+            place = where.format(**parts)
+            return Problem(message, where=place, hint=hint.format(**parts))
     return None
 
 
@@ -355,18 +391,9 @@ def _explain_unknown_key(
     return Problem("there is no such key", where=where, hint=hint)
 
 
-def _explain_addition(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    key = found["key"]
-    hint = f"to change it write `{key}=...`; `++{key}=...` does either"
-    return Problem("`+` adds, but it is there already", f"override +{key}", hint=hint)
-
-
 def _explain_removal(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
+    key: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem:
-    key = found["key"]
     near = find_nearest_key(key, keys)
     hint = f"did you mean `{near}`?" if near else "leave the override out"
     if key in groups:
@@ -374,58 +401,6 @@ def _explain_removal(
     return Problem("`~` removes, but it is not there", f"override ~{key}", hint=hint)
 
 
-def _explain_missing_group(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    return _name_unknown_group(found["key"], f"override {found['text']}", groups)
-
-
 def _name_unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:
     hint = did_you_mean(key, groups, "groups")
     return Problem(f"there is no config group `{key}`", where=where, hint=hint)
-
-
-def _explain_sweep(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    message = "is a Hydra sweep, and a config has one value for a key"
-    return Problem(message, where=f"override {found['text']}", hint=_LIST_OR_SWEEP)
-
-
-def _explain_second_choice(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    key = found["key"] or found["again"]
-    hint = f"in a defaults list write `override {key}: CHOICE` for the second"
-    return Problem("is chosen more than once", where=f"group {key}", hint=hint)
-
-
-def _explain_missing_choice(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    key = found["key"]
-    hint = f"add {key}=CHOICE; {list_names(found['options'].split(), 'choices')}"
-    message = "has no choice: it is ??? in the defaults"
-    return Problem(message, f"group {key}", hint=hint)
-
-
-def _explain_forced_group(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    bare = found["text"].lstrip("+")
-    hint = f"write `{bare}` to change the choice, `+{bare}` to add the group"
-    return Problem("`++` does not go with a group", f"override ++{bare}", hint=hint)
-
-
-_OVERRIDES: Final = (
-    (_NOT_OVERRIDDEN, _explain_unknown_key),
-    (_NO_APPEND, _explain_addition),
-    (_NO_DELETE, _explain_removal),
-    (_NO_GROUP, _explain_missing_group),
-    (_AMBIGUOUS, _explain_sweep),
-    (_SWEPT, _explain_sweep),
-    (_MULTIPLE, _explain_second_choice),
-    (_MUST_CHOOSE, _explain_missing_choice),
-    (_FORCED_GROUP, _explain_forced_group),
-)
-"""How Hydra refuses an override, and what is said of it."""
