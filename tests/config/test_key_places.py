@@ -1,13 +1,24 @@
-"""The file and line at which a finding's key stands."""
+"""The file and line at which a finding's key stands, and which files there are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent, indent
+from unittest.mock import Mock
 
 import pytest
+import yaml
+from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.config.key_places import KeyPlaces
+from autoexp_tui.config.hydra_compose import HydraComposer
+from autoexp_tui.config.key_places import KeyPlaces, walk
+from autoexp_tui.config.planning_main import answer_request
+from autoexp_tui.config.planning_messages import PlanningRequest
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.sweep.expand import expand_sweep
+from autoexp_tui.sweep.points import SweepPoint
+from tests.config.config_trees import write_tree
 
 EXP = """\
 defaults:
@@ -35,14 +46,16 @@ sweep:
 """
 
 
-@pytest.fixture
-def places(tmp_path: Path) -> KeyPlaces:
-    (tmp_path / "optim").mkdir()
-    (tmp_path / "optim" / "adam.yaml").write_text("name: adam\nbeta: 0.9\n")
-    (tmp_path / "exp.yaml").write_text(EXP)
-    return KeyPlaces(
-        [(tmp_path / "exp.yaml", ()), (tmp_path / "optim/adam.yaml", ("optim",))]
-    )
+@pytest.fixture(autouse=True)
+def own_hydra() -> Iterator[None]:
+    yield
+    GlobalHydra.instance().clear()
+
+
+def places_in(place: Path, text: str) -> KeyPlaces:
+    """Of a config of one file."""
+    (place / "exp.yaml").write_text(text)
+    return KeyPlaces([(place / "exp.yaml", ())])
 
 
 def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None:
@@ -51,92 +64,402 @@ def line(places: KeyPlaces, where: str, job: str = "") -> tuple[str, int] | None
 
 
 @pytest.mark.parametrize(
-    ("where", "expected"),
+    ("where", "job", "expected"),
     [
-        ("project.name", 6),
-        ("sweep.filter", 22),
-        ("sweep.groups.1.configs.0", 16),
-        ("sweep.groups[1].configs[1].backend.load", 19),
-        ("sweep.groups.0.params.optim.lr", 13),
+        ("project.name", "", ("exp.yaml", 6)),
+        ("sweep.filter", "", ("exp.yaml", 22)),
+        ("sweep.groups.1.configs.0", "", ("exp.yaml", 16)),
+        ("sweep.groups[1].configs[1].backend.load", "", ("exp.yaml", 19)),
+        ("sweep.groups.0.params.optim.lr", "", ("exp.yaml", 13)),
+        pytest.param("backend.lrr", "job 0", ("exp.yaml", 12), id="added by the sweep"),
+        pytest.param("++backend.lrr", "job 0", ("exp.yaml", 12), id="with its marks"),
+        ("start_conditions.0.path", "x_cooldown", ("exp.yaml", 21)),
+        pytest.param("project.name", "x", ("exp.yaml", 6), id="choices unknown"),
+        ("backend.load", "x_cooldown", ("exp.yaml", 17)),
+        pytest.param("optim.beta", "", ("adam.yaml", 2), id="in the group's file"),
+        pytest.param("backend.nope", "", ("exp.yaml", 7), id="what it belongs to"),
+        pytest.param("other.yaml:41: sweep", "", ("other.yaml", 41), id="told"),
+        ("my configs/exp.yaml:7", "", ("exp.yaml", 7)),
+        *((where, "", None) for where in ("", "nope", "-C conf")),
+        pytest.param("override backend.lr=x", "", None, id="the command line's"),
     ],
 )
-def test_a_path_of_the_primary_config_has_its_line(
-    where: str, expected: int, places: KeyPlaces
+def test_a_key_has_its_file_and_line(
+    where: str, job: str, expected: tuple[str, int] | None, tmp_path: Path
 ) -> None:
-    assert line(places, where) == ("exp.yaml", expected)
+    write_tree(tmp_path, exp=EXP, optim__adam="name: adam\nbeta: 0.9\n")
+    files = [(tmp_path / "exp.yaml", ()), (tmp_path / "optim/adam.yaml", ("optim",))]
+    assert line(KeyPlaces(files), where, job) == expected
 
 
-def test_a_key_that_the_sweep_adds_is_found_there(places: KeyPlaces) -> None:
-    assert line(places, "backend.lrr", "job 0 (lrr=1)") == ("exp.yaml", 12)
-
-
-def test_a_condition_of_a_job_is_found_in_the_sweep(places: KeyPlaces) -> None:
-    where = "start_conditions.0.path"
-    assert line(places, where, "x_cooldown") == ("exp.yaml", 21)
-
-
-def test_of_a_job_whose_choices_are_unknown_the_config_itself_is_looked_at_first(
-    places: KeyPlaces,
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        *((text, "b.c") for text in ("a: [", "a: &x [*x]\n", "\x00", "- 1\n")),
+        *((f"a: {'[' * levels}{']' * levels}\n", "a") for levels in (100, 60_000)),
+    ],
+    ids=["open", "ring", "null", "list", "deep", "deeper"],
+)
+def test_a_config_that_does_not_read_has_no_places(
+    text: str, where: str, tmp_path: Path
 ) -> None:
-    assert line(places, "project.name", "x_cooldown") == ("exp.yaml", 6)
-    assert line(places, "backend.load", "x_cooldown") == ("exp.yaml", 17)
-
-
-def test_a_key_of_a_chosen_group_is_found_in_its_file(places: KeyPlaces) -> None:
-    assert line(places, "optim.beta") == ("adam.yaml", 2)
-
-
-def test_a_key_that_is_not_there_leads_to_what_it_belongs_to(
-    places: KeyPlaces,
-) -> None:
-    assert line(places, "backend.nope") == ("exp.yaml", 7)
-
-
-def test_a_place_that_planning_told_itself_is_taken(places: KeyPlaces) -> None:
-    assert line(places, "other.yaml:41: sweep") == ("other.yaml", 41)
-
-
-@pytest.mark.parametrize("where", ["", "nope", "-C conf"])
-def test_what_stands_in_no_file_has_no_place(where: str, places: KeyPlaces) -> None:
-    assert line(places, where) is None
-
-
-@pytest.mark.parametrize("text", ["a: [", "a: &x [*x]\n", "\x00", "- 1\n"])
-def test_a_config_that_does_not_read_has_no_places(text: str, tmp_path: Path) -> None:
-    (tmp_path / "exp.yaml").write_text(text)
-    assert line(KeyPlaces([(tmp_path / "exp.yaml", ())]), "b.c") is None
+    assert line(places_in(tmp_path, text), where) is None
 
 
 def test_aliases_that_multiply_are_looked_at_once(tmp_path: Path) -> None:
     levels = "\n".join(f"  a{n}: &a{n} [{f'*a{n - 1}, ' * 9}]" for n in range(1, 30))
-    (tmp_path / "exp.yaml").write_text(f"sweep:\n  a0: &a0 [1]\n{levels}\n")
-    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
+    places = places_in(tmp_path, f"sweep:\n  a0: &a0 [1]\n{levels}\n")
     assert line(places, "backend.lr", "job 0") is None
 
 
-def test_a_key_written_with_its_marks_is_found_without_them(places: KeyPlaces) -> None:
-    where, job = "++backend.lrr", "job 0 (lrr=1)"
-    assert line(places, where, job) == ("exp.yaml", 12)
-
-
 def test_a_swept_choice_of_a_group_is_found_in_the_sweep(tmp_path: Path) -> None:
-    (tmp_path / "exp.yaml").write_text("sweep:\n  params:\n    slurm: [locla]\n")
-    places = KeyPlaces([(tmp_path / "exp.yaml", ())])
-    found = line(places, "override slurm=locla", "job 0")
-    assert found == ("exp.yaml", 3)
+    places = places_in(tmp_path, "sweep:\n  params:\n    slurm: [locla]\n")
+    assert line(places, "override slurm=locla", "job 0") == ("exp.yaml", 3)
 
 
-def test_an_override_of_the_command_line_stands_in_no_file(places: KeyPlaces) -> None:
-    assert line(places, "override backend.lr=x") is None
+# ------------------------------------------------------------ what a job has chosen
+# Every value stands once in its sweep, so that a line tells whose it is.
+SWEEPS = {
+    "entries without a stage": """
+        type: list
+        configs:
+          - {lr: 11, model.size: 12}
+          - {lr: 21, model.size: 22}
+          - lr: 31
+            model.size: 32
+        """,
+    "values one below the other": """
+        params:
+          lr:
+            - 11
+            - 12
+          optim.wd: [21, 22]
+          ++extra.steps:
+            - 31
+            - 32
+        """,
+    "pairs": """
+        type: zip
+        params:
+          lr:
+            - 11
+            - 12
+          bs:
+            - 21
+            - 22
+        """,
+    "defaults below entries that cover them": """
+        defaults: {lr: 91, bs: 92}
+        groups:
+          - configs:
+              - {lr: 11}
+              - {wd: 12}
+          - defaults:
+              bs: 81
+            configs:
+              - {beta: 21}
+              - {bs: 22}
+        """,
+    "a later group wins a key that both set": """
+        groups:
+          - params: {lr: [11, 12], wd: 13}
+          - configs:
+              - {lr: 21}
+              - {wd: 22}
+        """,
+    "nodes inside configs": """
+        type: list
+        configs:
+          - {lr: 11}
+          - params:
+              lr:
+                - 21
+                - 22
+          - defaults: {wd: 31}
+            groups:
+              - configs:
+                  - lr: 32
+                  - lr: 33
+              - params: {bs: [41, 42]}
+        """,
+    "groups one after another": """
+        type: list
+        groups:
+          - params: {lr: [11, 12]}
+          - params:
+              lr: [21, 22]
+              wd: 23
+        """,
+    "grids": """
+        base_values: {wd: 91}
+        grids:
+          - {lr: [11, 12], bs: 13}
+          - lr: [21, 22]
+            bs:
+              - 23
+              - 24
+        """,
+    "derived jobs": """
+        params: {lr: [11, 12], wd: 13}
+        derived_jobs:
+          - name: cooldown
+            parameter_overrides: {wd: 21}
+          - name: report
+            for_each_base_job: false
+            parameter_overrides:
+              bs: 31
+        """,
+}
+OURS = {"stage", "project.name"}
 
 
-def test_a_file_whose_path_has_a_space_is_a_place(places: KeyPlaces) -> None:
-    assert line(places, "my configs/exp.yaml:7") == ("exp.yaml", 7)
+def written(sweep: str) -> str:
+    return f"lr: 1\nsweep:\n{indent(dedent(sweep).strip(), '  ')}\n"
 
 
-@pytest.mark.parametrize("levels", [100, 60_000])
-def test_a_config_nested_beyond_all_reason_has_no_places(
-    levels: int, tmp_path: Path
+def told(places: KeyPlaces, key: str, point: SweepPoint) -> int:
+    found = places.find(Problem("wrong", key, "job"), point.entries)
+    assert found is not None, key
+    return found[1]
+
+
+@pytest.mark.parametrize("sweep", SWEEPS.values(), ids=SWEEPS)
+def test_the_line_of_every_parameter_holds_the_value_of_the_job(
+    sweep: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "exp.yaml").write_text(f"a: {'[' * levels}{']' * levels}\n")
-    assert line(KeyPlaces([(tmp_path / "exp.yaml", ())]), "a") is None
+    text = written(sweep)
+    places, lines = places_in(tmp_path, text), text.splitlines()
+    for point in expand_sweep(yaml.safe_load(text)["sweep"]):
+        for key, value in point.parameters.items():
+            if key not in OURS:
+                assert str(value) in lines[told(places, key, point) - 1], (key, value)
+
+
+def test_a_derived_job_leads_to_its_own_condition(tmp_path: Path) -> None:
+    text = written(
+        """
+        params: {lr: [11, 12]}
+        derived_jobs:
+          - name: a
+            start_conditions: [{class_name: FileExists}]
+          - name: b
+            start_conditions:
+              - class_name: FileExists
+        """
+    )
+    point = expand_sweep(yaml.safe_load(text)["sweep"])[2]
+    assert told(places_in(tmp_path, text), "start_conditions.0", point) == 9
+
+
+def test_a_sweep_that_is_a_file_of_its_own_is_looked_through(tmp_path: Path) -> None:
+    text = "configs:\n  - lr: 11\n  - lr: 21\n"
+    exp = "defaults: [_self_, sweep: sizes]\nlr: 1\n"
+    write_tree(tmp_path, exp=exp, sweep__sizes=text)
+    point = expand_sweep(yaml.safe_load(text))[1]
+    files = [(tmp_path / "exp.yaml", ()), (tmp_path / "sweep/sizes.yaml", ("sweep",))]
+
+    found = KeyPlaces(files).find(Problem("wrong", "lr", "job 1"), point.entries)
+
+    assert found == (str(tmp_path / "sweep" / "sizes.yaml"), 3)
+
+
+@pytest.mark.parametrize(
+    ("sweep", "key", "jobs", "at", "hint"),
+    [
+        pytest.param(
+            "configs: [\n {lrr: 1},\n {lrr: 2},\n {lrr: 3}]",
+            *("lrr", (0, 1, 2), 2, "write it; the same at line 3, line 4"),
+            id="several entries",
+        ),
+        pytest.param(
+            "configs: [" + "\n {lrr: 1}," * 10 + "]",
+            *("lrr", tuple(range(10)), 2),
+            "write it; the same at line 3, line 4, line 5, line 6, line 7, line 8, "
+            "3 places more",
+            id="many entries",
+        ),
+        pytest.param(
+            "params: {\n lrr: [\n 1,\n 2]}", "lrr", (0, 1), 2, "write it", id="values"
+        ),
+        pytest.param(
+            "params: {\n lr: [\n 1,\n x],\n bs: [1, 2]}",
+            *("lr", (2, 3), 4, "write it"),
+            id="several jobs of one value",
+        ),
+    ],
+)
+def test_a_finding_of_several_jobs_tells_all_their_lines(
+    sweep: str, key: str, jobs: tuple[int, ...], at: int, hint: str, tmp_path: Path
+) -> None:
+    text = f"sweep: {{{sweep}}}\n"
+    points = expand_sweep(yaml.safe_load(text)["sweep"])
+    origins = {str(point.index): [point.entries] for point in points}
+    first, *others = map(str, jobs)
+    problem = Problem("is wrong", key, first, "write it", others=tuple(others))
+
+    (found,) = places_in(tmp_path, text).add_places([problem], origins)
+
+    assert int(found.place.rpartition(":")[2]) == at
+    assert found.hint == hint
+
+
+def test_a_finding_of_two_jobs_of_one_name_tells_both_lines(tmp_path: Path) -> None:
+    text = "sweep:\n configs:\n - project.name: x\n - project.name: x\n"
+    points = expand_sweep(yaml.safe_load(text)["sweep"])
+    origins = {"x": [point.entries for point in points]}
+    problem = Problem("2 jobs have the name x", "project.name", "x")
+
+    (found,) = places_in(tmp_path, text).add_places([problem], origins)
+
+    assert found.place.endswith(":3")
+    assert found.hint == "the same at line 4"
+
+
+def test_a_value_that_the_command_line_set_has_the_line_of_its_key(
+    tmp_path: Path,
+) -> None:
+    places = places_in(tmp_path, "sweep:\n params:\n  lr:\n  - 1\n  - 2\n")
+    assert told(places, "lr", expand_sweep({"params": {"lr": [1, 2, 3]}})[2]) == 3
+
+
+def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "sweep:\n configs:\n" + "".join(f" - k{n}: 1\n" for n in range(1000))
+    points = expand_sweep(yaml.safe_load(text)["sweep"])
+    places = places_in(tmp_path, text)
+    walked = Mock(wraps=walk)
+    monkeypatch.setattr("autoexp_tui.config.key_places.walk", walked)
+
+    lines = [told(places, f"k{at}", point) for at, point in enumerate(points)]
+
+    assert lines == list(range(3, 1003))
+    assert walked.call_count <= 2 * len(points)
+
+
+# ------------------------------------------------------- the files: those of Hydra
+TREE = {
+    "exp": "defaults: [optim: adam, /data/mix@data: web, base, _self_]",
+    "base": "defaults:\n  - _self_\n  - model/size@net: small\nown: 1",
+    "optim__adam": "defaults:\n  - schedule: cosine\n  - common\nlr: 1",
+    "optim__common": "eps: 1",
+    "optim__sgd": "lr: 2",
+    "optim__schedule__cosine": "steps: 1",
+    "data__mix__web": "share: 1",
+    "model__size__small": "# @package _global_\nwidth: 1",
+    "model__size__deep": "# @package net.deep\nwidth: 1",
+    "more": "# @package _global_\ndefaults:\n  - exp\n  - override optim: sgd",
+    "broken": "defaults: [optim: lost, _self_]\nlr: 1",
+}
+ALL = {
+    "exp.yaml": "",
+    "base.yaml": "",
+    "optim/adam.yaml": "optim",
+    "optim/common.yaml": "optim",
+    "optim/schedule/cosine.yaml": "optim.schedule",
+    "data/mix/web.yaml": "data",
+    "model/size/small.yaml": "net",
+}
+DEEP = {k: v for k, v in ALL.items() if "small" not in k}
+OF_SGD = {k: v for k, v in ALL.items() if not k.startswith("optim")}
+
+
+@pytest.mark.parametrize(
+    ("primary", "override", "expected"),
+    [
+        ("exp", "++a=1", ALL),
+        ("exp", "optim=sgd", OF_SGD | {"optim/sgd.yaml": "optim"}),
+        ("exp", "model/size@net=deep", DEEP | {"model/size/deep.yaml": "net"}),
+        ("more", "++a=1", OF_SGD | {"optim/sgd.yaml": "optim", "more.yaml": ""}),
+        pytest.param("broken", "++a=1", {"broken.yaml": ""}, id="does not compose"),
+    ],
+)
+def test_files_are_those_that_hydra_takes_with_the_keys_they_go_below(
+    primary: str, override: str, expected: dict[str, str], tmp_path: Path
+) -> None:
+    files = HydraComposer(
+        primary, write_tree(tmp_path, **TREE), [override]
+    ).list_files()
+    found = {str(path.relative_to(tmp_path)): ".".join(keys) for path, keys in files}
+    assert found == expected
+
+
+def test_directories_of_the_search_path_are_looked_through(tmp_path: Path) -> None:
+    other = write_tree(tmp_path / "other", optim__lion="of_lion: 1")
+    wide = (
+        f"hydra: {{searchpath: ['file://{other}']}}\ndefaults: [optim: lion, _self_]\n"
+    )
+    root = write_tree(tmp_path / "here", wide=wide)
+    files = [path for path, _ in HydraComposer("wide", root).list_files()]
+    assert files == [root / "wide.yaml", other / "optim/lion.yaml"]
+
+
+# ------------------------------------------------------------- Hydra's own settings
+def test_sweeper_and_launcher_are_found_wherever_a_file_sets_them(
+    tmp_path: Path,
+) -> None:
+    write_tree(
+        tmp_path,
+        exp="""
+        defaults: [{backend: one}, {override hydra/launcher: submitit_slurm}, _self_]
+        hydra: {sweeper: {params: {lr: "1,2"}}, searchpath: [/x]}
+        hydrate: {a: 1}
+        """,
+        backend__one="# @package _global_\nhydra: {run: {dir: x}}",
+    )
+    files = [(tmp_path / "exp.yaml", ()), (tmp_path / "backend/one.yaml", ())]
+
+    found = [*KeyPlaces(files).list_hydra_keys()]
+
+    assert found == ["hydra.sweeper", "hydra.searchpath", "hydra/launcher", "hydra.run"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ("m: hydra/tiny", []),
+        ("override hydra/launcher@x: y", ["hydra/launcher"]),
+        ("hydra/launcher/basic", ["hydra/launcher"]),
+        ("/hydra/launcher/basic@x", ["hydra/launcher"]),
+        ("hydra/x", ["hydra"]),
+        ("m: [hydra/tiny, a]", []),
+        ("''", []),
+    ],
+)
+def test_an_entry_is_told_by_its_group(
+    entry: str, found: list[str], tmp_path: Path
+) -> None:
+    text = f"defaults:\n  - {entry}\n  - _self_"
+    assert [*places_in(tmp_path, text).list_hydra_keys()] == found
+
+
+@pytest.mark.parametrize(
+    ("override", "is_error"),
+    [
+        ("+hydra.sweeper.size=3", True),
+        ("hydra/launcher=joblib", True),
+        ("+hydra.launcher.n_jobs=3", True),
+        ("hydra.job.chdir=true", False),
+        ("hydra.run.dir=x", False),
+        pytest.param("++a=1", None, id="a choice of an own group is none"),
+    ],
+)
+def test_the_command_line_is_looked_at_too(
+    tmp_path: Path, override: str, is_error: bool | None
+) -> None:
+    write_tree(
+        tmp_path / "config",
+        exp="""
+        defaults: [{m: hydra/tiny}, hydra/x, _self_]
+        backend: {class_name: 'Null'}
+        project: {name: x}
+        """,
+        m__hydra__tiny="a: 1",
+        hydra__x="# @package _global_\nb: 1",
+    )
+    answer = answer_request(PlanningRequest(cwd=str(tmp_path), overrides=(override,)))
+    found = answer.errors if is_error else answer.warnings
+    told = [one.where for one in found if "hydra" in one.where]
+    key = override.partition("=")[0].lstrip("+")
+
+    assert any(key in one for one in told) if is_error is not None else not told

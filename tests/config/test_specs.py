@@ -1,0 +1,496 @@
+"""Conditions, actions and rules as configs write them, and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from autoexp_tui.actions.of_run import Finish, Restart
+from autoexp_tui.actions.outside import (
+    AppendToFile,
+    NewJob,
+    RunAutoexp,
+    RunCommand,
+)
+from autoexp_tui.conditions import kinds
+from autoexp_tui.config.specs import (
+    ACTIONS,
+    CONDITIONS,
+    RULES,
+    parse_action,
+    parse_condition,
+    parse_metric_file,
+)
+from autoexp_tui.model import rules as rule_kinds
+from autoexp_tui.model.action import Action
+from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.errors import Problem
+from autoexp_tui.planning.ports import SpecRefused
+from tests.support.refusals import read_refusals
+
+Parse = Callable[[object, str], object]
+OWN = "autoexp_tui.testing.own_condition:EnoughLines"
+PARSERS: Mapping[str, Parse] = {
+    "log_event": RULES["log_events"],
+    "state_event": RULES["state_events"],
+    "metric_pattern": RULES["metrics"],
+    "metric_file": parse_metric_file,
+}
+REFUSED: Mapping[str, tuple[Parse, Mapping[str, object]]] = {
+    "a_bad_condition_says_where_what_and_the_next_step": (parse_condition, {}),
+    "a_condition_that_could_never_hold_as_written_is_refused": (parse_condition, {}),
+    "actions_outside_that_are_wrong_are_refused": (parse_action, {}),
+    "a_bad_action_says_where_and_what": (parse_action, {}),
+    "a_plan_that_is_wrong_is_refused": (parse_action, {"class_name": "RunAutoexp"}),
+    "a_new_job_that_is_wrong_is_refused": (parse_action, {"class_name": "NewJob"}),
+}
+"""Tables of refusals: what parses their values, and what these have in common."""
+
+
+def refused(parse: Parse, value: object) -> tuple[Problem, ...]:
+    with pytest.raises(SpecRefused) as caught:
+        parse(value, "w")
+    return caught.value.problems
+
+
+def list_refusals() -> Iterator[tuple[Any, ...]]:
+    """What parses, a value, the place, the message and how the hint begins."""
+    for table, (parse, common) in REFUSED.items():
+        for value, *wanted in read_refusals(__file__, table):
+            yield (parse, {**common, **value} if common else value, *(*wanted, "")[:3])
+    for kind, *row in read_refusals(__file__, "a_bad_rule_says_where_and_what"):
+        yield (PARSERS[kind], *row, "")
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "where", "message", "hint"), list_refusals()
+)
+def test_what_is_wrong_says_where_what_and_the_next_step(
+    parse: Parse, value: object, where: str, message: str, hint: str
+) -> None:
+    found = refused(parse, value)[0]
+
+    assert (found.where, found.message) == (where, message)
+    assert found.hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("value", "spec"),
+    [
+        (
+            {"class_name": "FileExists", "path": "a", "timeout_seconds": 10},
+            kinds.FileExists(path="a", timeout_seconds=10),
+        ),
+        (
+            {"class_name": "FileExistsCondition", "glob": "a/*", "min_size": 5},
+            kinds.FileExists(path="a/*", glob=True, min_size=5),
+        ),
+        (
+            {"class_name": "FileExists", "path": "a/*", "glob": True},
+            kinds.FileExists(path="a/*", glob=True),
+        ),
+        (
+            {"class_name": "FileExists", "path": "a", "fresh": False},
+            kinds.FileExists(path="a", fresh=False),
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "x", "fresh": False},
+            kinds.FileContent(path="a", pattern="x", fresh=False),
+        ),
+        (
+            {"class_name": "FileContent", "path": "a", "pattern": "x", "mode": "regex"},
+            kinds.FileContent(path="a", pattern="x", mode="regex"),
+        ),
+        (
+            {"class_name": "MetadataCondition", "key": "k", "equals": 8000},
+            kinds.MetadataIs(key="k", value=8000),
+        ),
+        (
+            {"class_name": "Metadata", "key": "k", "op": ">=", "value": 1, "job": "j"},
+            kinds.MetadataIs(key="k", op=">=", value=1, job="j"),
+        ),
+        (
+            {"class_name": "Metric", "name": "loss", "op": "<", "value": 3},
+            kinds.MetricIs(name="loss", op="<", value=3.0),
+        ),
+        (
+            {"class_name": "SlurmStateCondition", "job_name": "j", "state": "failed"},
+            kinds.JobStateIs(jobs=("j",), state="FAILED"),
+        ),
+        (
+            {"class_name": "JobState", "job_name": ["a", ["b"]], "state": "TIMEOUT"},
+            kinds.JobStateIs(jobs=("a", "b"), state="TIMEOUT"),
+        ),
+        (
+            {"class_name": "Command", "command": ["test", "-f", "x"], "timeout": 3},
+            kinds.CommandPasses(command=("test", "-f", "x"), timeout=3.0),
+        ),
+        (
+            {"class_name": "LogPattern", "log_path": "l", "pattern": "a|b"},
+            kinds.LogPattern(log_path="l", pattern="a|b"),
+        ),
+        (
+            {
+                "class_name": "LogPattern",
+                "log_pattern": "*.log",
+                "pattern": "a",
+                "check_mode": "all",
+            },
+            kinds.LogPattern(
+                log_path="*.log", glob=True, pattern="a", check_mode="all"
+            ),
+        ),
+        (
+            {"class_name": "Time", "at": "2030-05-01T10:00+02:00"},
+            kinds.TimeReached(at=1903852800.0),
+        ),
+        (
+            {"class_name": "Time", "after_seconds": 5},
+            kinds.TimeReached(after_seconds=5.0),
+        ),
+        (
+            {"class_name": "Approval", "prompt": "?", "show_files": "a"},
+            kinds.Approval(prompt="?", show_files=("a",)),
+        ),
+        (
+            {"class_name": "Approval", "show_files": ["a", ["b"]], "blocking": False},
+            kinds.Approval(show_files=("a", "b"), blocking=False),
+        ),
+        (
+            {"class_name": "MaxAttempts", "max_attempts": 3},
+            kinds.MaxAttempts(max_attempts=3),
+        ),
+        (
+            {"class_name": "Cooldown", "cooldown_seconds": 2.5},
+            kinds.Cooldown(cooldown_seconds=2.5),
+        ),
+        (
+            {
+                "class_name": "Composite",
+                "mode": "any",
+                "conditions": [
+                    {
+                        "class_name": "Not",
+                        "condition": {"class_name": "FileExists", "path": "stop"},
+                    }
+                ],
+            },
+            kinds.Composite(
+                mode="any",
+                conditions=(kinds.Not(condition=kinds.FileExists(path="stop")),),
+            ),
+        ),
+        (
+            {"class_name": "Time", "after_seconds": 0},
+            kinds.TimeReached(after_seconds=0.0),
+        ),
+        (
+            {
+                "class_name": "tests.conditions.own_classes:EnoughLines",
+                "path": "/a",
+                "lines": 2,
+                "timeout_seconds": 60,
+                "description": "enough",
+            },
+            kinds.OwnCondition(
+                class_path="tests.conditions.own_classes:EnoughLines",
+                fields={"path": "/a", "lines": 2},
+                timeout_seconds=60,
+                description="enough",
+            ),
+        ),
+    ],
+)
+def test_a_mapping_becomes_its_condition(
+    value: Mapping[str, Any], spec: Condition
+) -> None:
+    assert parse_condition(value, "w") == spec
+
+
+@pytest.mark.parametrize(
+    ("value", "spec"),
+    [
+        (
+            {"class_name": "Restart", "reason": "again", "followers": "use"},
+            Restart(reason="again", followers="use"),
+        ),
+        (
+            {"class_name": "FinishAction", "reason": "good enough"},
+            Finish(reason="good enough"),
+        ),
+        (
+            {"class_name": "AppendToFile", "path": "n.txt", "text": "{iteration}"},
+            AppendToFile(path="n.txt", text="{iteration}"),
+        ),
+        (
+            {"class_name": "AppendToFileAction", "path": "n.txt", "content": "x"},
+            AppendToFile(path="n.txt", text="x"),
+        ),
+        (
+            {
+                "class_name": "CommandAction",
+                "command": ["convert", "{checkpoint_path}"],
+                "timeout": 600,
+                "env": {"N": 3, "ON": True},
+            },
+            RunCommand(
+                command=("convert", "{checkpoint_path}"),
+                timeout=600,
+                env={"N": "3", "ON": "true"},
+            ),
+        ),
+        (
+            {
+                "class_name": "RestartAction",
+                "reason": "crash",
+                "overrides": ["backend.args.lr=1e-4", "~backend.args.x"],
+                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 3}],
+            },
+            Restart(
+                reason="crash",
+                overrides=("backend.args.lr=1e-4", "~backend.args.x"),
+                conditions=(kinds.MaxAttempts(max_attempts=3),),
+            ),
+        ),
+        (
+            {
+                "class_name": "RunAutoexpAction",
+                "conditions": [{"class_name": "MaxAttempts", "max_attempts": 1}],
+                "action": {
+                    "script": "scripts/run_autoexp_container.py",
+                    "config_path": "{output_dir}/provenance/unresolved_config.yaml",
+                    "overrides": ["project.name={project.name}_recovered"],
+                },
+            },
+            RunAutoexp(
+                mode="queue",
+                conditions=(kinds.MaxAttempts(max_attempts=1),),
+                script="scripts/run_autoexp_container.py",
+                config_path="{output_dir}/provenance/unresolved_config.yaml",
+                overrides=("project.name={project.name}_recovered",),
+            ),
+        ),
+        (
+            {"class_name": "RunAutoexp", "config_ref": "e", "mode": "now"},
+            RunAutoexp(config_ref="e", mode="now"),
+        ),
+        (
+            {
+                "class_name": "NewJobAction",
+                "command": ["convert", "{checkpoint_path}"],
+                "env": {"N": 1},
+                "sbatch": {"time": "00:30:00", "gpus_per_node": 2, "partition": "p"},
+                "start_conditions": [
+                    {"class_name": "JobState", "job_name": "{name}", "state": "failed"}
+                ],
+            },
+            NewJob(
+                command=("convert", "{checkpoint_path}"),
+                env={"N": "1"},
+                options={"time": "00:30:00", "gpus-per-node": 2, "partition": "p"},
+                time_limit_seconds=1800.0,
+                gpus=2,
+                start_conditions=(kinds.JobStateIs(jobs=("{name}",), state="FAILED"),),
+            ),
+        ),
+        (
+            {"class_name": "NewJob", "command": ["x"], "sbatch": {"qos": "low"}},
+            NewJob(command=("x",), options={"qos": "low"}),
+        ),
+    ],
+)
+def test_a_mapping_becomes_its_action(value: Mapping[str, Any], spec: Action) -> None:
+    assert parse_action(value, "w") == spec
+
+
+def test_every_condition_and_action_of_core_can_be_written() -> None:
+    made = {kind.spec for kind in (*CONDITIONS.values(), *ACTIONS.values())}
+
+    assert made | {kinds.OwnCondition} == {
+        *Condition.kinds.values(),
+        *Action.kinds.values(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("parse", "value", "found"),
+    [
+        pytest.param(
+            parse_condition,
+            {
+                "class_name": "Composite",
+                "conditions": [
+                    {"class_name": "FileExists"},
+                    {"class_name": "MaxAttempts", "x": 1},
+                ],
+            },
+            {
+                "w.conditions.0.path": "is missing",
+                "w.conditions.1.x": "is no field here",
+                "w.conditions.1.max_attempts": "is missing",
+            },
+            id="everything at once",
+        ),
+        pytest.param(
+            parse_condition,
+            {
+                "class_name": OWN,
+                "path": {"a": [{"b": 0}, {1: "x"}]},
+                "lines": {True: 1},
+            },
+            {
+                "w.path.a.1": "has the key 1, which is no text",
+                "w.lines": "has the key True, which is no text",
+            },
+            id="keys that are no text",
+        ),
+        pytest.param(
+            parse_condition,
+            {"class_name": OWN, "path": "a", "lines": float("nan")},
+            {"w": "has a field that cannot be kept"},
+            id="what no journal can hold",
+        ),
+        pytest.param(
+            parse_condition,
+            {"class_name": "tests.conditions.own_classes:Later", "when": 1},
+            {"w.class_name": "unexpected keyword argument 'when'"},
+            id="a class that does not take its fields",
+        ),
+        *(
+            pytest.param(
+                parse_condition,
+                {"class_name": "FileExists", "path": "a", field: flag},
+                {f"w.{field}": f"is {str(flag).lower()}, which is no number"},
+                id=f"{field} is {flag}",
+            )
+            for field in ("timeout_seconds", "min_size")
+            for flag in (True, False)
+        ),
+        pytest.param(
+            parse_condition,
+            {"class_name": "MaxAttempts", "max_attempts": True},
+            {"w.max_attempts": "is true, which is no number"},
+            id="a needed number is told once",
+        ),
+        pytest.param(
+            parse_condition,
+            {"class_name": "Metadata", "key": "k", "equals": 1, "job_name": None},
+            {"w.job": "is None"},
+            id="null under another name is not the job itself",
+        ),
+        (parse_metric_file, "metrics.txt", {"w.path": "does not tell the format"}),
+        (parse_metric_file, {"path": "{nmae}.csv"}, {"w.path": "no field `nmae`"}),
+        (parse_metric_file, {"path": " ", "format": "csv"}, {"w.path": "is empty"}),
+        (
+            parse_metric_file,
+            {"path": "a.csv", "stepp": "x"},
+            {"w.stepp": "is no field here"},
+        ),
+        (
+            parse_metric_file,
+            {"path": "a.csv", "format": "parquet"},
+            {"w.format": "it may be"},
+        ),
+    ],
+)
+def test_every_finding_is_told(
+    parse: Parse, value: object, found: Mapping[str, str]
+) -> None:
+    problems = refused(parse, value)
+    assert [one.where for one in problems] == list(found)
+    for problem in problems:
+        assert found[problem.where] in problem.message
+
+
+# ----------------------------------------------------------------------------- rules
+def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
+    made = RULES["log_events"](
+        {
+            "name": "saved",
+            "pattern": r"iteration\s+(?P<n>\d+) to (\S+)",
+            "extract_groups": {"checkpoint_iteration": "n", "checkpoint_path": 2},
+            "stages": "stable",
+        },
+        "w",
+    )
+
+    assert made == rule_kinds.LogEvent(
+        name="saved",
+        pattern=r"iteration\s+(?P<n>\d+) to (\S+)",
+        pattern_type="regex",
+        extract_groups={"checkpoint_iteration": "n", "checkpoint_path": "2"},
+        stages=("stable",),
+    )
+
+
+@pytest.mark.parametrize("form", ["inactivity", "progress"])
+def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
+    made = RULES["log_events"](
+        {"name": "still", "pattern_type": form, "after_seconds": 60}, "w"
+    )
+    assert (made.pattern, made.pattern_type, made.after_seconds) == ("", form, 60.0)
+
+
+def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
+    written = {"name": "still", "pattern_type": "inactivity"}
+    made = RULES["log_events"]({**written, "inactivity_timeout_s": 90}, "w")
+    assert made == RULES["log_events"]({**written, "after_seconds": 90}, "w")
+
+
+def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
+    (found,) = refused(
+        RULES["state_events"], {"name": "n", "transition": [None, "TIMEOUT"]}
+    )
+    assert found.hint == "such an end is FAILED; write state: timeout"
+
+
+def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
+    made = RULES["log_events"](
+        {
+            "name": "nan",
+            "pattern": "loss is NaN",
+            "conditions": [{"class_name": "MaxAttempts", "max_attempts": 2}],
+            "actions": [
+                {
+                    "class_name": "Restart",
+                    "conditions": [{"class_name": "Cooldown", "cooldown_seconds": 1}],
+                }
+            ],
+        },
+        "w",
+    )
+
+    assert made.actions[0].conditions == (
+        kinds.MaxAttempts(max_attempts=2),
+        kinds.Cooldown(cooldown_seconds=1.0),
+    )
+
+
+def test_a_state_event_takes_a_class_or_a_transition() -> None:
+    by_class = RULES["state_events"]({"name": "a", "state": "crash"}, "w")
+    by_states = RULES["state_events"](
+        {"name": "b", "transition": [None, "failed"]}, "w"
+    )
+
+    assert by_class.state == "crash"
+    assert by_states.transition == (None, "FAILED")
+
+
+def test_a_metric_pattern_may_name_its_group_value() -> None:
+    pattern = r"(train|eval) acc (?P<value>\d+)"
+
+    assert RULES["metrics"]({"name": "acc", "pattern": pattern}, "w").name == "acc"
+
+
+# ------------------------------------------------------------------ files of metrics
+def test_a_file_of_metrics_may_be_its_path_alone() -> None:
+    assert parse_metric_file("m/*.jsonl", "w") == rule_kinds.MetricFile(
+        path="m/*.jsonl", format="jsonl"
+    )
+
+
+def test_a_file_of_metrics_says_its_format_where_its_name_does_not() -> None:
+    given = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
+    assert parse_metric_file(given, "w").metrics == {"loss": "train loss"}
