@@ -318,7 +318,9 @@ class Cockpit:
             seen = read_last_visit(session.path)
         options = replace(
             _build_options(self._options, self._args),
-            come_back=self._format_return(),
+            come_back=_format_return(session)
+            if session is not None
+            else "autoexp-tui --session ID comes back",
             away_since=seen,
             replay=self._args.replay,
             expression=_RowFilter,
@@ -339,20 +341,13 @@ class Cockpit:
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)
         return self._running
 
-    def _format_return(self) -> str:
-        """How the person comes back."""
-        if self._session is None:
-            return "autoexp-tui --session ID comes back"
-        return _format_return(self._session)
-
     # ------------------------------------------------------------------- leaving
     def _remember_leaving(self, handle: SessionHandle) -> None:
         """Keep when this user saw the session last; a replay is no look at it."""
-        directory = handle.snapshot().engine.directory
+        own = self._session.path if self._session is not None else ""
+        directory = handle.snapshot().engine.directory or own
         if directory and not self._args.replay:
             record_visit(Path(directory))
-        elif self._session is not None and not self._args.replay:
-            record_visit(self._session.path)
 
     def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
