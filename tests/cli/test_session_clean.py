@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cli.session_verbs.clean import parse_age
+from autoexp_tui.cli.session_verbs.maintenance import parse_age
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.errors import UsageError

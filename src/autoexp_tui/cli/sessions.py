@@ -27,7 +27,6 @@ from typing import Final, NamedTuple
 
 from autoexp_tui.cli.diagnostics import exit_with
 from autoexp_tui.cli.options import Flag, Options, option, parse_options
-from autoexp_tui.cli.session_verbs.request import Request
 from autoexp_tui.model.errors import UsageError
 
 _PACKAGE: Final = "autoexp_tui.cli.session_verbs"
@@ -65,9 +64,9 @@ VERBS: Final[dict[str, Verb]] = {
         words=2,
     ),
     "stop": Verb(
-        "engines.stop", (option("--jobs", "cancel what runs or waits as well"),)
+        "maintenance.stop", (option("--jobs", "cancel what runs or waits as well"),)
     ),
-    "restart": Verb("engines.restart"),
+    "restart": Verb("maintenance.restart"),
     "pause": Verb("job_verbs.pause"),
     "resume": Verb("job_verbs.resume"),
     "kill": Verb("job_verbs.kill", (_ALL, _REASON), words=None),
@@ -91,17 +90,17 @@ VERBS: Final[dict[str, Verb]] = {
     "approve": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
     "reject": Verb("job_verbs.answer", (_ALL, _REASON), words=None),
     "check": Verb(
-        "engines.check", (option("--repair", "what would mend it; --yes does it"),)
+        "maintenance.check", (option("--repair", "what would mend it; --yes does it"),)
     ),
     "clean": Verb(
-        "clean.clean",
+        "maintenance.clean",
         (
             option("--ended", "every session whose jobs have all ended"),
             option("--older-than", "of these only the old ones: 30d, 12h", "AGE"),
         ),
         words=None,
     ),
-    "trust": Verb("clean.trust"),
+    "trust": Verb("maintenance.trust"),
 }
 
 
@@ -115,6 +114,8 @@ def main(argv: Sequence[str]) -> int:
             f"{args.verb}: {words[verb.words]!r} is one word too many",
             hint=f"autoexp-sessions {args.verb} --help tells what it takes.",
         )
+    from autoexp_tui.cli.session_verbs.probe import Request
+
     module, _, name = verb.run.partition(".")
     run = getattr(import_module(f"{_PACKAGE}.{module}"), name)
     code: int = run(Request(args.verb, words, args, options))

@@ -12,8 +12,7 @@ from types import MappingProxyType
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.open import require_person
-from autoexp_tui.cli.session_verbs.probe import load, look_at, require_jobs
-from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.cli.session_verbs.probe import Request, load, look_at, require_jobs
 from autoexp_tui.cli.session_verbs.send_command import (
     Answer,
     carry_out,

@@ -1,4 +1,6 @@
-"""One look at a session: its journal, who runs it, and what only its engine knows.
+"""What a verb is asked for, and one look at its session.
+
+A look reads the journal, who runs the session, and what only its engine knows.
 
 Volatile detail (the queue's reasons, rates) is written only while somebody watches: a
 look is a viewer for a moment, no longer than `PROBE_SECONDS`. Changes nothing.
@@ -6,11 +8,17 @@ look is a viewer for a moment, no longer than `PROBE_SECONDS`. Changes nothing.
 
 from __future__ import annotations
 
+import argparse
+import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import cached_property
 
+from autoexp_tui.cli.diagnostics import ExitCode
+from autoexp_tui.cli.open import find_session
+from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.masking import MaskRules, mask_of
 from autoexp_tui.model.snapshot import EngineView, Live
@@ -27,6 +35,43 @@ from autoexp_tui.text.spelling import Present
 
 PROBE_SECONDS = 3.0
 """An engine looks for viewers every two seconds."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One verb, as the command line asks for it."""
+
+    verb: str
+    words: Sequence[str]
+    """What follows the verb: mostly a session's id, then names of jobs."""
+    args: argparse.Namespace
+    """The verb's own options."""
+    options: Options
+
+    @cached_property
+    def session(self) -> SessionDir:
+        """The session that the first word names.
+
+        Raises:
+            UsageError: there is no word, no such session, or there are several.
+            EnvironmentFailed: it cannot be read.
+        """
+        if not self.words:
+            raise UsageError(
+                f"{self.verb}: which session?",
+                hint="`autoexp-sessions list` names them.",
+            )
+        return find_session(self.options, self.words[0])
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The words behind the session's id."""
+        return self.words[1:]
+
+    def print(self, record: object, lines: Iterable[str]) -> int:
+        """Print a record for programs, or lines for people; the exit code."""
+        print(json.dumps(record) if self.options.json else "\n".join(lines))
+        return ExitCode.OK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from typing import Literal
 from autoexp_tui.cli.diagnostics import ExitCode, say
 from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import name_session
-from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.cli.session_verbs.probe import Request
 from autoexp_tui.effects.effects import CancelTasks, ComposeJob
 from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.engine.viewer import ViewerHandle

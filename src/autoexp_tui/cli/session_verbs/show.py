@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from autoexp_tui.cli.detach import read_last_visit
 from autoexp_tui.cli.open import list_places
-from autoexp_tui.cli.session_verbs.probe import Sight, look_at, require_jobs
-from autoexp_tui.cli.session_verbs.request import Request
+from autoexp_tui.cli.session_verbs.probe import Request, Sight, look_at, require_jobs
 from autoexp_tui.cli.session_verbs.show_job import (
     Record,
     brief_json,
