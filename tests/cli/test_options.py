@@ -1,10 +1,18 @@
+"""What command lines mean, and what is said of errors, whoever wrote them."""
+
 from __future__ import annotations
 
+import io
+import math
+import os
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
-from autoexp_tui.cli.diagnostics import ExitCode, run_guarded
+from autoexp_tui.cli import tui
+from autoexp_tui.cli.diagnostics import ExitCode, run_guarded, say
 from autoexp_tui.cli.options import Options, parse_options
 from autoexp_tui.model.errors import (
     EnvironmentFailed,
@@ -52,14 +60,10 @@ def test_an_argument_that_is_no_override_is_refused_with_the_forms(text: str) ->
         options(text)
 
 
-def test_an_unknown_option_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match="--sesion"):
-        options("--sesion", "k7f2")
-
-
-def test_options_are_not_abbreviated() -> None:
-    with pytest.raises(UsageError):
-        options("--config", "exp")
+@pytest.mark.parametrize("words", [("--sesion", "k7f2"), ("--config", "exp")])
+def test_an_unknown_or_shortened_option_is_a_usage_error(words: Sequence[str]) -> None:
+    with pytest.raises(UsageError, match=words[0]):
+        options(*words)
 
 
 @pytest.mark.parametrize(
@@ -105,3 +109,78 @@ def test_all_findings_of_a_plan_are_shown_at_once() -> None:
     assert "no stage stabel" in str(error)
     assert "stable?" in str(error)
     assert "two jobs are named a" in str(error)
+
+
+def test_an_error_that_quotes_outside_text_steers_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def main(argv: Sequence[str]) -> int:
+        raise UsageError("no job `\x1b[2J\u202ea\x9b1mb`", hint="one\nto a line")
+
+    assert run_guarded(main, []) == 2
+    assert capsys.readouterr().err == "error: no job `ab`\n  one\n  to a line\n"
+
+
+def test_what_is_said_to_a_terminal_that_has_gone_is_no_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone:
+        monkeypatch.setattr(sys, "stderr", gone)
+        say("words")
+        monkeypatch.undo()
+        with suppress(OSError):
+            gone.close()
+
+
+# ---------------------------------------------------------------------- the cockpit
+@pytest.mark.parametrize(
+    "options", [Options(config_dir="conf"), Options(overrides=("lr=3",))]
+)
+def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
+    options: Options,
+) -> None:
+    assert tui._choose_config(options).config_ref == "exp"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        Options(config_ref="mine", overrides=("lr=3",)),
+        Options(session="k7f2", config_dir="conf"),
+        Options(manifest="plan.json", config_dir="conf"),
+    ],
+)
+def test_what_was_named_stays(options: Options) -> None:
+    assert tui._choose_config(options) == options
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"), [("1", 1.0), ("60x", 60.0), ("1e6x", 1e6), ("max", math.inf)]
+)
+def test_a_replay_s_speed_is_a_number_or_as_fast_as_it_goes(
+    text: str, speed: float
+) -> None:
+    assert tui.parse_speed(text) == speed
+
+
+@pytest.mark.parametrize("text", ["", "x", "0.5x", "-1", "nan", "fast"])
+def test_what_is_no_speed_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="speed"):
+        tui.parse_speed(text)
+
+
+def test_a_replay_takes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tui, "_require_terminal", lambda: None)
+    with pytest.raises(UsageError, match="plays what happened"):
+        tui.main(["--replay", "--config-ref", "exp"])
+
+
+def test_a_cockpit_without_a_terminal_is_a_lack_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    with pytest.raises(EnvironmentFailed, match="needs a terminal") as failed:
+        tui.main(["--config-ref", "exp"])
+    assert failed.value.exit_code == 5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
@@ -43,7 +44,31 @@ SMALL = (
     "sweep.groups.0.groups.0.params.lr=[1e-3,2e-3]",
 )
 
-
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+STAGES = {
+    "linear": {"stable": 2, "cooldown": 2},
+    "branching": {"": 1, "halfway": 1, "final": 1},
+    "progressive": {"stable": 1, "decay": 3},
+    "chain": {"foundation": 2, "pretrain": 2, "midtrain": 2, "anneal": 2},
+    "ensemble": {"train": 3, "evaluate": 3, "ensemble": 1},
+    "push_and_pull": {"stable": 1, "cooldown": 1},
+    "side_by_side": {"small": 3, "large": 2},
+}
+"""Example -> jobs of each stage."""
+WAITS = {
+    "linear": {("stable", "cooldown")},
+    "branching": {("", "halfway"), ("", "final")},
+    "progressive": {("stable", "decay")},
+    "chain": {
+        ("foundation", "pretrain"),
+        ("pretrain", "midtrain"),
+        ("midtrain", "anneal"),
+    },
+    "ensemble": {("train", "evaluate"), ("evaluate", "ensemble")},
+    "push_and_pull": {("stable", "cooldown")},
+    "side_by_side": set(),
+}
+"""Example -> which stage waits for which."""
 PLACE = "/some/where"
 """Nothing is written there: these plans are only looked at."""
 
@@ -173,10 +198,9 @@ def test_a_flaky_run_is_tried_again_at_most_three_times() -> None:
 
 
 def test_experiments_do_not_share_directories() -> None:
-    refs = ("exp", *(f"experiments/{n}" for n in ("diverging", "flaky", "waiting")))
-    places = {planned(ref).base_output_dir for ref in refs}
-
-    assert len(places) == 4
+    names = ("diverging", "flaky", "waiting", *STAGES)
+    refs = ("exp", *(f"experiments/{name}" for name in names))
+    assert len({planned(ref).base_output_dir for ref in refs}) == len(refs)
 
 
 def kinds_of(conditions: Iterable[Condition]) -> Iterator[type]:
@@ -253,3 +277,63 @@ def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> Non
 
     assert report
     assert (tmp_path / "outputs/exp/report/report.md").is_file()
+
+
+# ------------------------------------------------------------------ worked examples
+@pytest.mark.parametrize("example", STAGES)
+def test_it_plans_as_documented_and_its_stages_wait_in_their_family(
+    example: str,
+) -> None:
+    plan = planned(f"experiments/{example}")
+    assert Counter(job.stage for job in plan.jobs) == STAGES[example]
+    assert plan.warnings == ()
+    jobs = {job.name: job for job in plan.jobs}
+    waits = [(e.before, e.after) for e in plan.edges if e.mode == "waits"]
+    assert {(jobs[a].stage, jobs[b].stage) for a, b in waits} == WAITS[example]
+    if example in {"linear", "chain"}:
+        assert all(jobs[a].family == jobs[b].family for a, b in waits)
+    assert f"config/experiments/{example}.yaml" in DOCS.read_text("utf-8")
+
+
+def test_checkpoints_of_a_cooldown_follow_from_the_last_step() -> None:
+    (stable, cooldown) = planned("experiments/linear").jobs[:2]
+    assert stable.progress_total == 1500
+    loaded = cooldown.command[cooldown.command.index("--load") + 1]
+    assert loaded == f"{stable.output_dir}/checkpoints/iter_00001200"
+    assert cooldown.command[cooldown.command.index("--decay-iters") + 1] == "300"
+
+
+def test_each_scale_starts_at_its_own_checkpoint() -> None:
+    loads = [
+        job.command[job.command.index("--load") + 1].rpartition("/")[2]
+        for job in planned("experiments/progressive").jobs
+        if job.stage == "decay"
+    ]
+    assert loads == ["iter_00000480", "iter_00000800", "iter_00001280"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("example", "overrides"),
+    [
+        ("linear", ["train_iters=50", "save_interval=10"]),
+        ("branching", ["train_iters=20", "save_interval=10"]),
+        ("ensemble", ["train_iters=20", "save_interval=10"]),
+        (
+            "push_and_pull",
+            [
+                *("train_iters=50", "save_interval=10", "cooldown_from=40"),
+                "cooldown_checkpoint=iter_00000040",
+                "sweep.groups.0.configs.0.backend.args.crash_at=25",
+            ],
+        ),
+    ],
+)
+def test_it_runs_to_its_end(tmp_path: Path, example: str, overrides: list[str]) -> None:
+    configs = ("-C", str(find_shipped("config")))
+    place = (*configs, "--config-ref", f"experiments/{example}")
+    run = run_command(tmp_path, "run", "--json", *place, "warmup_iters=5", *overrides)
+    assert run.returncode == 0, run.stderr
+    jobs = result_of(run.stdout)
+    assert {job["state"] for job in jobs.values()} == {"COMPLETED"}
+    assert len(jobs) == len(planned(f"experiments/{example}").jobs)
