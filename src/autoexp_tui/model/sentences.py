@@ -23,7 +23,15 @@ class Phrases:
     sentence: str
 
 
-_LOOKING = {
+_HELD = (
+    "its {job} is held",
+    "waits for {what:path}, and {job} is held: it is not among the chosen jobs. S "
+    "submits it.",
+)
+
+
+_TEMPLATES: Final = {
+    # looking
     "not_looked": ("not looked yet", "not looked yet[: {what}]"),
     "look_failed": (
         "cannot look: {error}",
@@ -54,10 +62,7 @@ _LOOKING = {
     "none_holds": ("none holds", "none of {count} alternatives can hold any more"),
     "not_so": ("not so", "not so, as asked: {what}"),
     "is_so": ("it is so", "it is so although it must not be: {what}"),
-}
-
-
-_FILES = {
+    # files
     "file_missing": (
         "waits for {path:tail}",
         "waits for {path:path}[ of {writer}][; newest is {newest}][, {age:duration} "
@@ -94,10 +99,7 @@ _FILES = {
         "{state:ended}[ at step {step}][ ({cause:cause})] and no restart is left. "
         "R retries the writer, X skips this.",
     ),
-}
-
-
-_VALUES = {
+    # values
     "no_metadata": (
         "waits for {key}",
         "waits for {key}[ of {job}]: its log has shown no usable value yet",
@@ -128,17 +130,7 @@ _VALUES = {
         "can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})] and "
         "{key} is not as asked. R retries it, X skips this.",
     ),
-}
-
-
-_HELD = (
-    "its {job} is held",
-    "waits for {what:path}, and {job} is held: it is not among the chosen jobs. S "
-    "submits it.",
-)
-
-
-_JOBS = {
+    # jobs
     "upstream_held": _HELD,
     "metric_held": _HELD,
     "job_waits": (
@@ -156,10 +148,7 @@ _JOBS = {
         "can never start: {job} {state:ended}[ at step {step}][ ({cause:cause})]"
         "[, it had to be {wanted:state}]. R retries it, X skips this.",
     ),
-}
-
-
-_COMMANDS_AND_LOGS = {
+    # commands and logs
     "command_ok": ("command passed", "the command passed: {command}"),
     "command_failed": (
         "command: exit {exit}",
@@ -190,10 +179,7 @@ _COMMANDS_AND_LOGS = {
         "{job} may restart",
         "{job} may still be restarted; its log counts once it has ended for good",
     ),
-}
-
-
-_TIMES_AND_COUNTS = {
+    # times and counts
     "time_until": (
         "until {at:clock}",
         "waits until {at:clock}[, {left:duration} more]",
@@ -225,10 +211,7 @@ _TIMES_AND_COUNTS = {
     ),
     "cooling_down": ("again at {until:clock}", "cools down until {until:clock}"),
     "cooled_down": ("cooled down", "the cooldown is over"),
-}
-
-
-_PEOPLE = {
+    # people
     "asks_later": ("asks you later", "asks you once everything else holds"),
     "asks_you": (
         "waits for you",
@@ -290,10 +273,7 @@ _PEOPLE = {
         "does not compose",
         "the overrides do not compose: {problem}. The job is as it was.",
     ),
-}
-
-
-_SENDING = {
+    # sending
     "ready": ("ready", "ready"),
     "held_by_slots": (
         "waits for a slot",
@@ -398,10 +378,7 @@ _SENDING = {
         "ran elsewhere",
         "another submission of this attempt ran instead[: {message}]",
     ),
-}
-
-
-_ENDS = {
+    # ends
     "exit_code": (
         "exit {code}[: {note}]",
         "ended with exit {code}[ on {node}][: {note}]",
@@ -562,10 +539,7 @@ _ENDS = {
     ),
     "late_exit_record": ("ended after all", "its exit record came late: it completed"),
     "budget": ("budget spent", "the budget is spent[: {spent} of {limit}][: {reason}]"),
-}
-
-
-_WARNINGS = {
+    # warnings
     "plateau": (
         "{metric} is flat",
         "{metric} fell less than {percent} % in {steps} steps: {value} at step {step}",
@@ -611,10 +585,7 @@ _WARNINGS = {
         "the journal cannot be written: {problem}. Nothing is sent until it can.",
     ),
     "stage_on_hold": ("stage on hold", "the stage {stage} is on hold[: {reason}]"),
-}
-
-
-_REFUSALS = {
+    # refusals
     "stale": (
         "changed meanwhile",
         "nothing was done: {jobs} changed since you looked. Look again, then repeat.",
@@ -648,25 +619,7 @@ _REFUSALS = {
     "read_only": ("read only", "nothing was done: this view is read only"),
 }
 
-
-def _table() -> Mapping[str, Phrases]:
-    groups = (
-        _LOOKING,
-        _FILES,
-        _VALUES,
-        _JOBS,
-        _COMMANDS_AND_LOGS,
-        _TIMES_AND_COUNTS,
-        _PEOPLE,
-        _SENDING,
-        _ENDS,
-        _WARNINGS,
-        _REFUSALS,
-    )
-    return MappingProxyType(
-        {code: Phrases(*texts) for group in groups for code, texts in group.items()}
-    )
-
-
-CODES: Final = _table()
+CODES: Final[Mapping[str, Phrases]] = MappingProxyType(
+    {code: Phrases(*texts) for code, texts in _TEMPLATES.items()}
+)
 """Code -> its phrases."""
