@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.sweep.expand import expand, expand_sweep
-from autoexp_tui.sweep.points import SweepRefused, points_to_json
+from autoexp_tui.sweep.points import SweepRefused
 
 Sweep = Mapping[str, Any]
 
@@ -271,15 +271,6 @@ def test_a_deferred_top_filter_keeps_the_bases_of_derived_jobs() -> None:
 def test_all_findings_come_at_once() -> None:
     said = refusal({"groups": [{"params": 1}, {"configs": 2}, {}], "max_points": -1})
     assert len([line for line in said.splitlines() if line.startswith("sweep")]) == 4
-
-
-def test_points_are_printed_with_index_and_parameters() -> None:
-    assert points_to_json(expand_sweep(STAGES)) == {
-        "points": [
-            {"index": 0, "parameters": {"stage": "stable"}},
-            {"index": 1, "parameters": {"stage": "cooldown"}},
-        ]
-    }
 
 
 # ------------------------------------------------------------------- properties

@@ -39,17 +39,13 @@ class ConditionReader:
 
     def read_start(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
         """The start conditions of a point."""
-        found = self._read_list(parameters, "start_conditions")
+        found = self.read_list(parameters, "start_conditions")
         command = find_parameter(parameters, COMMAND_KEY)
         if command is None:
             return found
         return (*found, *self.read_command(command, COMMAND_KEY))
 
-    def read_cancel(self, parameters: Mapping[str, object]) -> tuple[Condition, ...]:
-        """The cancel conditions of a point."""
-        return self._read_list(parameters, "cancel_conditions")
-
-    def _read_list(
+    def read_list(
         self, parameters: Mapping[str, object], where: str
     ) -> tuple[Condition, ...]:
         """The conditions of one list; those with findings are left out."""

@@ -413,7 +413,7 @@ class JobBuilder:
             draft.start += start.read_command(command, MONITORING_COMMAND)
             self._world.warnings.append(_warn_deprecated(name, MONITORING_COMMAND))
         cancel, reads = self._build_reader(draft, view, "c")
-        draft.cancel = cancel.read_cancel(parameters)
+        draft.cancel = cancel.read_list(parameters, "cancel_conditions")
         draft.waits |= waits.read
         draft.reads |= reads.read
         problems = (*start.problems, *cancel.problems)

@@ -115,8 +115,12 @@ def _parse(text: str) -> ast.expr:
 
 def _join_lines(text: str) -> str:
     """Lines as one; a comment ends with its own line, not with the last."""
-    bare = _COMMENT.sub(lambda m: m[1] or "", text) if "#" in text else text
-    return _NEWLINE.sub(" ", bare).strip()
+    return _NEWLINE.sub(" ", strip_comments(text)).strip()
+
+
+def strip_comments(text: str) -> str:
+    """An expression without its comments; `#` in a string is none."""
+    return _COMMENT.sub(lambda m: m[1] or "", text) if "#" in text else text
 
 
 def _check_size(text: str) -> None:

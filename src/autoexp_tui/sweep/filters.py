@@ -18,8 +18,9 @@ from autoexp_tui.sweep.expression import (
     NoneOperand,
     compile_expression,
     explain_unknown_name,
+    strip_comments,
 )
-from autoexp_tui.sweep.interpolation_scanner import split_interpolations, strip_comments
+from autoexp_tui.sweep.interpolation_scanner import split_interpolations
 from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, find_stage, plain_key
 
 _SIBLING: Final = re.compile(r"\{\s*(sibling|all|base|parent|runtime)\s*[.\[]")
@@ -132,9 +133,16 @@ class PointFilter:
         Raises:
             ExpressionError: the expression fails, or gives no truth value.
         """
-        return _check_truth(
-            self._evaluate({**self.read(parameters), **(operands or {})})
-        )
+        try:
+            found = self._expression.evaluate(
+                {**self.read(parameters), **(operands or {})}
+            )
+        except NoneOperand as error:
+            hint = f"write `{error.operand} is not None and ...`"
+            raise ExpressionError(f"{error}; {hint}") from None
+        if isinstance(found, bool):
+            return found
+        raise ExpressionError(f"gives {found!r}, and a filter says True or False")
 
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """What each name of the filter stands for in a point."""
@@ -142,19 +150,6 @@ class PointFilter:
             name: _read_first(places, parameters)
             for name, places in self._bindings.items()
         }
-
-    def _evaluate(self, names: Mapping[str, object]) -> object:
-        try:
-            return self._expression.evaluate(names)
-        except NoneOperand as error:
-            hint = f"write `{error.operand} is not None and ...`"
-            raise ExpressionError(f"{error}; {hint}") from None
-
-
-def _check_truth(value: object) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise ExpressionError(f"gives {value!r}, and a filter says True or False")
 
 
 def _bind(
@@ -219,14 +214,9 @@ def _extract_operands(text: str) -> tuple[str, list[str]]:
     lifted = _QUOTED_OPERAND.sub(r"\2", "".join(parts))
     if "${" in lifted:
         raise ExpressionError("holds a `${` that does not close")
-    _check_whole(lifted)
-    return lifted, operands
-
-
-def _check_whole(lifted: str) -> None:
     names = set(compile_expression(lifted, dotted=True).names)
-    for found in re.findall(r"__operand_\d+__", lifted):
-        if found not in names:
-            raise ExpressionError(
-                "has a `${...}` inside a longer text; compare it by itself"
-            )
+    if not names.issuperset(re.findall(r"__operand_\d+__", lifted)):
+        raise ExpressionError(
+            "has a `${...}` inside a longer text; compare it by itself"
+        )
+    return lifted, operands

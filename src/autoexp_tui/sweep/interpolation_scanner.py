@@ -6,14 +6,9 @@ reads our own `{...}` beside them has to step over them alike.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Final
 
 _QUOTES = "'\""
-_MARK: Final = re.compile(r"#[^\r\n]*|\$\{|['\"]")
-_TEXT: Final = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""", re.DOTALL)
 
 
 def find_interpolation_end(text: str, start: int) -> int:
@@ -75,33 +70,3 @@ def split_interpolations(text: str) -> Iterator[tuple[str, bool]]:
         done = at = end
     if done < len(text):
         yield text[done:], False
-
-
-def strip_comments(text: str) -> str:
-    """An expression without its comments; `#` in a text or a `${...}` is none."""
-    if "#" not in text:
-        return text
-    kept: list[str] = []
-    done = at = 0
-    while (mark := _MARK.search(text, at)) is not None:
-        if mark[0].startswith("#"):
-            kept.append(text[done : mark.start()])
-            done = at = mark.end()
-        else:
-            at = _skip_mark(text, mark)
-    return "".join([*kept, text[done:]])
-
-
-def _skip_mark(text: str, mark: re.Match[str]) -> int:
-    """Where the text in quotes, or the `${...}`, that begins at a mark ends.
-
-    Quotes that do not close go on to the end, as they do for the parser.
-    """
-    if mark[0] == "${":
-        end = find_interpolation_end(text, mark.start())
-        return end if end > 0 else mark.end()
-    with suppress(RecursionError):
-        if (end := _quote_end(text, mark.start())) > 0:
-            return end
-    closed = _TEXT.match(text, mark.start())
-    return closed.end() if closed else len(text)

@@ -220,16 +220,6 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(re.sub(r"^(?:\+{1,2}|~)", "", text)) is not None
 
 
-def points_to_json(points: Sequence[SweepPoint]) -> dict[str, object]:
-    """What `autoexp-plan --points --json` prints."""
-    return {
-        "points": [
-            {"index": point.index, "parameters": dict(point.parameters)}
-            for point in points
-        ]
-    }
-
-
 # ------------------------------------------------------------------------- names
 OURS: Final = frozenset({".autoexp", "provenance"})
 """Directories inside each output directory that are ours."""

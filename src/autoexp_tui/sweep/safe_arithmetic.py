@@ -152,14 +152,6 @@ def _list_items(values: Sequence[object], name: str) -> Iterable[object]:
     raise ExpressionError(f"`{name}` wants a list, or several values")
 
 
-def _min(*values: object) -> object:
-    return _find_extreme(values, "min", ast.Lt)
-
-
-def _max(*values: object) -> object:
-    return _find_extreme(values, "max", ast.Gt)
-
-
 def _find_extreme(values: Sequence[object], name: str, op: type) -> object:
     items = list(_list_items(values, name))
     if not items:
@@ -187,10 +179,6 @@ def _round(value: object, places: object = None) -> object:
     return round(operand, places)
 
 
-def _to_absolute(value: object) -> object:
-    return abs(check_number(value, "the value", "abs"))
-
-
 def _count_items(value: object) -> object:
     if not isinstance(value, str | list | tuple | set | frozenset | dict):
         raise ExpressionError(f"`len` wants a text or a list, not {value!r}")
@@ -200,30 +188,34 @@ def _count_items(value: object) -> object:
 def _to_whole(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise ExpressionError(f"`int` of {value} has no value")
-    if not isinstance(value, int | float | str):
-        raise ExpressionError(f"`int` wants a number or a text, not {value!r}")
-    return int(value)
-
-
-def _to_real(value: object) -> object:
-    if not isinstance(value, int | float | str):
-        raise ExpressionError(f"`float` wants a number or a text, not {value!r}")
-    return float(value)
+    return int(_check_spelled(value, "`int` wants a number or a text"))
 
 
 def _to_text(value: object) -> object:
-    if value is not None and not isinstance(value, str | int | float):
-        raise ExpressionError(f"`str` wants a text or a number, not {value!r}")
-    return str(value)
+    return (
+        "None"
+        if value is None
+        else str(_check_spelled(value, "`str` wants a text or a number"))
+    )
+
+
+def _check_spelled(value: object, wants: str) -> Any:
+    if isinstance(value, int | float | str):
+        return value
+    raise ExpressionError(f"{wants}, not {value!r}")
 
 
 FUNCTIONS: Final[Mapping[str, tuple[Callable[..., object], int, int | None]]] = {
     "int": (_to_whole, 1, 1),
-    "float": (_to_real, 1, 1),
+    "float": (
+        lambda value: float(_check_spelled(value, "`float` wants a number or a text")),
+        1,
+        1,
+    ),
     "round": (_round, 1, 2),
-    "abs": (_to_absolute, 1, 1),
-    "min": (_min, 1, None),
-    "max": (_max, 1, None),
+    "abs": (lambda value: abs(check_number(value, "the value", "abs")), 1, 1),
+    "min": (lambda *values: _find_extreme(values, "min", ast.Lt), 1, None),
+    "max": (lambda *values: _find_extreme(values, "max", ast.Gt), 1, None),
     "len": (_count_items, 1, 1),
     "str": (_to_text, 1, 1),
     "sum": (_sum, 1, None),
