@@ -91,32 +91,34 @@ def test_the_other_plan_may_be_named_in_any_way(
     assert "lr 1e-3 -> 3e-4" in out
 
 
-def test_an_unknown_plan_says_what_there_is(say: Say, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (
+            "k7f3",
+            "{root}/state: --diff k7f3: no manifest, plan, session or config of that "
+            "name\n  did you mean `k7f2`?\n",
+        ),
+        (
+            "exp",
+            "--diff exp: the only plan of exp is this one\n"
+            "  Name a manifest, a plan's id or a session to compare with.\n",
+        ),
+    ],
+)
+def test_where_there_is_no_other_plan_it_says_what_there_is(
+    say: Say, tmp_path: Path, other: str, said: str
+) -> None:
     Engine(tmp_path / "state", "k7f2", 1.0)
-    code, _, err = say("--diff", "k7f3")
-    assert (code, err) == (
-        2,
-        f"error: {tmp_path}/state: --diff k7f3: no manifest, plan, session or config "
-        "of that name\n  did you mean `k7f2`?\n",
-    )
+    code, _, err = say("--diff", other)
+    assert (code, err) == (2, f"error: {said.format(root=tmp_path)}")
 
 
-def test_a_config_that_was_planned_once_has_nothing_to_differ_from(say: Say) -> None:
-    code, _, err = say("--diff", "exp")
-    assert (code, err) == (
-        2,
-        "error: --diff exp: the only plan of exp is this one\n"
-        "  Name a manifest, a plan's id or a session to compare with.\n",
-    )
-
-
-def test_a_first_plan_says_nothing_of_an_earlier_one(say: Say) -> None:
-    assert "since the plan" not in say()[1]
-
-
-def test_a_plan_made_again_says_that_nothing_differs(say: Say) -> None:
-    say()
+def test_only_a_plan_made_again_is_told_against_the_earlier_one(say: Say) -> None:
+    first = say()[1]
+    assert "since the plan" not in first
     assert ": nothing differs: 2 jobs\n" in say()[1]
+    assert "since the plan" not in say("--manifest", manifest_in(first))[1]
 
 
 def test_a_plan_says_what_changed_since_the_last_one(say: Say, tmp_path: Path) -> None:
@@ -126,12 +128,6 @@ def test_a_plan_says_what_changed_since_the_last_one(say: Say, tmp_path: Path) -
     assert "2 jobs added, 2 renamed\n" in out
     assert "  + 2 jobs (lr 3e-4): seed1_3e-4, seed2_3e-4\n" in out
     assert "  > 2 jobs renamed: seed1 -> seed1_1e-3, seed2 -> seed2_1e-3\n" in out
-
-
-def test_a_finished_plan_is_not_told_against_an_earlier_one(say: Say) -> None:
-    say()
-    old = manifest_in(say()[1])
-    assert "since the plan" not in say("--manifest", old)[1]
 
 
 # ------------------------------------------------------------------ for the cockpit
@@ -149,19 +145,15 @@ def planned_twice(tmp_path: Path) -> Plan:
     return second
 
 
-def test_a_job_more_is_told_with_when_the_plan_before_was_made(tmp_path: Path) -> None:
-    found = find_changes(planned_twice(tmp_path))
-    assert found is not None
-    assert (found.created_at, found.differs) == (1000.0, True)
-    assert "1 job added" in found.head
-
-
-def test_files_of_the_user_s_that_are_called_like_modules_are_none(
+def test_a_job_more_is_told_whatever_the_files_of_the_user_s_are_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "json.py").write_text("raise RuntimeError('not yours')\n")
     monkeypatch.chdir(tmp_path)
-    assert find_changes(planned_twice(tmp_path)) is not None
+    found = find_changes(planned_twice(tmp_path))
+    assert found is not None
+    assert (found.created_at, found.differs) == (1000.0, True)
+    assert "1 job added" in found.head
 
 
 @pytest.mark.parametrize("kept", [True, False])

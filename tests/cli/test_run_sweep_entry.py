@@ -329,28 +329,27 @@ def test_a_condition_is_told_with_what_it_looks_for_unless_the_reason_says_it(
     ]
 
 
-def test_a_log_that_is_not_there_yet_is_told_with_what_it_is_to_show(
-    tmp_path: Path, say: Say
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (
+            lambda root: LogPattern(log_path=f"{root}/run.log", pattern="saved"),
+            "'saved' in {root}/run.log: waits for a log at {root}/run.log: there is "
+            "none yet\n",
+        ),
+        (
+            lambda _: Approval(prompt="Promote it?"),
+            "waits for your approval: Promote it? "
+            "(a session asks; --force goes on as if approved)\n",
+        ),
+    ],
+)
+def test_what_is_not_there_yet_is_told_and_force_runs_it_all_the_same(
+    tmp_path: Path, say: Say, condition: Callable[[Path], Condition], said: str
 ) -> None:
-    log = str(tmp_path / "run.log")
-    one = waiting(tmp_path, LogPattern(log_path=log, pattern="saved"))
-    _, _, err = say(write_manifest(tmp_path / "state", one), "--job", "b")
-    assert f"  - 'saved' in {log}: waits for a log at {log}: there is none yet" in err
-
-
-def test_an_approval_that_nobody_gave_says_what_helps_without_a_cockpit(
-    tmp_path: Path, say: Say
-) -> None:
-    one = waiting(tmp_path, Approval(prompt="Promote it?"))
-    _, _, err = say(write_manifest(tmp_path / "state", one), "--job", "b")
-    assert (
-        "waits for your approval: Promote it? "
-        "(a session asks; --force goes on as if approved)\n" in err
-    )
-
-
-def test_force_runs_it_all_the_same(tmp_path: Path, say: Say) -> None:
-    manifest = write_manifest(tmp_path / "state", waiting(tmp_path, Approval()))
+    one = waiting(tmp_path, condition(tmp_path))
+    manifest = write_manifest(tmp_path / "state", one)
+    assert said.format(root=tmp_path) in say(manifest, "--job", "b")[2]
     assert say(manifest, "--job", "b", "--force")[1] == "b\n"
 
 

@@ -64,12 +64,6 @@ class Terminal:
         return True
 
 
-@pytest.fixture
-def in_color(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-
-
 def on_a_terminal(manifest: str) -> str:
     """What a terminal of 80 columns is sent."""
     shown = Terminal()
@@ -87,18 +81,21 @@ def test_into_a_pipe_many_jobs_are_folded_without_colours(
     assert "run19" in say(main, "--manifest", manifest, "--all")[1]
 
 
-@pytest.mark.usefixtures("in_color")
-def test_a_terminal_gets_colours(manifest: str) -> None:
-    assert "\x1b[1m" in on_a_terminal(manifest)
-
-
-@pytest.mark.usefixtures("in_color")
-@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
-def test_a_terminal_without_colours_gets_none(
-    manifest: str, name: str, value: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("env", "colored"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
+)
+def test_a_terminal_gets_colours_unless_it_has_none(
+    manifest: str,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    env: dict[str, str],
+    colored: bool,
 ) -> None:
-    monkeypatch.setenv(name, value)
-    assert "\x1b" not in on_a_terminal(manifest)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in ({"TERM": "xterm"} | env).items():
+        monkeypatch.setenv(name, value)
+    assert ("\x1b[1m" in on_a_terminal(manifest)) is colored
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 200])

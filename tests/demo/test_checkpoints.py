@@ -59,15 +59,12 @@ def save(directory: Path, iteration: int = 7) -> Path:
     return checkpoints.save(directory, made(iteration))
 
 
-def test_what_was_saved_is_loaded(tmp_path: Path) -> None:
-    loaded, saved = checkpoints.load(save(tmp_path)), made()
+def test_what_was_saved_is_loaded_and_named_the_latest(tmp_path: Path) -> None:
+    path = save(tmp_path, 8000)
+    loaded, saved = checkpoints.load(path), made(8000)
     assert loaded.facts == saved.facts
     for name in ("parameters", "mean", "square"):
         np.testing.assert_array_equal(getattr(loaded, name), getattr(saved, name))
-
-
-def test_a_checkpoint_has_its_files_and_is_named_the_latest(tmp_path: Path) -> None:
-    path = save(tmp_path, 8000)
     assert path == tmp_path / "iter_00008000"
     assert {file.name for file in path.iterdir()} == {"model.npz", "done.txt"}
     latest = tmp_path / "latest_checkpointed_iteration.txt"
@@ -96,28 +93,18 @@ def test_what_a_killed_writer_left_is_removed_and_written_anew(tmp_path: Path) -
     left = tmp_path / ".iter_00000007.partial"
     left.mkdir()
     (left / "model.npz").write_bytes(b"half")
+    (tmp_path / "iter_00000007").mkdir()
     path = save(tmp_path)
     assert not left.exists()
     assert checkpoints.load(path).facts.iteration == 7
 
 
-def test_a_checkpoint_takes_the_place_of_an_unfinished_one(tmp_path: Path) -> None:
-    (tmp_path / "iter_00000007").mkdir()
-    assert checkpoints.load(save(tmp_path)).facts.iteration == 7
-
-
 def test_the_newest_is_the_highest_complete_iteration(tmp_path: Path) -> None:
-    for iteration in (9, 10, 11):
-        save(tmp_path, iteration)
-    (tmp_path / "iter_00000011" / "done.txt").unlink()
-    assert checkpoints.find_newest(tmp_path) == tmp_path / "iter_00000010"
-
-
-def test_an_iteration_is_found_in_a_save_directory(tmp_path: Path) -> None:
-    older = save(tmp_path, 9)
-    newer = save(tmp_path, 10)
-    assert checkpoints.locate(tmp_path, 9) == older
+    older, newer, last = (save(tmp_path, iteration) for iteration in (9, 10, 11))
+    (last / "done.txt").unlink()
+    assert checkpoints.find_newest(tmp_path) == newer
     assert checkpoints.locate(tmp_path) == newer
+    assert checkpoints.locate(tmp_path, 9) == older
     assert checkpoints.locate(older) == older
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,75 +45,53 @@ def test_twenty_kills_lose_nothing_and_run_nothing_twice(campaign: Campaign) -> 
     assert score.attempts == 8
 
 
-def test_ctrl_c_says_how_to_resume_and_leaves_the_jobs_running(
+@pytest.mark.parametrize(
+    ("ready", "signals"),
+    [
+        (Campaign.living, (signal.SIGINT,)),
+        (Campaign.session, (signal.SIGTERM,)),  # amid the start
+        (Campaign.living, (signal.SIGINT, signal.SIGTERM)),
+    ],
+)
+def test_interrupts_leave_the_jobs_running_and_a_session_that_can_be_resumed(
     campaign: Campaign,
+    ready: Callable[[Campaign], object],
+    signals: Sequence[signal.Signals],
 ) -> None:
-    campaign.write(seconds=3.0)
-    run = campaign.start(*arguments_of(campaign))
-    wait_until(lambda: len(campaign.living()) > 0)
-    run.send_signal(signal.SIGINT)
-    _, err = run.communicate(timeout=30)
-    assert run.returncode == 130
-    assert f"autoexp-run --session {campaign.session()}" in err
-    assert campaign.living()
-    code, out, _ = _finish(campaign)
-    assert code == 0
-    assert all(n == 1 for n in campaign.begun().values()), out
-
-
-def test_sigterm_amid_the_start_leaves_a_session_that_can_be_resumed(
-    campaign: Campaign,
-) -> None:
-    campaign.write(families=1, seconds=1.0)
-    run = campaign.start("--manifest", str(campaign.manifest))
-    wait_until(lambda: bool(campaign.session()))
-    run.send_signal(signal.SIGTERM)
-    _, err = run.communicate(timeout=30)
-    assert run.returncode == 130
-    assert f"--session {campaign.session()} --state-dir {campaign.state_dir}" in err
-    code, _, err = _finish(campaign)
-    assert code == 0, err
-    assert all(n == 1 for n in campaign.begun().values())
-
-
-def test_two_interrupts_in_a_row_lose_nothing(campaign: Campaign) -> None:
     campaign.write(families=1, seconds=2.0)
     run = campaign.start(*arguments_of(campaign))
-    wait_until(lambda: len(campaign.living()) > 0)
-    run.send_signal(signal.SIGINT)
-    run.send_signal(signal.SIGTERM)
-    run.communicate(timeout=30)
+    wait_until(lambda: ready(campaign))
+    for number in signals:
+        run.send_signal(number)
+    _, err = run.communicate(timeout=30)
     assert run.returncode == 130
-    code, out, _ = _finish(campaign)
-    assert code == 0
+    if len(signals) == 1:
+        again = f"--session {campaign.session()} --state-dir {campaign.state_dir}"
+        assert f"autoexp-run {again}" in err
+    assert ready(campaign)
+    code, out, err = _finish(campaign)
+    assert code == 0, err
     assert all(n == 1 for n in campaign.begun().values()), out
 
 
-def test_a_second_engine_on_one_session_is_refused(campaign: Campaign) -> None:
+@pytest.mark.parametrize(
+    ("same_session", "said"),
+    [(True, "is owned by"), (False, "session {} owns it")],
+)
+def test_a_second_engine_on_one_session_or_its_outputs_is_refused(
+    campaign: Campaign, *, same_session: bool, said: str
+) -> None:
     campaign.write(seconds=3.0)
     first = campaign.start(*arguments_of(campaign))
-    wait_until(lambda: bool(campaign.session()))
-    second = campaign.start("--session", campaign.session(), "--json")
-    _, err = second.communicate(timeout=30)
-    assert second.returncode == 4
-    assert "is owned by" in err
-    assert "Traceback" not in err
-    first.communicate(timeout=60)
-    assert first.returncode == 0
-
-
-def test_outputs_of_a_living_session_are_refused_before_a_session_is_made(
-    campaign: Campaign,
-) -> None:
-    campaign.write(seconds=4.0)
-    first = campaign.start(*arguments_of(campaign))
     wait_until(lambda: len(campaign.living()) > 0)
-    second = campaign.start("--manifest", str(campaign.manifest), "--json")
+    plan = ["--manifest", str(campaign.manifest), "--json"]
+    second = campaign.start(*(arguments_of(campaign) if same_session else plan))
     out, err = second.communicate(timeout=30)
     assert second.returncode == 4, err
-    assert f"session {campaign.session()} owns it" in err
+    assert said.format(campaign.session()) in err
+    assert "Traceback" not in err
     assert out == ""
-    assert len(list(campaign.state_dir.glob("*/journal.jsonl"))) == 1
+    assert len(list(campaign.state_dir.glob("*/plan.json"))) == 1
     first.communicate(timeout=60)
     assert first.returncode == 0
 
