@@ -17,10 +17,10 @@ from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage import trust
 from autoexp_tui.storage.trust import (
     Untrusted,
+    Who,
     has_no_modes,
-    open_own,
-    read_own,
-    read_regular,
+    open_checked,
+    read_checked,
     require_below,
     require_logs,
     require_own_session,
@@ -47,7 +47,7 @@ def file(tmp_path: Path, mode: int = 0o600) -> Path:
 # ------------------------------------------------------------------------ read as ours
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o444, 0o755])
 def test_a_file_of_the_users_own_is_read(tmp_path: Path, mode: int) -> None:
-    assert read_own(file(tmp_path, mode)) == b"data"
+    assert read_checked(file(tmp_path, mode), "own") == b"data"
 
 
 @pytest.mark.parametrize("mode", [0o666, 0o602, 0o620])
@@ -55,7 +55,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path, mode: int) -> N
     path = file(tmp_path, mode)
     os.chown(path, -1, 0 if os.geteuid() else 61010)
     with pytest.raises(Untrusted, match=f"mode {mode:04o}") as refused:
-        read_own(path)
+        read_checked(path, "own")
     assert f"chmod go-w {path}" in refused.value.hint
 
 
@@ -63,12 +63,12 @@ def test_a_file_that_is_too_large_is_refused_unread(tmp_path: Path) -> None:
     path = file(tmp_path)
     os.truncate(path, 1 << 40)
     with pytest.raises(Untrusted, match="bytes, more than"):
-        read_own(path)
+        read_checked(path, "own")
 
 
 def test_a_missing_file_is_told_as_that(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        read_own(tmp_path / "none")
+        read_checked(tmp_path / "none", "own")
 
 
 def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,23 +76,21 @@ def test_a_socket_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with socket.socket(socket.AF_UNIX) as made:
         made.bind("s")
         with pytest.raises(Untrusted, match="a socket or a device"):
-            read_own("s")
+            read_checked("s", "own")
 
 
-@pytest.mark.parametrize("read", [read_own, read_regular])
-def test_a_fifo_is_not_waited_for(
-    tmp_path: Path, read: Callable[[Path], bytes]
-) -> None:
+@pytest.mark.parametrize("who", ["own", "anybody"])
+def test_a_fifo_is_not_waited_for(tmp_path: Path, who: Who) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(Untrusted, match="it is a FIFO, not a regular file"):
-        read(tmp_path / "fifo")
+        read_checked(tmp_path / "fifo", who)
 
 
 def test_a_link_is_not_followed_to_what_is_ours(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(file(tmp_path))
     with pytest.raises(Untrusted, match="a symbolic link"):
-        read_own(tmp_path / "link")
-    assert read_regular(tmp_path / "link") == b"data"
+        read_checked(tmp_path / "link", "own")
+    assert read_checked(tmp_path / "link", "anybody") == b"data"
 
 
 def test_no_handle_stays_open_after_a_refusal(tmp_path: Path) -> None:
@@ -100,7 +98,7 @@ def test_no_handle_stays_open_after_a_refusal(tmp_path: Path) -> None:
     path = file(tmp_path, 0o666)
     for _ in range(5):
         with pytest.raises(Untrusted):
-            open_own(path)
+            open_checked(path, "own")
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -110,7 +108,7 @@ def test_where_modes_mean_nothing_the_owner_alone_counts(
     device = tmp_path.stat().st_dev
     made_up = trust._FileSystem(os.geteuid(), modes=False)
     monkeypatch.setitem(trust._PROBED, device, made_up)
-    assert read_own(file(tmp_path, 0o777)) == b"data"
+    assert read_checked(file(tmp_path, 0o777), "own") == b"data"
     tmp_path.chmod(0o777)
     require_place(tmp_path)
     require_own_session(tmp_path)
@@ -124,14 +122,14 @@ def test_who_makes_files_under_another_name_is_known_by_it(
     path = file(tmp_path)
     os.chown(path, OTHER, OTHER)
     with pytest.raises(Untrusted, match=f"user {OTHER}"):
-        read_own(path)
+        read_checked(path, "own")
     squashed = trust._FileSystem(OTHER, modes=True)
     monkeypatch.setitem(trust._PROBED, tmp_path.stat().st_dev, squashed)
-    assert read_own(path) == b"data"
+    assert read_checked(path, "own") == b"data"
 
 
 def test_a_file_system_is_asked_only_where_it_matters(tmp_path: Path) -> None:
-    read_own(file(tmp_path))
+    read_checked(file(tmp_path), "own")
     require_place(tmp_path)
     assert trust._PROBED == {}
     assert not has_no_modes(tmp_path)
@@ -140,7 +138,7 @@ def test_a_file_system_is_asked_only_where_it_matters(tmp_path: Path) -> None:
 def test_what_a_file_system_is_asked_with_is_gone_again(tmp_path: Path) -> None:
     path = file(tmp_path, 0o666)
     with pytest.raises(Untrusted):
-        read_own(path)
+        read_checked(path, "own")
     assert [one.name for one in tmp_path.iterdir()] == ["file"]
 
 
@@ -150,7 +148,7 @@ def test_the_group_of_the_user_alone_is_nobody_else(
     path = file(tmp_path, 0o664)
     os.chown(path, -1, os.getegid())
     monkeypatch.setattr(trust, "_is_private_group", lambda gid: gid == os.getegid())
-    assert read_own(path) == b"data"
+    assert read_checked(path, "own") == b"data"
 
 
 # ------------------------------------------------------------------------ written into

@@ -24,7 +24,7 @@ from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.log_reader import read_tail
 from autoexp_tui.storage.atomic import make_directory, write_atomic
 from autoexp_tui.storage.attempt_records import read_attempt
-from autoexp_tui.storage.trust import open_regular, read_own, read_regular
+from autoexp_tui.storage.trust import open_regular, read_checked
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import size
 
@@ -121,7 +121,7 @@ def _format_host(host: Path) -> Iterator[str]:
     for path in sorted(host.glob("*.txt")):
         _clean_file(path)
     try:
-        data = read_regular(host / "found.txt", _MOST_TEXT)
+        data = read_checked(host / "found.txt", "anybody", _MOST_TEXT)
         lines = data.decode("utf-8", "replace").splitlines()
     except OSError:
         lines = ["not finished"]
@@ -130,7 +130,7 @@ def _format_host(host: Path) -> Iterator[str]:
 
 def _clean_file(path: Path) -> None:
     try:
-        with open_regular(path) as handle:
+        with open_regular(path) as (handle, _):
             if handle is None:
                 return
             text = os.read(handle, _MOST_TEXT).decode("utf-8", "replace")
@@ -153,7 +153,7 @@ def install_probe(scripts: Path) -> Path:
     place = scripts / "evidence_probe.py"
     data = Path(evidence_probe.__file__).read_bytes()
     try:
-        same = read_own(place) == data
+        same = read_checked(place, "own") == data
     except OSError:
         same = False
     if not same:

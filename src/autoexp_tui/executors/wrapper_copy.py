@@ -14,7 +14,7 @@ from pathlib import Path
 
 from autoexp_tui.executors import wrapper
 from autoexp_tui.storage.atomic import make_directory, write_atomic
-from autoexp_tui.storage.trust import read_own
+from autoexp_tui.storage.trust import read_checked
 
 _VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)
 
@@ -60,7 +60,7 @@ def hash_wrapper(copy: Path) -> str:
     Raises:
         OSError: it cannot be read, or others may have written it.
     """
-    return hashlib.sha256(read_own(copy)).hexdigest()
+    return hashlib.sha256(read_checked(copy, "own")).hexdigest()
 
 
 def read_wrapper_version(copy: Path) -> str:

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeAlias
 
 from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor, Search
 from autoexp_tui.probes.metric_places import find_files
-from autoexp_tui.storage.trust import open_regular, open_with_state
+from autoexp_tui.storage.trust import open_regular
 
 MOST_BYTES = 1 << 20
 """Of one read: a commit must stay short."""
@@ -111,7 +111,7 @@ class LogReader:
         place = self._places.get(look.key)
         if place is not None and place.offset != look.offset:
             place = None
-        with open_with_state(look.path) as (handle, found):
+        with open_regular(look.path) as (handle, found):
             if handle is None or found is None:
                 return self._read_rest(look, place, closed=False)
             rest = look.final and found.st_size > look.offset
@@ -211,7 +211,7 @@ def read_tail(path: str, limit: int) -> str:
     Raises:
         OSError: it cannot be read, for another reason than that it is not there.
     """
-    with open_regular(path) as handle:
+    with open_regular(path) as (handle, _):
         if handle is None:
             return ""
         size = os.fstat(handle).st_size

@@ -19,7 +19,7 @@ from autoexp_tui.engine.ports import FoundFile
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.globbing import expand
 from autoexp_tui.storage.atomic import write_atomic
-from autoexp_tui.storage.trust import read_own
+from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.telemetry.metric_files import is_pattern
 
 MOST_FILES: Final = 32
@@ -84,7 +84,7 @@ def _list_lengths(paths: Iterable[str]) -> Iterator[tuple[str, _Length]]:
 
 def _read_lengths(attempt_dir: str) -> Mapping[str, object]:
     try:
-        found = json.loads(read_own(Path(attempt_dir, _NAME)))
+        found = json.loads(read_checked(Path(attempt_dir, _NAME), "own"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -73,7 +73,7 @@ class Glance:
         """
         if path != self._file[0]:
             self.close()
-            handle = self._newest.enter_context(open_regular(path))
+            handle, _ = self._newest.enter_context(open_regular(path))
             self._file = (path, None if handle is None else OpenFile(handle))
         return self._file[1]
 

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 from autoexp_tui.storage.processes import Identity
-from autoexp_tui.storage.trust import Untrusted, read_session_file
+from autoexp_tui.storage.trust import Untrusted, read_checked
 
 R = TypeVar("R")
 Fields: TypeAlias = Mapping[str, Any]
@@ -260,7 +260,7 @@ def _measure_age(directory: str) -> tuple[int, int]:
 
 # ------------------------------------------------------------------------ parsing
 def _read_json(path: str) -> Fields:
-    fields = json.loads(read_session_file(path, _MOST_BYTES))
+    fields = json.loads(read_checked(path, "session", _MOST_BYTES))
     if not isinstance(fields, dict):
         raise TypeError("not an object")
     return fields

@@ -29,7 +29,7 @@ from autoexp_tui.model.outputs import (
 from autoexp_tui.probes.globbing import expand
 from autoexp_tui.storage.atomic import explain, explaining, sync_directory
 from autoexp_tui.storage.atomic import write_atomic as write_file
-from autoexp_tui.storage.trust import read_regular
+from autoexp_tui.storage.trust import read_checked
 
 ASIDE: Final = ".quarantined-"
 """Stands in the names of those that were moved, before a number."""
@@ -238,7 +238,8 @@ def _update_text(pointer: str, move: MoveCheckpoint) -> None:
     path = Path(pointer)
     if path.stat().st_size > _LONGEST_POINTER:
         return
-    text = read_regular(path, _LONGEST_POINTER).decode("utf-8", "replace")
+    data = read_checked(path, "anybody", _LONGEST_POINTER)
+    text = data.decode("utf-8", "replace")
     named = text.strip()
     width = len(named) if named.startswith("0") else 0
     moved = _list_names(move.checkpoint, width)

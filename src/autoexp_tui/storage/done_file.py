@@ -24,7 +24,7 @@ from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan, Share
 from autoexp_tui.storage.atomic import explaining, sync_directory, write_atomic
 from autoexp_tui.storage.json_codec import Unencodable, decode, encode
-from autoexp_tui.storage.trust import read_result
+from autoexp_tui.storage.trust import read_checked
 
 VERSION: Final = 1
 _AT_ONCE: Final = 8
@@ -69,7 +69,7 @@ def forget_done(output_dir: Path) -> None:
 def read_done(output_dir: Path, share: Share = "private") -> DoneWork | None:
     """What an earlier session left; None for nothing, or nothing that can be read."""
     try:
-        data = read_result(get_done_path(output_dir), share)
+        data = read_checked(get_done_path(output_dir), share)
     except OSError:
         return None
     try:

@@ -22,7 +22,7 @@ from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode_order, encode
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.trust import Untrusted, read_own
+from autoexp_tui.storage.trust import Untrusted, read_checked
 from autoexp_tui.text.sanitize import clean
 
 MAX_BYTES = 4 << 20
@@ -154,7 +154,7 @@ def _read(path: Path) -> Order | None:
     if path.suffix != ".json":
         raise NotACommand("its name does not end in .json")
     try:
-        data = read_own(path, MAX_BYTES)
+        data = read_checked(path, "own", MAX_BYTES)
     except Untrusted as error:
         raise NotACommand(str(error.strerror)) from error
     except OSError as error:

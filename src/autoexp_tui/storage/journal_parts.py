@@ -31,7 +31,7 @@ from autoexp_tui.storage.atomic import explain, explaining
 from autoexp_tui.storage.json_codec import NEWER, Undecodable
 from autoexp_tui.storage.record_codec import MORE, parse_record
 from autoexp_tui.storage.session_dir import PartId, SessionDir, get_packed, parse_part
-from autoexp_tui.storage.trust import open_session_file
+from autoexp_tui.storage.trust import open_checked
 
 _MOST_BYTES = 1 << 40
 """Of a part, which is read line by line; months of a hundred runs write some 10 GB."""
@@ -167,12 +167,12 @@ def open_part(path: Path) -> Iterator[BinaryIO]:
 def _open_file(path: Path) -> Iterator[BinaryIO]:
     unpack = False
     try:
-        file = open_session_file(path, _MOST_BYTES)
+        file = open_checked(path, "session", _MOST_BYTES)
     except FileNotFoundError:
         unpack = get_packed(path).exists()
         if not unpack:
             raise
-        file = open_session_file(get_packed(path), _MOST_BYTES)
+        file = open_checked(get_packed(path), "session", _MOST_BYTES)
     with file:
         yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
 

@@ -27,7 +27,7 @@ from autoexp_tui.model.wording import wakes
 from autoexp_tui.storage.atomic import explaining, link_new, make_directory
 from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.trust import RECORD_BYTES, open_session_file
+from autoexp_tui.storage.trust import open_checked
 from autoexp_tui.text.sanitize import clean
 
 HEARTBEAT_SECONDS = 30.0
@@ -301,7 +301,7 @@ def _get_mark(session: SessionDir, epoch: int) -> Path:
 def _read_holder(session: SessionDir, epoch: int) -> Holder:
     path = session.lease / f"{epoch}.json"
     # Opening asks a file server anew; a bare stat may answer from its cache.
-    with open_session_file(path, RECORD_BYTES) as file:
+    with open_checked(path, "session") as file:
         data = file.read(65536)
         mtime_ns = os.fstat(file.fileno()).st_mtime_ns
     identity, since, stale_seconds = _parse(data)

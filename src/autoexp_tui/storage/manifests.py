@@ -31,9 +31,8 @@ from autoexp_tui.storage.trust import (
     MOST_BYTES,
     Untrusted,
     find_session_user,
-    open_own,
-    read_own,
-    read_session_file,
+    open_checked,
+    read_checked,
     require_place,
 )
 
@@ -122,7 +121,7 @@ def read_manifest(path: Path, *, run: bool = False) -> Plan:
 
 def _read_bytes(path: Path, *, run: bool) -> bytes:
     try:
-        return (read_own if run else read_session_file)(path, MOST_BYTES)
+        return read_checked(path, "own" if run else "session", MOST_BYTES)
     except FileNotFoundError as error:
         hint = "autoexp-plan writes one and prints its path"
         raise UsageError("there is no such manifest", str(path), hint) from error
@@ -183,7 +182,7 @@ def find_manifest(state_dir: Path, plan_id: str) -> Path | None:
 def read_manifest_head(path: Path) -> ManifestHead | None:
     """What stands before the jobs of a manifest; None: it is none."""
     try:
-        with open_own(path, MOST_BYTES) as file:
+        with open_checked(path, "own", MOST_BYTES) as file:
             before, found, _ = file.read(_HEAD).partition(_JOBS)
         tree = json.loads(before + b'"jobs":0}') if found else {}
         return ManifestHead(

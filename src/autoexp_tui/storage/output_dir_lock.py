@@ -25,7 +25,7 @@ from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.trust import read_result
+from autoexp_tui.storage.trust import read_checked
 
 _NAME = re.compile(r"owner(?:\.([1-9][0-9]{0,8}))?\.json")
 
@@ -123,7 +123,7 @@ def read_owner(
 def _record(path: Path, share: Share) -> bytes | None:
     with explaining(path, "read the owner"):
         try:
-            return read_result(path, share)
+            return read_checked(path, share)
         except FileNotFoundError:
             return None
 

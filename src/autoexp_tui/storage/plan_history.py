@@ -32,7 +32,7 @@ from autoexp_tui.storage.manifests import (
     read_manifest,
 )
 from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
-from autoexp_tui.storage.trust import MOST_BYTES, read_own
+from autoexp_tui.storage.trust import MOST_BYTES, read_checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def _is_same_content(one: Path, other: Path) -> bool:
     """Whether two manifests differ in no byte but in who made them, and when."""
     try:
         heads = [
-            read_own(path, MOST_BYTES).partition(b'"base_output_dir":')
+            read_checked(path, "own", MOST_BYTES).partition(b'"base_output_dir":')
             for path in (one, other)
         ]
     except OSError:

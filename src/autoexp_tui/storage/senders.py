@@ -184,7 +184,7 @@ def _is_under_way(attempt: Path) -> bool:
 
 def _read_claim(path: str) -> dict[str, object]:
     try:
-        with open_regular(path) as handle:
+        with open_regular(path) as (handle, _):
             data = os.read(handle, _LONGEST_CLAIM) if handle is not None else b""
         record = json.loads(data or b"{}")
     except (OSError, ValueError):

@@ -29,7 +29,7 @@ from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.session_dir import SessionDir, parse_part, read_if_there
-from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+from autoexp_tui.storage.trust import read_checked
 
 LITTLE_BYTES = 256 << 20
 LITTLE_FILES = 1000
@@ -321,7 +321,7 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
 
 def _check_lease(path: Path, report: SessionReport) -> None:
     try:
-        Identity.from_json(json.loads(read_session_file(path, RECORD_BYTES)))
+        Identity.from_json(json.loads(read_checked(path, "session")))
     except (ValueError, TypeError, RecursionError):
         content = "no lease" if path.stat().st_size else "nothing"
         report.add(

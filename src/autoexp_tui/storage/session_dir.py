@@ -34,9 +34,10 @@ from autoexp_tui.storage.json_codec import (
     mask_plan,
 )
 from autoexp_tui.storage.trust import (
+    MOST_BYTES,
     Untrusted,
     find_session_user,
-    read_session_file,
+    read_checked,
     require_below,
     require_logs,
     require_own_session,
@@ -266,6 +267,6 @@ def read_if_there(path: Path) -> bytes | None:
     """
     with explaining(path, "read"):
         try:
-            return read_session_file(path)
+            return read_checked(path, "session", MOST_BYTES)
         except FileNotFoundError:
             return None

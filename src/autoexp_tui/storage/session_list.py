@@ -27,7 +27,7 @@ from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import describe_silence, look_into
-from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.storage.user_files import ANSWER_SECONDS
 
 _KEYS: Final = {"name", "counts", "started_at", "last_event_at", "open"}
@@ -149,7 +149,7 @@ def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
 def _read_kept(session: SessionDir) -> dict[str, Any] | None:
     """The row as it was made from the very same journal; None: fold again."""
     try:
-        cache = json.loads(read_session_file(session.snapshot, RECORD_BYTES))
+        cache = json.loads(read_checked(session.snapshot, "session"))
         summary: dict[str, Any] = cache["summary"]
         fits = cache["of"] == _build_mark(session) and set(summary) == _KEYS
         known = {state.value for state in JobState}

@@ -23,12 +23,11 @@ import os
 import pwd
 import secrets
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 from autoexp_tui.model.specs import Share
 
@@ -58,9 +57,17 @@ def build_refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
 
 
 # ---------------------------------------------------------------------- regular files
+Who: TypeAlias = Literal["anybody", "own", "session"] | Share
+"""Whose a file may be: *anybody*'s, links followed; the user's *own*; a *session*'s, of
+its directory's owner too (those of others are read and never run); beside results that
+are shared also a member's of the group."""
+
+
 @contextmanager
-def open_regular(path: Path | str) -> Iterator[int | None]:
-    """A regular file of anybody's to read, links followed; None when there is none.
+def open_regular(
+    path: Path | str,
+) -> Iterator[tuple[int | None, os.stat_result | None]]:
+    """A regular file of anybody's and its state, links followed; None: there is none.
 
     Opening a file, rather than asking for its state alone, also makes a network file
     system tell its real size.
@@ -68,17 +75,8 @@ def open_regular(path: Path | str) -> Iterator[int | None]:
     Raises:
         OSError: it is there, or may be, and cannot be read.
     """
-    with open_with_state(path) as (handle, _):
-        yield handle
-
-
-@contextmanager
-def open_with_state(
-    path: Path | str,
-) -> Iterator[tuple[int | None, os.stat_result | None]]:
-    """As `open_regular`, with its state."""
     try:
-        handle, found = _open_checked(path, follow=True)
+        handle, found = _open_file(path, follow=True)
     except (FileNotFoundError, NotADirectoryError):
         yield None, None
         return
@@ -88,70 +86,33 @@ def open_with_state(
         os.close(handle)
 
 
-def read_regular(path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """The bytes of a regular file of anybody's, links followed.
-
-    Raises:
-        Untrusted: it is no regular file, or has more than `most` bytes.
-        OSError: it cannot be read.
-    """
-    handle, found = _open_checked(path, follow=True)
-    with os.fdopen(handle, "rb") as file:
-        _require_bounded(path, found, most)
-        return file.read(most)
-
-
-def open_own(path: Path | str, most: int = RECORD_BYTES) -> BinaryIO:
-    """A file that only the user may have written.
+def open_checked(path: Path | str, who: Who, most: int = RECORD_BYTES) -> BinaryIO:
+    """A regular file that nobody but `who` may have written.
 
     Raises:
         Untrusted: it is no regular file, others may have written it, or it has more
             than `most` bytes.
         OSError: it cannot be read.
     """
-    return _open_judged(path, most, _require_own)
+    handle, found = _open_file(path, follow=who == "anybody")
+    try:
+        if found.st_size > most:
+            problem = f"it has {found.st_size} bytes, more than {most}"
+            raise build_refusal(path, problem, _AWAY)
+        _require_writer(path, who, found)
+    except OSError:
+        os.close(handle)
+        raise
+    return os.fdopen(handle, "rb")
 
 
-def read_own(path: Path | str, most: int = RECORD_BYTES) -> bytes:
-    """All of `open_own`; raises as that."""
-    with open_own(path, most) as file:
+def read_checked(path: Path | str, who: Who, most: int = RECORD_BYTES) -> bytes:
+    """All of `open_checked`; raises as that."""
+    with open_checked(path, who, most) as file:
         return file.read(most)
 
 
-def read_result(path: Path | str, share: Share, most: int = RECORD_BYTES) -> bytes:
-    """A small file beside results: the user's own; when shared, also a member's.
-
-    Raises:
-        Untrusted: it is no regular file, others may have written it, or it has more
-            than `most` bytes.
-        OSError: it cannot be read.
-    """
-    judge = _require_own if share == "private" else partial(_require_shared, share)
-    with _open_judged(path, most, judge) as file:
-        return file.read(most)
-
-
-def open_session_file(path: Path | str, most: int = MOST_BYTES) -> BinaryIO:
-    """A file of a session: the user's own, or its directory's owner's.
-
-    The latter for sessions of others, which are read and never run.
-
-    Raises:
-        Untrusted: it is no regular file, another user's, or too large.
-        OSError: it cannot be read.
-    """
-    return _open_judged(path, most, _require_of_session)
-
-
-def read_session_file(path: Path | str, most: int = MOST_BYTES) -> bytes:
-    """All of `open_session_file`; raises as that."""
-    with open_session_file(path, most) as file:
-        return file.read(most)
-
-
-def _open_checked(
-    path: Path | str, *, follow: bool = False
-) -> tuple[int, os.stat_result]:
+def _open_file(path: Path | str, *, follow: bool) -> tuple[int, os.stat_result]:
     try:
         handle = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:
@@ -169,40 +130,15 @@ def _open_checked(
     return handle, found
 
 
-def _open_judged(
-    path: Path | str, most: int, judge: Callable[[Path | str, os.stat_result], None]
-) -> BinaryIO:
-    handle, found = _open_checked(path)
-    try:
-        _require_bounded(path, found, most)
-        judge(path, found)
-    except OSError:
-        os.close(handle)
-        raise
-    return os.fdopen(handle, "rb")
-
-
-def _require_bounded(path: Path | str, found: os.stat_result, most: int) -> None:
-    if found.st_size > most:
-        problem = f"it has {found.st_size} bytes, more than {most}"
-        raise build_refusal(path, problem, _AWAY)
-
-
-def _require_of_session(path: Path | str, found: os.stat_result) -> None:
-    if not _is_of_directory(path, found):
-        _require_own(path, found)
-
-
-def _is_of_directory(path: Path | str, found: os.stat_result) -> bool:
-    """Whether a file of another's lies in a directory of that other's."""
-    if found.st_uid == os.geteuid():
-        return False
-    home = os.stat(os.path.dirname(path) or os.curdir)
-    return home.st_uid == found.st_uid
-
-
-def _require_own(path: Path | str, found: os.stat_result) -> None:
+def _require_writer(path: Path | str, who: Who, found: os.stat_result) -> None:
     home = os.path.dirname(path) or os.curdir
+    trusted = who == "anybody" or (who == "session" and _is_of_directory(path, found))
+    if who in ("group", "group_write"):
+        others = stat.S_IWOTH if who == "group_write" else _OTHERS_WRITE
+        ours = _is_members(found) or _is_mine(found.st_uid, home)
+        trusted = ours and not found.st_mode & others
+    if trusted:
+        return
     if not _is_mine(found.st_uid, home):
         problem = f"it belongs to {format_user(found.st_uid)}, not to you"
         raise build_refusal(path, problem, "Ask them for it, or move it away.")
@@ -212,12 +148,12 @@ def _require_own(path: Path | str, found: os.stat_result) -> None:
         raise build_refusal(path, f"others may write to it (mode {mode:04o})", hint)
 
 
-def _require_shared(share: Share, path: Path | str, found: os.stat_result) -> None:
-    home = os.path.dirname(path) or os.curdir
-    others = stat.S_IWOTH if share == "group_write" else _OTHERS_WRITE
-    ours = _is_members(found) or _is_mine(found.st_uid, home)
-    if not ours or found.st_mode & others:
-        _require_own(path, found)
+def _is_of_directory(path: Path | str, found: os.stat_result) -> bool:
+    """Whether a file of another's lies in a directory of that other's."""
+    if found.st_uid == os.geteuid():
+        return False
+    home = os.stat(os.path.dirname(path) or os.curdir)
+    return home.st_uid == found.st_uid
 
 
 def _describe_kind(found: os.stat_result) -> str:
@@ -454,7 +390,7 @@ def load_accepted() -> tuple[Accepted, ...]:
         Untrusted: others may have written it.
     """
     try:
-        tree: Any = json.loads(read_own(get_accepted_file()))
+        tree: Any = json.loads(read_checked(get_accepted_file(), "own"))
         return tuple(Accepted(**entry) for entry in tree)
     except Untrusted:
         raise

@@ -19,7 +19,7 @@ from pathlib import Path
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import link_new, make_directory, make_private
-from autoexp_tui.storage.trust import open_own, open_regular
+from autoexp_tui.storage.trust import open_checked, open_regular
 
 ANSWER_SECONDS = 2.0
 """How long a place, or a session, is given to be looked at."""
@@ -67,7 +67,7 @@ def _read_places() -> tuple[str, ...]:
     if file is None:
         return ()
     try:
-        with open_own(file) as opened_file:
+        with open_checked(file, "own") as opened_file:
             data = opened_file.read(_LONGEST)
     except OSError:
         return ()
@@ -105,7 +105,7 @@ def _load_key() -> bytes:
 
 
 def _read_key(place: Path) -> bytes:
-    with open_regular(str(place)) as handle:
+    with open_regular(str(place)) as (handle, _):
         return os.read(handle, _KEY_BYTES + 1) if handle is not None else b""
 
 

@@ -48,7 +48,7 @@ from autoexp_tui.storage.session_removal import (
     size_of,
     sweep,
 )
-from autoexp_tui.storage.trust import open_session_file
+from autoexp_tui.storage.trust import MOST_BYTES, open_checked
 from autoexp_tui.text.sanitize import clean as clean_text
 from autoexp_tui.text.spelling import plural, size
 
@@ -127,7 +127,7 @@ def restart(request: Request) -> int:
 def _read_log_end(session: SessionDir) -> str:
     """What the engine that did not come up said last."""
     try:
-        with open_session_file(session.path / "heir.log") as file:
+        with open_checked(session.path / "heir.log", "session", MOST_BYTES) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
             data = file.read(4096)
     except OSError:

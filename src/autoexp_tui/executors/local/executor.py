@@ -65,7 +65,7 @@ from autoexp_tui.storage.attempt_records import (
     read_attempt,
 )
 from autoexp_tui.storage.processes import Alive, Identity
-from autoexp_tui.storage.trust import RECORD_BYTES, read_session_file
+from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.text.spelling import plural
 
 _AT_A_TIME = 8
@@ -406,7 +406,7 @@ def _find_reason(records: AttemptRecords) -> str:
 def _find_submitter(task_file: str) -> str:
     """The host that made a start; empty when the file does not tell."""
     try:
-        fields = json.loads(read_session_file(task_file, RECORD_BYTES))
+        fields = json.loads(read_checked(task_file, "session"))
     except (OSError, ValueError):
         return ""
     return str(fields.get("submitter", "")) if isinstance(fields, dict) else ""

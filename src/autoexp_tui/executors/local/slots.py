@@ -24,7 +24,7 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import link_new, write_atomic
 from autoexp_tui.storage.processes import Identity
-from autoexp_tui.storage.trust import read_own
+from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.storage.user_files import find_user_file
 
 TEMPORARY = Path("/tmp")
@@ -72,7 +72,7 @@ def _read_memory(memory: Path | None) -> Path | None:
     if memory is None:
         return None
     try:
-        text = os.fsdecode(read_own(memory).strip())
+        text = os.fsdecode(read_checked(memory, "own").strip())
     except OSError:
         return None
     return Path(text) if text.startswith(str(get_usual_dir())) else None

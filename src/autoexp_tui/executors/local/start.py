@@ -33,7 +33,7 @@ from autoexp_tui.storage.atomic import (
     make_private,
 )
 from autoexp_tui.storage.attempt_records import Claim, read_attempt
-from autoexp_tui.storage.trust import open_session_file
+from autoexp_tui.storage.trust import MOST_BYTES, open_checked
 from autoexp_tui.text.sanitize import clean
 
 TASK_PREFIX = "task."
@@ -310,8 +310,9 @@ def _open_log(attempt_dir: str) -> IO[bytes]:
 
 def _read_last_line(attempt_dir: str) -> str:
     """The supervisor's last words."""
+    log = Path(attempt_dir, "supervisor.log")
     try:
-        with open_session_file(Path(attempt_dir, "supervisor.log")) as file:
+        with open_checked(log, "session", MOST_BYTES) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4000))
             text = file.read(4000).decode("utf-8", "replace")
     except OSError:
