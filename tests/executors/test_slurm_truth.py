@@ -1,8 +1,7 @@
-"""Records, queue and accounting weighed against each other: a test a rule."""
+"""Records, queue and accounting weighed against each other: a row a rule."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -94,124 +93,12 @@ def seen(records: AttemptRecords, **more: Any) -> TaskMemory:
     return TaskMemory(task=TASK, records=records, **more)
 
 
-# ------------------------------------------------------------------------ still alive
-@pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "REQUEUED"])
-def test_what_the_queue_has_waiting_is_queued(word: str) -> None:
-    found = report(seen(NOTHING, row=row(word, "Priority", nodes="")))
-    assert found.phase is TaskPhase.QUEUED
-    assert found.reason == "lower priority than other jobs in partition main"
-    assert found.expected_at == 99.0
-
-
-def test_what_has_a_node_but_no_begin_record_is_starting() -> None:
-    found = report(seen(NOTHING, row=row("RUNNING")))
-    assert (found.phase, found.reason) == (TaskPhase.QUEUED, "starting on n1")
-
-
-@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING"])
-def test_what_has_begun_and_lives_in_the_queue_runs(word: str) -> None:
-    found = report(seen(RUNS, row=row(word)))
-    assert (found.phase, found.began, found.exited) == (
-        TaskPhase.RUNNING,
-        BEGUN.began,
-        None,
-    )
-
-
-def test_an_unknown_word_is_alive_and_said() -> None:
-    found = report(seen(RUNS, row=row("MELTING"), gone_for=LATER, over_for=LATER))
-    assert found.phase is TaskPhase.UNKNOWN
-    assert found.reason == "Slurm says MELTING: taken as alive"
-
-
-def test_what_the_queue_was_not_asked_about_yet_is_queued_or_runs() -> None:
-    assert report(seen(NOTHING, answered=False)).phase is TaskPhase.QUEUED
-    assert report(seen(RUNS, answered=False)).phase is TaskPhase.RUNNING
-
-
-def test_what_was_never_accepted_is_unknown_until_the_queue_answers() -> None:
-    nameless = replace(TASK, executor_id="")
-    found = report(TaskMemory(task=nameless, records=NOTHING, answered=False))
-    assert found.phase is TaskPhase.UNKNOWN
-
-
-def test_a_run_that_is_queued_again_is_requeued_and_has_not_ended() -> None:
-    found = report(seen(exited(None, 15, "signal 15"), row=row("PENDING")))
-    assert (found.phase, found.requeued, found.exited) == (TaskPhase.QUEUED, True, None)
-
-
-def test_a_word_that_is_older_than_a_run_does_not_requeue_it() -> None:
-    found = report(seen(RUNS, row=row("PENDING"), answered=False))
-    assert (found.phase, found.requeued) == (TaskPhase.RUNNING, False)
-
-
-def test_a_begun_run_that_the_queue_has_back_is_requeued() -> None:
-    found = report(seen(RUNS, row=row("PENDING")))
-    assert (found.phase, found.requeued) == (TaskPhase.QUEUED, True)
-
-
-# ------------------------------------------------------------------ with exit record
-def test_an_ended_run_is_judged_although_an_older_word_has_it_queued() -> None:
-    old = seen(exited(0), row=row("PENDING"), answered=False, over_for=WORD_SECONDS)
-    found = report(old)
-    assert found.phase is TaskPhase.ENDED
-    assert found.exited is not None
-
-
-def test_exit_0_with_completed_is_success() -> None:
-    found = report(seen(exited(0), row=row("COMPLETED"), over_for=1.0, gone_for=1.0))
-    assert found.phase is TaskPhase.ENDED
-    assert found.cause is None
-    assert found.exited is not None
-    assert found.exited.exit_code == 0
-
-
-def test_the_exit_record_s_code_counts_and_not_the_queue_s_word() -> None:
-    found = report(seen(exited(3), row=row("COMPLETED"), over_for=1.0))
-    assert found.exited is not None
-    assert (found.exited.exit_code, found.cause) == (3, None)
-
-
-@pytest.mark.parametrize(
-    ("word", "cause"),
-    [
-        ("TIMEOUT", Cause.TIMEOUT),
-        ("DEADLINE", Cause.TIMEOUT),
-        ("OUT_OF_MEMORY", Cause.OUT_OF_MEMORY),
-        ("CANCELLED", Cause.USER),
-    ],
-)
-def test_the_queue_s_last_word_is_the_cause_even_over_exit_0(
-    word: str, cause: Cause
-) -> None:
-    for said in ({"row": row(word)}, {"account": account(word)}):
-        found = report(seen(exited(0), over_for=1.0, **said))
-        assert (found.phase, found.cause) == (TaskPhase.ENDED, cause)
-
-
-def test_an_exit_record_waits_for_the_queue_s_word_while_the_job_lives() -> None:
-    early = seen(exited(0), row=row("RUNNING"), over_for=WORD_SECONDS - 1)
-    assert report(early).phase is TaskPhase.LEAVING
-    assert report(early).exited is None
-
-
-def test_an_exit_record_is_judged_alone_when_the_word_does_not_come() -> None:
-    late = seen(exited(0), row=row("COMPLETING"), over_for=WORD_SECONDS)
-    assert report(late).phase is TaskPhase.ENDED
-
-
-def test_an_exit_record_is_judged_alone_when_the_queue_no_longer_answers() -> None:
-    late = seen(exited(0), answered=False, over_for=WORD_SECONDS)
-    assert report(late).phase is TaskPhase.ENDED
-
-
-# ---------------------------------------------------------------- exit 0 by itself
-def succeeded(**more: Any) -> AttemptRecords:
+def succeeded(oom_kills: int | None = 0) -> AttemptRecords:
     """Exit 0 that nobody asked for, four seconds after the begin."""
     records = exited(0)
     assert records.run is not None
     assert records.run.exited is not None
-    end = replace(records.run.exited, asked=False, oom_kills=0, **more)
+    end = replace(records.run.exited, asked=False, oom_kills=oom_kills)
     return replace(records, run=replace(records.run, exited=end))
 
 
@@ -219,46 +106,348 @@ def limited(seconds: float) -> Task:
     return replace(TASK, resources=Resources(time_limit_seconds=seconds))
 
 
-@pytest.mark.parametrize("task", [TASK, limited(3600.0)], ids=["no limit", "far"])
-@pytest.mark.parametrize("oom_kills", [0, None])
-@pytest.mark.parametrize("word", ["RUNNING", "COMPLETING", None])
-def test_a_plain_exit_0_waits_for_nobody(
-    task: Task, oom_kills: int | None, word: str | None
+def second_run(began_at: float, *, over: bool) -> AttemptRecords:
+    """A run after a requeue, and its good end."""
+    record = ExitRecord(run=1, ended_at=began_at + 5.0, exit_code=0)
+    began = replace(BEGUN.began, run=1, began_at=began_at)
+    run = replace(BEGUN, began=began, exited=record if over else None)
+    return AttemptRecords(claim=CLAIM, run=run)
+
+
+def voided(why: str) -> AttemptRecords:
+    void = Void(why=why, message="cannot open the log", at=4.0)
+    return AttemptRecords(claim=CLAIM, void=void)
+
+
+QUEUED, RUNNING, ENDED = TaskPhase.QUEUED, TaskPhase.RUNNING, TaskPhase.ENDED
+LEAVING, UNKNOWN = TaskPhase.LEAVING, TaskPhase.UNKNOWN
+ORDERED = AttemptRecords(cancel_ordered=True)
+TERM = exited(None, 15, "signal 15")
+LOST_CLAIM = AttemptRecords(
+    claim=replace(CLAIM, executor_id="6"), run=BEGUN, duplicates=("7",)
+)
+LATER_START = 5.0 + SKEW_SECONDS + 1.0
+"""By Slurm; the newest run began at 5."""
+
+
+def refused_later(word: str = "FAILED", at: float = LATER_START) -> QueueRow:
+    return row(word, starts_at=at)
+
+
+RULES: dict[str, tuple[TaskMemory, dict[str, Any]]] = {
+    # ------------------------------------------------------------------ still alive
+    **{
+        f"{word} is queued": (
+            seen(NOTHING, row=row(word, "Priority", nodes="")),
+            {
+                "phase": QUEUED,
+                "reason": "lower priority than other jobs in partition main",
+                "expected_at": 99.0,
+            },
+        )
+        for word in ("PENDING", "CONFIGURING", "REQUEUED")
+    },
+    "with a node and without a begin record it is starting": (
+        seen(NOTHING, row=row("RUNNING")),
+        {"phase": QUEUED, "reason": "starting on n1"},
+    ),
+    **{
+        f"begun and {word} it runs": (
+            seen(RUNS, row=row(word)),
+            {"phase": RUNNING, "began": BEGUN.began, "exited": None},
+        )
+        for word in ("RUNNING", "COMPLETING")
+    },
+    "an unknown word is alive and said": (
+        seen(RUNS, row=row("MELTING"), gone_for=LATER, over_for=LATER),
+        {"phase": UNKNOWN, "reason": "Slurm says MELTING: taken as alive"},
+    ),
+    "before the queue is asked it is queued": (
+        seen(NOTHING, answered=False),
+        {"phase": QUEUED},
+    ),
+    "before the queue is asked it runs": (
+        seen(RUNS, answered=False),
+        {"phase": RUNNING},
+    ),
+    "never accepted, it is unknown until the queue answers": (
+        TaskMemory(task=replace(TASK, executor_id=""), records=NOTHING, answered=False),
+        {"phase": UNKNOWN},
+    ),
+    "queued again after an end, it is requeued": (
+        seen(TERM, row=row("PENDING")),
+        {"phase": QUEUED, "requeued": True, "exited": None},
+    ),
+    "a word that is older than a run does not requeue it": (
+        seen(RUNS, row=row("PENDING"), answered=False),
+        {"phase": RUNNING, "requeued": False},
+    ),
+    "a begun run that the queue has back is requeued": (
+        seen(RUNS, row=row("PENDING")),
+        {"phase": QUEUED, "requeued": True},
+    ),
+    # ------------------------------------------------------------- with exit record
+    "an ended run is judged although an older word has it queued": (
+        seen(exited(0), row=row("PENDING"), answered=False, over_for=WORD_SECONDS),
+        {"phase": ENDED, "exit_code": 0},
+    ),
+    "exit 0 with COMPLETED is success": (
+        seen(exited(0), row=row("COMPLETED"), over_for=1.0, gone_for=1.0),
+        {"phase": ENDED, "cause": None, "exit_code": 0},
+    ),
+    "the exit record's code counts and not the queue's word": (
+        seen(exited(3), row=row("COMPLETED"), over_for=1.0),
+        {"phase": ENDED, "cause": None, "exit_code": 3},
+    ),
+    **{
+        f"{word} is the cause even over exit 0, by {who}": (
+            seen(exited(0), over_for=1.0, **said),
+            {"phase": ENDED, "cause": parse_state(word).cause},
+        )
+        for word in ("TIMEOUT", "DEADLINE", "OUT_OF_MEMORY", "CANCELLED")
+        for who, said in (
+            ("squeue", {"row": row(word)}),
+            ("sacct", {"account": account(word)}),
+        )
+    },
+    "an exit record waits for the queue's word while the job lives": (
+        seen(exited(0), row=row("RUNNING"), over_for=WORD_SECONDS - 1),
+        {"phase": LEAVING, "exited": None},
+    ),
+    "an exit record is judged alone when the word does not come": (
+        seen(exited(0), row=row("COMPLETING"), over_for=WORD_SECONDS),
+        {"phase": ENDED},
+    ),
+    "an exit record is judged alone when the queue no longer answers": (
+        seen(exited(0), answered=False, over_for=WORD_SECONDS),
+        {"phase": ENDED},
+    ),
+    **{
+        f"a plain exit 0 waits for nobody: {word}, {kills}, {task.resources}": (
+            TaskMemory(
+                task=task,
+                records=succeeded(kills),
+                row=row(word) if word else None,
+            ),
+            {"phase": ENDED, "cause": None},
+        )
+        for word in ("RUNNING", "COMPLETING", None)
+        for kills in (0, None)
+        for task in (TASK, limited(3600.0))
+    },
+    "exit 0 near its limit waits": (
+        TaskMemory(task=limited(63.0), records=succeeded(), row=row("RUNNING")),
+        {"phase": LEAVING},
+    ),
+    "exit 0 after a kill for memory waits": (
+        seen(succeeded(1), row=row("RUNNING")),
+        {"phase": LEAVING},
+    ),
+    **{
+        f"out of memory over a plain exit 0 is a late cause, by {who}": (
+            seen(succeeded(), over_for=1.0, **said),
+            {"cause": None, "late_cause": Cause.OUT_OF_MEMORY},
+        )
+        for who, said in (
+            ("squeue", {"row": row("OUT_OF_MEMORY")}),
+            ("sacct", {"account": account("OUT_OF_MEMORY")}),
+        )
+    },
+    **{
+        f"an end by a signal is judged with anybody's last word: {who}": (
+            seen(exited(None, 9), over_for=1.0, gone_for=1.0, **said),
+            {"phase": ENDED, "cause": None, "signal": 9},
+        )
+        for who, said in (
+            ("squeue", {"row": row("FAILED")}),
+            ("sacct", {"account": account("FAILED")}),
+        )
+    },
+    **{
+        f"exit {code} waits for nobody whom the queue does not show": (
+            seen(exited(code), accounted=False),
+            {"phase": ENDED},
+        )
+        for code in (0, 1, 3, 139)
+    },
+    "told to end by our cancel, it has ended": (
+        seen(replace(TERM, cancel_ordered=True), over_for=1.0, gone_for=1.0),
+        {"phase": ENDED},
+    ),
+    # ---------------------------------------------------------- without exit record
+    "FAILED before it began could not be started": (
+        seen(
+            NOTHING,
+            row=row("FAILED", "JobLaunchFailure", nodes=""),
+            said_for=QUICK_SECONDS,
+        ),
+        {
+            "cause": Cause.SUBMIT_ERROR,
+            "reason": "Slurm could not start it on the node; see that the nodes can "
+            "reach /out/a and /log/a",
+        },
+    ),
+    **{
+        f"FAILED without a record is as accounting says: {code}, {signal}": (
+            seen(
+                RUNS,
+                row=row("FAILED"),
+                account=account("FAILED", code, signal),
+                said_for=QUICK_SECONDS,
+            ),
+            {"signal": signal or None, "exit_code": None if signal else code},
+        )
+        for code, signal in ((3, 0), (0, 9))
+    },
+    "FAILED without a record and without accounting is failed": (
+        seen(RUNS, row=row("FAILED"), said_for=QUICK_SECONDS),
+        {"cause": Cause.EXIT_CODE, "reason": "Slurm says FAILED"},
+    ),
+    "CANCELLED before it had a node has ended at once": (
+        seen(NOTHING, row=row("CANCELLED", "JobHeldUser", nodes="")),
+        {"phase": ENDED, "cause": Cause.USER, "reason": ""},
+    ),
+    "a cancelled task of a waiting array leaves no trace": (
+        seen(ORDERED, gone_for=QUICK_SECONDS),
+        {"phase": ENDED, "cause": Cause.USER},
+    ),
+    "without a word of anybody it is gone for as long as it is": (
+        seen(RUNS, gone_for=12.0),
+        {"phase": ENDED, "cause": None, "gone_for": 12.0, "unclaimed": False},
+    ),
+    "forgotten before it began it is unclaimed": (
+        seen(NOTHING, gone_for=12.0),
+        {"unclaimed": True},
+    ),
+    "a claim that cannot be read is still a claim": (
+        seen(AttemptRecords(damaged=("claim",)), gone_for=12.0),
+        {"unclaimed": False},
+    ),
+    **{
+        f"{word} in accounting alone is a ghost and proves nothing": (
+            seen(NOTHING, account=account(word), gone_for=12.0),
+            {"phase": ENDED, "gone_for": 12.0, "unclaimed": True},
+        )
+        for word in ("PENDING", "RUNNING", "REQUEUED")
+    },
+    "the queue's word counts more than accounting, which trails it": (
+        seen(RUNS, row=row("RUNNING"), account=account("NODE_FAIL")),
+        {"phase": RUNNING},
+    ),
+    **{
+        f"{word} of the run before does not end the one after it, over: {over}": (
+            seen(second_run(30.0, over=over), account=account(word), gone_for=12.0),
+            {"phase": ENDED, "cause": None, "exit_code": 0 if over else None},
+        )
+        for word in ("PREEMPTED", "NODE_FAIL")
+        for over in (True, False)
+    },
+    "what accounting says of the last run ends it": (
+        seen(second_run(7.0, over=False), account=account("NODE_FAIL"), said_for=LATER),
+        {"phase": ENDED, "cause": Cause.NODE_FAIL},
+    ),
+    "a last word is as old as its hearing, not as the absence": (
+        seen(RUNS, row=row("FAILED"), gone_for=LATER, said_for=QUICK_SECONDS - 1),
+        {"phase": LEAVING},
+    ),
+    # --------------------------------------------------------- a start after the run
+    "a start that claimed and never began counts as well": (
+        seen(AttemptRecords(claim=CLAIM), row=refused_later(), said_for=QUICK_SECONDS),
+        {"phase": LEAVING},
+    ),
+    "a second sending, which finds the claim taken, is no later start": (
+        seen(
+            RUNS,
+            row=replace(refused_later("COMPLETED"), id="9"),
+            said_for=GRACE_SECONDS,
+        ),
+        {"cause": None},
+    ),
+    "accounting alone tells of a later start too": (
+        seen(
+            RUNS,
+            account=replace(
+                account("FAILED", 1), started_at=LATER_START, ended_at=LATER_START
+            ),
+        ),
+        {"phase": LEAVING},
+    ),
+    "a run that ended by itself has ended whatever start came later": (
+        seen(exited(3), row=refused_later("COMPLETED"), said_for=1.0),
+        {"phase": ENDED, "exit_code": 3, "cause": None},
+    ),
+    "a run that we cancelled is not started again": (
+        seen(
+            replace(RUNS, cancel_ordered=True),
+            row=refused_later(),
+            said_for=QUICK_SECONDS,
+        ),
+        {"phase": ENDED},
+    ),
+    "clocks of node and controller may differ a little": (
+        seen(
+            RUNS,
+            row=refused_later(at=5.0 + SKEW_SECONDS),
+            said_for=QUICK_SECONDS,
+        ),
+        {"cause": Cause.EXIT_CODE},
+    ),
+    # -------------------------------------------------------------------- void, dup
+    **{
+        f"a void attempt has ended whatever the queue says: {why}": (
+            seen(voided(why), row=row("RUNNING"), answered=False),
+            {"phase": ENDED, "cause": cause, "reason": "cannot open the log"},
+        )
+        for why, cause in (("cancelled", Cause.USER), ("failed", Cause.SUBMIT_ERROR))
+    },
+    "a start that lost the claim is a duplicate": (
+        seen(LOST_CLAIM, row=row("COMPLETED")),
+        {"duplicate": True},
+    ),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_task_is_told_by_all_that_is_known_of_it(rule: str) -> None:
+    memory, expected = RULES[rule]
+    found = report(memory)
+    told: dict[str, Any] = {
+        "exit_code": found.exited.exit_code if found.exited else None,
+        "signal": found.exited.signal if found.exited else None,
+    }
+    assert {
+        name: told[name] if name in told else getattr(found, name) for name in expected
+    } == expected
+
+
+# ------------------------------------------------------------------ what is waited for
+@pytest.mark.parametrize(
+    ("records", "word", "seconds", "cause"),
+    [
+        (RUNS, row("COMPLETED"), GRACE_SECONDS, None),
+        (RUNS, row("TIMEOUT"), QUICK_SECONDS, Cause.TIMEOUT),
+        (RUNS, row("OUT_OF_MEMORY"), QUICK_SECONDS, Cause.OUT_OF_MEMORY),
+        (RUNS, row("NODE_FAIL", "NodeDown"), GRACE_SECONDS, Cause.NODE_FAIL),
+        (TERM, row("PREEMPTED"), GRACE_SECONDS, Cause.PREEMPTED),
+        (TERM, row("NODE_FAIL"), GRACE_SECONDS, Cause.NODE_FAIL),
+        (TERM, row("BOOT_FAIL"), GRACE_SECONDS, Cause.NODE_FAIL),
+        *(
+            (records, refused_later(word), GRACE_SECONDS, Cause.NODE_FAIL)
+            for word in ("FAILED", "COMPLETED")
+            for records in (RUNS, exited(None, 9), exited(143))
+        ),
+    ],
+)
+def test_after_a_last_word_what_may_come_is_waited_for(
+    records: AttemptRecords, word: QueueRow, seconds: float, cause: Cause | None
 ) -> None:
-    records = replace(succeeded(), claim=CLAIM)
-    assert records.run is not None
-    assert records.run.exited is not None
-    end = replace(records.run.exited, oom_kills=oom_kills)
-    records = replace(records, run=replace(records.run, exited=end))
-    found = report(
-        TaskMemory(task=task, records=records, row=row(word) if word else None)
-    )
-    assert (found.phase, found.cause) == (TaskPhase.ENDED, None)
-
-
-def near_its_limit() -> TaskMemory:
-    return TaskMemory(task=limited(63.0), records=succeeded(), row=row("RUNNING"))
-
-
-def after_a_kill_for_memory() -> TaskMemory:
-    records = succeeded()
-    assert records.run is not None
-    assert records.run.exited is not None
-    end = replace(records.run.exited, oom_kills=1)
-    return seen(
-        replace(records, run=replace(records.run, exited=end)), row=row("RUNNING")
-    )
-
-
-@pytest.mark.parametrize("made", [near_its_limit, after_a_kill_for_memory])
-def test_any_other_exit_0_waits_for_slurms_word(made: Callable[[], TaskMemory]) -> None:
-    assert report(made()).phase is TaskPhase.LEAVING
-
-
-def test_out_of_memory_over_a_plain_exit_0_is_a_late_cause() -> None:
-    for said in ({"row": row("OUT_OF_MEMORY")}, {"account": account("OUT_OF_MEMORY")}):
-        found = report(seen(succeeded(), over_for=1.0, **said))
-        assert (found.cause, found.late_cause) == (None, Cause.OUT_OF_MEMORY)
+    early = report(seen(records, row=word, over_for=1.0, said_for=seconds - 1))
+    assert (early.phase, f"{seconds:.0f} s" in early.reason) == (LEAVING, True)
+    late = report(seen(records, row=word, over_for=1.0, said_for=seconds))
+    assert (late.phase, late.cause) == (ENDED, cause)
+    if cause is None:
+        assert late.exited is not None
+        assert (late.exited.exit_code, bool(late.exited.note)) == (0, True)
 
 
 BY_SIGNAL = (
@@ -296,236 +485,6 @@ def test_an_end_by_a_signal_is_judged_when_all_have_answered_without_a_word(
     assert report(heard).phase is TaskPhase.ENDED
 
 
-@pytest.mark.parametrize(
-    "said", [{"row": row("FAILED")}, {"account": account("FAILED")}]
-)
-def test_an_end_by_a_signal_is_judged_with_the_last_word_of_anybody(
-    said: dict[str, Any],
-) -> None:
-    found = report(seen(exited(None, 9), over_for=1.0, gone_for=1.0, **said))
-    assert found.exited is not None
-    assert (found.phase, found.cause, found.exited.signal) == (TaskPhase.ENDED, None, 9)
-
-
-@pytest.mark.parametrize("code", [0, 1, 3, 139])
-def test_an_end_by_a_code_waits_for_nobody_whom_the_queue_does_not_show(
-    code: int,
-) -> None:
-    assert report(seen(exited(code), accounted=False)).phase is TaskPhase.ENDED
-
-
-def test_a_run_that_was_told_to_end_by_our_cancel_has_ended() -> None:
-    told = replace(exited(None, 15, "signal 15"), cancel_ordered=True)
-    found = report(seen(told, over_for=1.0, gone_for=1.0))
-    assert found.phase is TaskPhase.ENDED
-
-
-@pytest.mark.parametrize("word", ["PREEMPTED", "NODE_FAIL", "BOOT_FAIL"])
-def test_what_slurm_may_queue_again_has_ended_only_after_the_grace(word: str) -> None:
-    told = exited(None, 15, "signal 15")
-    found = seen(told, row=row(word), over_for=1.0, said_for=GRACE_SECONDS - 1)
-    assert report(found).phase is TaskPhase.LEAVING
-    late = report(replace(found, said_for=GRACE_SECONDS))
-    assert (late.phase, late.cause) == (TaskPhase.ENDED, parse_state(word).cause)
-
-
-# --------------------------------------------------------------- without exit record
-def test_completed_without_a_record_waits_for_it_and_then_is_success() -> None:
-    found = seen(RUNS, row=row("COMPLETED"), said_for=GRACE_SECONDS - 1)
-    assert report(found).phase is TaskPhase.LEAVING
-    late = report(replace(found, said_for=GRACE_SECONDS))
-    assert late.exited is not None
-    assert (late.exited.exit_code, late.cause) == (0, None)
-    assert late.exited.note
-
-
-@pytest.mark.parametrize("word", ["TIMEOUT", "OUT_OF_MEMORY"])
-def test_a_last_word_without_a_record_waits_a_moment_for_it(word: str) -> None:
-    found = seen(RUNS, row=row(word), said_for=QUICK_SECONDS - 1)
-    assert report(found).phase is TaskPhase.LEAVING
-    late = report(replace(found, said_for=QUICK_SECONDS))
-    assert (late.phase, late.cause) == (TaskPhase.ENDED, parse_state(word).cause)
-
-
-def test_a_lost_node_without_a_record_waits_for_a_requeue_and_then_is_node_fail() -> (
-    None
-):
-    found = seen(RUNS, row=row("NODE_FAIL", "NodeDown"), said_for=QUICK_SECONDS)
-    assert report(found).phase is TaskPhase.LEAVING
-    late = report(replace(found, said_for=GRACE_SECONDS))
-    assert (late.phase, late.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
-
-
-def test_failed_before_it_began_could_not_be_started() -> None:
-    word = row("FAILED", "JobLaunchFailure", nodes="")
-    found = report(seen(NOTHING, row=word, said_for=QUICK_SECONDS))
-    assert found.cause is Cause.SUBMIT_ERROR
-    assert "could not start it on the node" in found.reason
-    assert "/log/a" in found.reason
-
-
-@pytest.mark.parametrize(("code", "signal"), [(3, 0), (0, 9)])
-def test_failed_without_a_record_is_as_accounting_says(code: int, signal: int) -> None:
-    told = account("FAILED", code, signal)
-    found = report(seen(RUNS, row=row("FAILED"), account=told, said_for=QUICK_SECONDS))
-    assert found.exited is not None
-    assert found.exited.signal == (signal or None)
-    assert found.exited.exit_code == (None if signal else code)
-
-
-def test_failed_without_a_record_and_without_accounting_is_failed() -> None:
-    found = report(seen(RUNS, row=row("FAILED"), said_for=QUICK_SECONDS))
-    assert (found.cause, found.reason) == (Cause.EXIT_CODE, "Slurm says FAILED")
-
-
-LATER_START = 5.0 + SKEW_SECONDS + 1.0
-"""By Slurm; the newest run began at 5."""
-
-
-@pytest.mark.parametrize("word", ["FAILED", "COMPLETED"])
-@pytest.mark.parametrize("records", [RUNS, exited(None, 9), exited(143)])
-def test_slurms_word_on_a_later_start_does_not_end_the_run_that_began(
-    word: str, records: AttemptRecords
-) -> None:
-    told = row(word, starts_at=LATER_START)
-    found = seen(records, row=told, said_for=GRACE_SECONDS - 1)
-    assert report(found).phase is TaskPhase.LEAVING
-    assert "Slurm to start it again" in report(found).reason
-    late = report(replace(found, said_for=GRACE_SECONDS))
-    assert (late.phase, late.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
-
-
-def test_a_start_that_claimed_and_never_began_counts_as_well() -> None:
-    told = row("FAILED", starts_at=LATER_START)
-    found = seen(AttemptRecords(claim=CLAIM), row=told, said_for=QUICK_SECONDS)
-    assert report(found).phase is TaskPhase.LEAVING
-
-
-def test_the_end_of_another_job_is_not_a_later_start_of_the_run() -> None:
-    """A second sending finds the claim taken, and leaves."""
-    told = replace(row("COMPLETED", starts_at=LATER_START), id="9")
-    found = report(seen(RUNS, row=told, said_for=GRACE_SECONDS))
-    assert found.cause is None
-
-
-def test_accounting_alone_tells_of_a_later_start_too() -> None:
-    told = replace(account("FAILED", 1), started_at=LATER_START, ended_at=LATER_START)
-    assert report(seen(RUNS, account=told)).phase is TaskPhase.LEAVING
-
-
-def test_a_run_that_ended_by_itself_has_ended_whatever_start_came_later() -> None:
-    told = row("COMPLETED", starts_at=LATER_START)
-    found = report(seen(exited(3), row=told, said_for=1.0))
-    assert found.phase is TaskPhase.ENDED
-    assert found.exited is not None
-    assert (found.exited.exit_code, found.cause) == (3, None)
-
-
-def test_a_run_that_we_cancelled_is_not_started_again() -> None:
-    told = row("FAILED", starts_at=LATER_START)
-    records = replace(RUNS, cancel_ordered=True)
-    found = report(seen(records, row=told, said_for=QUICK_SECONDS))
-    assert found.phase is TaskPhase.ENDED
-
-
-def test_clocks_of_node_and_controller_may_differ_a_little() -> None:
-    told = row("FAILED", starts_at=5.0 + SKEW_SECONDS)
-    found = report(seen(RUNS, row=told, said_for=QUICK_SECONDS))
-    assert found.cause is Cause.EXIT_CODE
-
-
-def test_cancelled_before_it_had_a_node_has_ended_at_once() -> None:
-    found = report(seen(NOTHING, row=row("CANCELLED", "JobHeldUser", nodes="")))
-    assert (found.phase, found.cause, found.reason) == (
-        TaskPhase.ENDED,
-        Cause.USER,
-        "",
-    )
-
-
-def test_a_cancelled_task_of_a_waiting_array_leaves_no_trace() -> None:
-    ordered = AttemptRecords(cancel_ordered=True)
-    found = report(seen(ordered, gone_for=QUICK_SECONDS))
-    assert (found.phase, found.cause) == (TaskPhase.ENDED, Cause.USER)
-
-
-def test_without_a_word_of_anybody_it_is_gone_for_as_long_as_it_is() -> None:
-    found = report(seen(RUNS, gone_for=12.0))
-    assert (found.phase, found.cause, found.gone_for) == (TaskPhase.ENDED, None, 12.0)
-    assert not found.unclaimed
-
-
-def test_a_job_that_the_controller_forgot_before_it_began_is_unclaimed() -> None:
-    assert report(seen(NOTHING, gone_for=12.0)).unclaimed
-
-
-def test_a_claim_that_cannot_be_read_is_still_a_claim() -> None:
-    damaged = AttemptRecords(damaged=("claim",))
-    assert not report(seen(damaged, gone_for=12.0)).unclaimed
-
-
-@pytest.mark.parametrize("word", ["PENDING", "RUNNING", "REQUEUED"])
-def test_a_living_row_of_accounting_alone_is_a_ghost_and_proves_nothing(
-    word: str,
-) -> None:
-    found = report(seen(NOTHING, account=account(word), gone_for=12.0))
-    assert (found.phase, found.gone_for) == (TaskPhase.ENDED, 12.0)
-    assert found.unclaimed
-
-
-def test_the_queue_s_word_counts_more_than_accounting_which_trails_it() -> None:
-    found = report(
-        seen(RUNS, row=row("RUNNING"), account=account("NODE_FAIL"), gone_for=0.0)
-    )
-    assert found.phase is TaskPhase.RUNNING
-
-
-def second_run(began_at: float, *, over: bool) -> AttemptRecords:
-    """A run after a requeue, and its good end."""
-    record = ExitRecord(run=1, ended_at=began_at + 5.0, exit_code=0)
-    began = replace(BEGUN.began, run=1, began_at=began_at)
-    run = replace(BEGUN, began=began, exited=record if over else None)
-    return AttemptRecords(claim=CLAIM, run=run)
-
-
-@pytest.mark.parametrize("word", ["PREEMPTED", "NODE_FAIL"])
-def test_what_accounting_says_of_the_run_before_does_not_end_the_one_after_it(
-    word: str,
-) -> None:
-    told = account(word)  # which ended at 8
-    found = report(seen(second_run(30.0, over=True), account=told, gone_for=LATER))
-    assert found.exited is not None
-    assert (found.exited.exit_code, found.cause) == (0, None)
-    found = report(seen(second_run(30.0, over=False), account=told, gone_for=12.0))
-    assert (found.cause, found.gone_for) == (None, 12.0)
-
-
-def test_what_accounting_says_of_the_last_run_ends_it() -> None:
-    told = account("NODE_FAIL")
-    found = report(seen(second_run(7.0, over=False), account=told, said_for=LATER))
-    assert (found.phase, found.cause) == (TaskPhase.ENDED, Cause.NODE_FAIL)
-
-
-# ------------------------------------------------------------------------- void, dup
-@pytest.mark.parametrize(
-    ("why", "cause"), [("cancelled", Cause.USER), ("failed", Cause.SUBMIT_ERROR)]
-)
-def test_a_void_attempt_has_ended_whatever_the_queue_says(
-    why: str, cause: Cause
-) -> None:
-    void = Void(why=why, message="cannot open the log", at=4.0)
-    records = AttemptRecords(claim=CLAIM, void=void)
-    found = report(seen(records, row=row("RUNNING"), answered=False))
-    assert (found.phase, found.cause) == (TaskPhase.ENDED, cause)
-    assert found.reason == "cannot open the log"
-
-
-def test_a_start_that_lost_the_claim_is_a_duplicate() -> None:
-    other = replace(CLAIM, executor_id="6")
-    records = AttemptRecords(claim=other, run=BEGUN, duplicates=("7",))
-    assert report(seen(records, row=row("COMPLETED"))).duplicate
-
-
 # ------------------------------------------------------------------------- properties
 WORDS = st.sampled_from(
     (
@@ -540,11 +499,6 @@ RECORDS = st.sampled_from(
     )
 )
 SECONDS = st.floats(0, 1000)
-
-
-def test_a_last_word_is_as_old_as_its_hearing_not_as_the_absence() -> None:
-    found = seen(RUNS, row=row("FAILED"), gone_for=LATER, said_for=QUICK_SECONDS - 1)
-    assert report(found).phase is TaskPhase.LEAVING
 
 
 @given(

@@ -14,6 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Final, Literal
@@ -40,10 +41,8 @@ from autoexp_tui.executors.local.slots import (
     look_at_slots,
 )
 from autoexp_tui.executors.local.start import (
-    Failed,
     LocalSettings,
     Outcome,
-    Silent,
     Starter,
     format_commands,
     format_executor_id,
@@ -136,24 +135,30 @@ class LocalExecutor:
         self._missed.pop(submission.token, None)  # what is sent again: looked for anew
         outcomes: list[Outcome] = []
         for first in range(0, len(submission.tasks), _AT_A_TIME):
-            indices = range(first, min(first + _AT_A_TIME, len(submission.tasks)))
-            starts = [self._starter.start(submission, index) for index in indices]
-            outcomes += map(self._starter.wait_answer, starts)
+            tasks = submission.tasks[first : first + _AT_A_TIME]
+            starts = [
+                self._starter.start(submission, first + n) for n in range(len(tasks))
+            ]
+            outcomes += [
+                self._starter.wait_answer(start, task, submission.token)
+                for start, task in zip(starts, tasks, strict=True)
+            ]
         return self._build_answer(submission, outcomes)
 
     def _build_answer(
         self, submission: Submission, outcomes: Sequence[Outcome]
     ) -> SubmitAnswer:
         sent = format_commands(submission.tasks, self._me.host)
-        failed = [out for out in outcomes if isinstance(out, Failed)]
-        for out in outcomes:
-            if isinstance(out, Silent):
-                return Uncertain(message=out.message, sent=sent)
+        in_doubt = [out for out in outcomes if isinstance(out, Uncertain)]
+        failed = [out for out in outcomes if isinstance(out, Rejected | Busy)]
+        lasting = [out for out in failed if isinstance(out, Rejected)]
+        if in_doubt:
+            return replace(in_doubt[0], sent=sent)
         if failed and len(failed) == len(outcomes):
-            return _build_refusal(failed, sent)
+            return replace((lasting or failed)[0], sent=sent)
         for task, outcome in zip(submission.tasks, outcomes, strict=True):
-            if isinstance(outcome, Failed):
-                _note_failure(task, outcome, self._clock.utc())
+            if outcome is not None:
+                _note_failure(task, outcome.message, self._clock.utc())
         return Accepted(
             executor_ids=_list_ids(submission),
             submitted_at=self._clock.utc(),
@@ -361,16 +366,9 @@ def _list_ids(submission: Submission) -> tuple[str, ...]:
     return tuple(format_executor_id(submission.token, n) for n in range(count))
 
 
-def _build_refusal(failed: Sequence[Failed], sent: str) -> SubmitAnswer:
-    lasting = [out for out in failed if not out.passing]
-    if not lasting:
-        return Busy(message=failed[0].message, sent=sent)
-    return Rejected(message=lasting[0].message, cause=lasting[0].cause, sent=sent)
-
-
-def _note_failure(task: Task, failed: Failed, at: float) -> None:
+def _note_failure(task: Task, message: str, at: float) -> None:
     """Leave word for the polls: of this submission, this task alone did not start."""
-    record = {"v": 1, "why": "failed", "message": failed.message, "at": at}
+    record = {"v": 1, "why": "failed", "message": message, "at": at}
     with suppress(OSError):  # without it the task ends as lost, a little later
         make_private(Path(task.attempt_dir))
         write_record(task.attempt_dir, "void.json", record)

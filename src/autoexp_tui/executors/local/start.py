@@ -22,7 +22,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
-from autoexp_tui.engine.executor_port import Submission, Task
+from autoexp_tui.engine.executor_port import (
+    Busy,
+    Rejected,
+    Submission,
+    Task,
+    Uncertain,
+)
 from autoexp_tui.executors.wrapper_copy import compile_wrapper
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import (
@@ -66,34 +72,10 @@ class LocalSettings:
     """Of logs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
-    """Nothing was started."""
-
-    message: str
-    cause: Cause = Cause.SUBMIT_ERROR
-    passing: bool = False
-    """Worth another try later."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Silent:
-    """It may still start."""
-
-    message: str
-
-
-Outcome: TypeAlias = Failed | Silent | None
-"""None: the attempt is claimed by the submission."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """A start that has not answered yet."""
-
-    task: Task
-    token: str
-    process: subprocess.Popen[bytes]
+Outcome: TypeAlias = Rejected | Busy | Uncertain | None
+"""Of a start; None: the attempt is claimed by the submission."""
+Start: TypeAlias = subprocess.Popen[bytes] | Outcome
+"""One that has not answered yet is its process."""
 
 
 def format_executor_id(token: str, index: int) -> str:
@@ -108,63 +90,41 @@ class Starter:
         self._settings = settings
         self._unreaped: list[subprocess.Popen[bytes]] = []
 
-    def start(self, submission: Submission, index: int) -> Started | Outcome:
+    def start(self, submission: Submission, index: int) -> Start:
         """Start one task of a submission, unless it was started before."""
-        task = submission.tasks[index]
         try:
-            return self._start(submission, index, task)
+            return self._start(submission, index)
         except (OSError, ValueError) as error:
-            return _build_failure(error, f"cannot start {task.job}")
+            return _build_failure(error, submission.tasks[index])
 
-    def wait_answer(self, started: Started | Outcome) -> Outcome:
+    def wait_answer(self, start: Start, task: Task, token: str) -> Outcome:
         """Wait for what the start says, where it has not said it yet."""
-        if not isinstance(started, Started):
-            return started
-        process = started.process
-        assert process.stdout is not None
-        line = _read_line(process.stdout.fileno(), self._settings.start_seconds)
-        process.stdout.close()
+        if start is None or isinstance(start, Rejected | Busy | Uncertain):
+            return start
+        assert start.stdout is not None
+        line = _read_line(start.stdout.fileno(), self._settings.start_seconds)
+        start.stdout.close()
         if line is None:
-            self._unreaped.append(process)
+            self._unreaped.append(start)
             seconds = self._settings.start_seconds
-            return Silent(message=f"no word of the start after {seconds:g} s")
-        return self._resolve_answer(started, line)
+            return Uncertain(message=f"no word of the start after {seconds:g} s")
+        try:
+            status: int | None = start.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            self._unreaped.append(start)
+            status = None
+        return _resolve_answer(_parse_answer(line), status, task, token)
 
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
         self._unreaped = [p for p in self._unreaped if p.poll() is None]
 
-    def _resolve_answer(self, started: Started, line: bytes) -> Outcome:
-        said = _parse_answer(line)
-        try:
-            status: int | None = started.process.wait(timeout=1.0)
-        except subprocess.TimeoutExpired:
-            self._unreaped.append(started.process)
-            status = None
-        if said.get("state") == "claimed":
-            return None
-        if said.get("state") == "failed":
-            error = OSError(said.get("errno") or 0, str(said.get("message")))
-            return _build_failure(error, f"cannot start {started.task.job}")
-        try:
-            claim = read_attempt(started.task.attempt_dir).claim
-        except OSError as error:
-            return Silent(message=f"the start cannot be looked at: {error}")
-        if claim is not None:
-            return _resolve_claim(claim, started.token)
-        last = _read_last_line(started.task.attempt_dir)
-        if status is None or status <= 0:  # killed, or its child was
-            return Failed(message=f"the supervisor died: {last}", passing=True)
-        return Failed(message=f"the supervisor does not start: {last}")
-
-    def _start(
-        self, submission: Submission, index: int, task: Task
-    ) -> Started | Outcome:
-        if task.resources.gpus > len(self._settings.gpus):
-            return Failed(
-                message=f"wants {task.resources.gpus} GPUs; "
-                f"this machine has {len(self._settings.gpus)}",
-                cause=Cause.REJECTED,
+    def _start(self, submission: Submission, index: int) -> Start:
+        task, gpus = submission.tasks[index], self._settings.gpus
+        if task.resources.gpus > len(gpus):
+            wanted = task.resources.gpus
+            return Rejected(
+                message=f"wants {wanted} GPUs; this machine has {len(gpus)}"
             )
         make_private(Path(task.attempt_dir))
         claim = read_attempt(task.attempt_dir).claim
@@ -177,7 +137,7 @@ class Starter:
             _create_locked(task_file, fields) as held,
             _open_log(task.attempt_dir) as log,
         ):
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [
                     self._settings.python,
                     "-I",
@@ -192,7 +152,6 @@ class Starter:
                 cwd="/",
                 start_new_session=True,
             )
-        return Started(task=task, token=submission.token, process=process)
 
     @cached_property
     def _script(self) -> str:
@@ -241,23 +200,47 @@ def build_task_fields(task: Task) -> dict[str, object]:
     }
 
 
+def _resolve_answer(
+    said: Mapping[str, object], status: int | None, task: Task, token: str
+) -> Outcome:
+    """What a start's word means; `status`: its starter's, None: that lives on."""
+    if said.get("state") == "claimed":
+        return None
+    if said.get("state") == "failed":
+        number = said.get("errno")
+        message = str(said.get("message"))
+        error = OSError(number if isinstance(number, int) else 0, message)
+        return _build_failure(error, task)
+    try:
+        claim = read_attempt(task.attempt_dir).claim
+    except OSError as error:
+        return Uncertain(message=f"the start cannot be looked at: {error}")
+    if claim is not None:
+        return _resolve_claim(claim, token)
+    last = _read_last_line(task.attempt_dir)
+    if status is None or status <= 0:  # killed, or its child was
+        return Busy(message=f"the supervisor died: {last}")
+    message = f"the supervisor does not start: {last}"
+    return Rejected(message=message, cause=Cause.SUBMIT_ERROR)
+
+
 def _resolve_claim(claim: Claim, token: str) -> Outcome:
     if claim.token == token:
         return None
-    return Failed(
-        message=f"the attempt is already claimed by {claim.executor_id} "
-        f"on {claim.process.host}",
-        cause=Cause.DUPLICATE,
+    where = f"{claim.executor_id} on {claim.process.host}"
+    return Rejected(
+        message=f"the attempt is already claimed by {where}", cause=Cause.DUPLICATE
     )
 
 
-def _build_failure(error: OSError | ValueError, doing: str) -> Failed:
-    message = f"{doing}: {error}"
-    if not isinstance(error, OSError):
-        return Failed(message=message)
-    if remedy := find_remedy(error, "state"):
-        message += f". {remedy.rstrip('.')}"
-    return Failed(message=message, passing=error.errno in PASSING)
+def _build_failure(error: OSError | ValueError, task: Task) -> Rejected | Busy:
+    message = f"cannot start {task.job}: {error}"
+    if isinstance(error, OSError):
+        if remedy := find_remedy(error, "state"):
+            message += f". {remedy.rstrip('.')}"
+        if error.errno in PASSING:
+            return Busy(message=message)
+    return Rejected(message=message, cause=Cause.SUBMIT_ERROR)
 
 
 def _parse_answer(line: bytes) -> Mapping[str, object]:
