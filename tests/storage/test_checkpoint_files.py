@@ -116,11 +116,6 @@ def test_a_certain_one_is_found_by_its_path(out: Path) -> None:
     assert found.before.step == 12000
 
 
-def test_what_was_moved_aside_is_no_checkpoint_any_more(out: Path) -> None:
-    FILES.move(order(out, find(out)))
-    assert find(out).newest.step == 1000
-
-
 # -------------------------------------------------------------------------- the border
 def test_a_path_outside_the_output_directory_is_refused(out: Path) -> None:
     (out.parent / "iter_1").mkdir()
@@ -166,24 +161,22 @@ def test_a_move_outside_is_refused_whatever_the_order_says(out: Path) -> None:
 # --------------------------------------------------------------------------- moving
 def test_a_moved_checkpoint_keeps_everything_in_it(out: Path) -> None:
     found = find(out)
-    FILES.move(order(out, found))
+    FILES.move(order(out, found, pointer="ckpt/none.txt"))
+    assert find(out).newest.step == 1000
     assert (Path(found.target) / "model").read_text() == "12000"
     assert "iter_00012000" not in names(out)
 
 
-def test_a_move_done_twice_is_done_once(out: Path) -> None:
+@pytest.mark.parametrize("done", ["all of it", "but for the pointer"])
+def test_a_move_that_is_ordered_again_is_done_once(out: Path, done: str) -> None:
     move = order(out, find(out), pointer="ckpt/latest.txt")
-    FILES.move(move)
+    if done == "all of it":
+        FILES.move(move)
+    else:
+        os.rename(move.checkpoint.path, move.target)
     before = names(out)
     FILES.move(move)
     assert names(out) == before
-    assert (out / "ckpt/latest.txt").read_text() == "1000\n"
-
-
-def test_a_move_that_was_cut_short_before_the_pointer_mends_it(out: Path) -> None:
-    move = order(out, find(out), pointer="ckpt/latest.txt")
-    os.rename(move.checkpoint.path, move.target)
-    FILES.move(move)
     assert (out / "ckpt/latest.txt").read_text() == "1000\n"
 
 
@@ -251,11 +244,6 @@ def test_a_pointer_goes_aside_with_the_only_one(out: Path) -> None:
         os.rename(out / f"ckpt/iter_{step:08d}", out / f"old{step}")
     FILES.move(order(out, find(out), pointer="ckpt/latest.txt"))
     assert names(out) == ["iter_00012000.quarantined-1", "latest.txt.quarantined-1"]
-
-
-def test_no_pointer_there_is_fine(out: Path) -> None:
-    FILES.move(order(out, find(out), pointer="ckpt/none.txt"))
-    assert "iter_00012000" not in names(out)
 
 
 # ---------------------------------------------------------------- while a job runs

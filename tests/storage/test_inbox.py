@@ -37,39 +37,24 @@ def reasons(session: SessionDir) -> str:
     return "".join(path.read_text() for path in files)
 
 
-def test_a_command_arrives_as_it_was_left(session: SessionDir) -> None:
-    leave(session, order("c1"), 5.0)
-    assert list(FileInbox(session).take()) == [order("c1")]
-
-
-def test_commands_come_oldest_first(session: SessionDir) -> None:
+def test_commands_arrive_as_they_were_left_oldest_first(session: SessionDir) -> None:
     for number in (12, 3, 1_700_000_000):
         leave(session, order(f"c{number}"), float(number))
-    assert ids(FileInbox(session).take()) == ["c3", "c12", "c1700000000"]
+    taken = list(FileInbox(session).take())
+    assert taken == [order("c3"), order("c12"), order("c1700000000")]
 
 
-def test_a_command_is_given_out_once(session: SessionDir) -> None:
+def test_a_command_is_given_to_each_engine_once_until_it_is_done(
+    session: SessionDir,
+) -> None:
     inbox = FileInbox(session)
     leave(session, order("c1"), 1.0)
     inbox.take()
     leave(session, order("c2"), 2.0)
     assert ids(inbox.take()) == ["c2"]
-
-
-def test_a_command_that_is_done_is_gone(session: SessionDir) -> None:
-    inbox = FileInbox(session)
-    leave(session, order("c1"), 1.0)
-    inbox.take()
-    inbox.done(["c1"])
-    assert ids(FileInbox(session).take()) == []
-
-
-def test_a_command_that_was_not_done_is_given_to_the_next_engine(
-    session: SessionDir,
-) -> None:
-    leave(session, order("c1"), 1.0)
-    FileInbox(session).take()
-    assert ids(FileInbox(session).take()) == ["c1"]
+    inbox.done(["c1", "c9"])
+    assert ids(FileInbox(session).take()) == ["c2"]
+    assert list(session.inbox_rejected.iterdir()) == []
 
 
 def test_the_same_command_left_twice_is_forgotten_together(
@@ -83,21 +68,10 @@ def test_the_same_command_left_twice_is_forgotten_together(
     assert ids(FileInbox(session).take()) == []
 
 
-def test_being_done_with_unknown_commands_is_nothing(session: SessionDir) -> None:
-    FileInbox(session).done(["c9"])
-    assert list(session.inbox_rejected.iterdir()) == []
-
-
 def test_no_command_id_leads_out_of_the_inbox(session: SessionDir) -> None:
     path = leave(session, order("../../x"), 1.0)
     assert path.parent == session.inbox
     assert ids(FileInbox(session).take()) == ["../../x"]
-
-
-def test_a_file_that_is_being_written_is_left_alone(session: SessionDir) -> None:
-    (session.inbox / ".half.json.tmp").write_bytes(b"{")
-    assert ids(FileInbox(session).take()) == []
-    assert reasons(session) == ""
 
 
 GOOD = encode(Order(command_id="c", command=Pause()))
@@ -169,22 +143,6 @@ def test_the_command_of_another_user_is_set_aside(session: SessionDir) -> None:
     assert "it belongs to user 12345" in reasons(session)
 
 
-def test_rubbish_does_not_hold_up_the_commands_around_it(session: SessionDir) -> None:
-    leave(session, order("c1"), 1.0)
-    (session.inbox / "00-x.json").write_bytes(b"?")
-    leave(session, order("c2"), 2.0)
-    assert ids(FileInbox(session).take()) == ["c1", "c2"]
-
-
-def test_whoever_wants_to_know_is_told_of_rubbish(session: SessionDir) -> None:
-    told: list[tuple[str, str]] = []
-    (session.inbox / "x.json").write_bytes(b"?")
-    inbox = FileInbox(session, lambda name, reason: told.append((name, reason)))
-    inbox.take()
-    inbox.take()
-    assert [name for name, _ in told] == ["x.json"]
-
-
 def test_rubbish_that_cannot_be_moved_is_looked_at_once(
     session: SessionDir, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,16 +188,6 @@ def test_an_inbox_that_cannot_be_written_is_an_error_of_the_environment(
     session.inbox.touch()
     with pytest.raises(EnvironmentFailed):
         leave(session, order("c1"), 1.0)
-
-
-def test_a_name_that_is_no_text_is_set_aside_with_its_reason(
-    session: SessionDir,
-) -> None:
-    name = os.fsencode(session.inbox) + b"/\xff\xfe.json"
-    with open(name, "wb") as file:
-        file.write(b"?")
-    assert ids(FileInbox(session).take()) == []
-    assert "no command" in reasons(session)
 
 
 def test_whoever_is_told_of_rubbish_is_told_in_plain_characters(
@@ -302,6 +250,8 @@ def test_an_engine_s_command_amid_all_kinds_of_rubbish_is_done(
     (session.inbox / "00000000000000003-link.json").symlink_to("/dev/zero")
     (session.inbox / "00000000000000004-deep.json").write_bytes(b"[" * 100_000)
     (session.inbox / ".00000000000000005-half.json.tmp").write_bytes(b"{")
+    with open(os.fsencode(session.inbox) + b"/\xff\xfe.json", "wb") as file:
+        file.write(b"?")
     leave(session, order("c1"), 1.0)
     assert ids(FileInbox(session).take()) == ["c1"]
     left = sorted(os.listdir(session.inbox))

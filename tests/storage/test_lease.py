@@ -78,41 +78,38 @@ def test_who_has_watched_a_heartbeat_stand_need_not_wait_again(
 
 
 # -------------------------------------------------------------------- one process
-def test_the_first_lease_is_epoch_one(session: SessionDir) -> None:
-    assert take(session).epoch == 1
-
-
-def test_a_living_engine_of_this_host_keeps_its_session(session: SessionDir) -> None:
-    take(session)
-    with pytest.raises(SessionOwned) as caught:
-        take(session)
-    assert caught.value.exit_code == 4
-
-
 def test_the_refusal_names_the_owner_and_what_to_do(session: SessionDir) -> None:
     take(session)
     with pytest.raises(SessionOwned) as caught:
         take(session)
     text = str(caught.value)
+    assert caught.value.exit_code == 4
     assert f"host {ME.host}, pid {ME.pid}, since 20" in text
     assert "autoexp-tui --session k7f2" in text
     assert "autoexp-sessions stop k7f2" in text
 
 
-def test_a_dead_engine_of_this_host_is_followed_at_once(session: SessionDir) -> None:
-    take(session, DEAD)
-    assert take(session).epoch == 2
-
-
-def test_an_engine_from_before_a_reboot_is_dead(session: SessionDir) -> None:
-    take(session, replace(ME, machine="m", boot="before"))
-    assert take(session, replace(ME, machine="m")).epoch == 2
+@pytest.mark.parametrize(
+    ("former", "me"),
+    [
+        (DEAD, ME),
+        (replace(ME, machine="m", boot="before"), replace(ME, machine="m")),
+    ],
+    ids=["its process ended", "before a reboot"],
+)
+def test_a_dead_engine_of_this_host_is_followed_at_once(
+    session: SessionDir, former: Identity, me: Identity
+) -> None:
+    assert take(session, former).epoch == 1
+    assert take(session, me).epoch == 2
 
 
 def test_a_released_lease_is_free_at_once_wherever_it_was(
     session: SessionDir,
 ) -> None:
-    take(session, ELSEWHERE).release()
+    held = take(session, ELSEWHERE)
+    held.release()
+    held.release()
     assert take(session).epoch == 2
 
 
@@ -167,13 +164,6 @@ def test_a_heartbeat_that_the_disk_refuses_is_not_a_loss(
 
     monkeypatch.setattr(os, "utime", stale)
     assert held.heartbeat()
-
-
-def test_releasing_twice_is_one_release(session: SessionDir) -> None:
-    held = take(session)
-    held.release()
-    held.release()
-    assert take(session).epoch == 2
 
 
 def test_the_late_release_of_a_deposed_engine_frees_nothing(
@@ -306,19 +296,14 @@ def test_a_lease_that_cannot_be_listed_is_an_error_of_the_environment(
 
 
 # ---------------------------------------------------------------------- elsewhere
+@pytest.mark.parametrize(
+    "where", [ELSEWHERE, replace(ME, namespace="pid:[1]", pid=1)], ids=["host", "pids"]
+)
 def test_an_engine_elsewhere_is_not_judged_at_first_sight(
-    session: SessionDir,
+    session: SessionDir, where: Identity
 ) -> None:
-    take(session, ELSEWHERE)
+    take(session, where)
     with pytest.raises(SessionOwned, match="600 s"):
-        take(session)
-
-
-def test_an_engine_in_another_container_of_this_host_is_elsewhere(
-    session: SessionDir,
-) -> None:
-    take(session, replace(ME, namespace="pid:[1]", pid=1))
-    with pytest.raises(SessionOwned):
         take(session)
 
 
