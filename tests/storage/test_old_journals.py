@@ -11,7 +11,12 @@ import pytest
 from autoexp_tui.events.events import JournalRotated
 from autoexp_tui.model.errors import JournalDamaged
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.storage.journal import JournalFollower, load_state, read_session
+from autoexp_tui.storage.journal import (
+    JournalFollower,
+    list_earlier,
+    load_state,
+    read_session,
+)
 from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import get_packed
 from tests.support.journal_contract import Writer, message
@@ -63,6 +68,7 @@ def test_old_parts_are_read_in_order_and_sealed_by_the_next_engine(
     for segment in range(packed):
         pack(part(store, segment))
     assert list(read_session(store.session)) == written
+    assert list_earlier(str(store.session.path), 6, 4) == written[1:5]
     heir = Writer(store)
     assert heir.journal.seal.part == "journal.1.3.jsonl"
     written += heir.begin()
