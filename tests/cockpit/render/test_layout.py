@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from textual.geometry import Region
 
 from autoexp_tui.cockpit.render.layout import (
-    Box,
     build_boxes,
     build_two_boxes,
     is_too_small,
@@ -17,7 +17,7 @@ SIZES = [
 ]  # fmt: skip
 
 
-def cells(box: Box) -> set[tuple[int, int]]:
+def cells(box: Region) -> set[tuple[int, int]]:
     return {
         (x, y)
         for x in range(box.x, box.x + box.width)
@@ -26,9 +26,12 @@ def cells(box: Box) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("stages", [0, 1, 4, 40])
-def test_boxes_tile_the_screen(size: tuple[int, int], stages: int) -> None:
-    places = build_boxes(*size, stages)
+@pytest.mark.parametrize("stages", [0, 1, 2, 4, 40])
+@pytest.mark.parametrize("rows", [None, 0, 1, 3, 9, 500])
+def test_boxes_tile_the_screen(
+    size: tuple[int, int], stages: int, rows: int | None
+) -> None:
+    places = build_boxes(*size, stages, rows=rows)
     covered = [cell for box in places.values() for cell in cells(box)]
     assert len(covered) == len(set(covered)) == size[0] * size[1]
 
@@ -47,26 +50,12 @@ def test_an_enlarged_pane_has_the_whole_middle(size: tuple[int, int]) -> None:
     assert sum(box.height for box in places.values()) == size[1]
 
 
-def test_metrics_and_warnings_stand_beside_on_a_wide_screen() -> None:
-    places = build_boxes(200, 60, 4)
-    assert {"metrics", "needs"} <= set(places)
-    assert places["needs"].width > 50
-
-
-def test_needs_you_stands_below_the_stages_on_a_middle_screen() -> None:
-    places = build_boxes(120, 40, 4)
-    assert places["needs"].x == places["stages"].x == 0
-    assert "metrics" not in places
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("rows", [0, 1, 3, 9, 500])
-def test_panes_that_follow_their_content_still_tile(
-    size: tuple[int, int], rows: int
-) -> None:
-    places = build_boxes(*size, 2, rows=rows)
-    covered = [cell for box in places.values() for cell in cells(box)]
-    assert len(covered) == len(set(covered)) == size[0] * size[1]
+def test_lists_stand_beside_the_jobs_as_the_screen_is_wide() -> None:
+    wide, middle = build_boxes(200, 60, 4), build_boxes(120, 40, 4)
+    assert wide["needs"].x == wide["metrics"].x > wide["jobs"].x
+    assert wide["needs"].width > 50
+    assert middle["needs"].x == middle["stages"].x == 0
+    assert "metrics" not in middle
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
@@ -77,12 +66,9 @@ def test_what_few_jobs_leave_free_goes_to_why_and_log(size: tuple[int, int]) -> 
     assert few["log"].height > many["log"].height
 
 
-def test_four_stages_are_all_shown_on_24_lines() -> None:
-    assert build_boxes(80, 24, 4)["stages"].height == 4
-
-
-def test_a_low_screen_has_the_stages_in_a_strip() -> None:
-    assert build_boxes(80, 24, 3)["stages"] == Box(0, 1, 80, 3)
+@pytest.mark.parametrize("stages", [3, 4])
+def test_a_low_screen_has_the_stages_in_a_strip(stages: int) -> None:
+    assert build_boxes(80, 24, stages)["stages"] == Region(0, 1, 80, stages)
 
 
 @pytest.mark.parametrize("size", [(59, 24), (80, 15)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -46,24 +47,17 @@ def test_wrapping_loses_no_word() -> None:
     assert " ".join(" ".join(plain(row) for row in rows).split()) == plain(content)
 
 
-def test_a_short_line_is_left_alone() -> None:
-    content = line("short")
-    assert spans.cut(content, 10) is content
-
-
-def test_a_cut_line_says_so() -> None:
+def test_a_cut_line_says_so_and_a_short_one_is_left_alone() -> None:
     assert plain(spans.cut(line("abcdef"), 4)) == "abc…"
+    assert plain(spans.cut(line("short"), 10)) == "short"
 
 
-def test_both_ends_are_kept_when_they_fit() -> None:
-    assert plain(spans.spread(line("left"), line("right"), 12)) == "left   right"
-
-
-def test_the_left_end_gives_way() -> None:
-    assert (
-        plain(spans.spread(line("a long left end"), line("right"), 12))
-        == "a long…right"
-    )
+@pytest.mark.parametrize(
+    ("left", "shown"),
+    [("left", "left   right"), ("a long left end", "a long…right")],
+)
+def test_both_ends_are_kept_and_the_left_one_gives_way(left: str, shown: str) -> None:
+    assert plain(spans.spread(line(left), line("right"), 12)) == shown
 
 
 def test_text_from_outside_is_one_clean_line() -> None:

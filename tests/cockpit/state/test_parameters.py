@@ -7,7 +7,6 @@ from collections.abc import Mapping
 import pytest
 
 from autoexp_tui.cockpit.state.parameters import (
-    Parameter,
     PlanWords,
     describe_job,
     find_common,
@@ -32,45 +31,31 @@ def plan(*parameters: Mapping[str, object], stages: tuple[str, ...] = ()) -> Pla
     return Plan(plan_id="p", name="p", state_dir="/s", jobs=jobs)
 
 
-def find_varying(of: Plan) -> tuple[Parameter, ...]:
-    return PlanWords(of).of_families
+@pytest.mark.parametrize(
+    ("made", "labels"),
+    [
+        (plan({"a.lr": 1, "seed": 7}, {"a.lr": 2, "seed": 7}), ["lr"]),
+        (plan({"a.lr": 1, "b.lr": 3}, {"a.lr": 2, "b.lr": 4}), ["a.lr", "b.lr"]),
+        (plan({"stage": "a"}, {"stage": "b"}, stages=("a", "b")), []),
+        (plan({"x": 1}, {"x": True}), ["x"]),
+        (plan({"x": [1, 2]}, {"x": {"a": 1}}), ["x"]),
+    ],
+    ids=["what is the same", "equal tails", "the stage", "1 and true", "no hash"],
+)
+def test_what_varies_is_shown_by_a_name_of_its_own(
+    made: Plan, labels: list[str]
+) -> None:
+    assert [one.label for one in PlanWords(made).of_families] == labels
 
 
-def test_what_is_the_same_everywhere_is_left_out() -> None:
-    found = find_varying(plan({"a.lr": 1, "seed": 7}, {"a.lr": 2, "seed": 7}))
-    assert [one.label for one in found] == ["lr"]
-
-
-def test_equal_tails_are_told_apart() -> None:
-    found = find_varying(plan({"a.lr": 1, "b.lr": 3}, {"a.lr": 2, "b.lr": 4}))
-    assert [one.label for one in found] == ["a.lr", "b.lr"]
-
-
-def test_the_stage_is_no_parameter() -> None:
-    assert find_varying(plan({"stage": "a"}, {"stage": "b"}, stages=("a", "b"))) == ()
-
-
-def test_what_only_one_stage_has_tells_no_families_apart() -> None:
-    points = plan({"x": 1}, {"x": 1, "decay": 2}, {"x": 2}, {"x": 2, "decay": 3},
-                  stages=("a", "b", "a", "b"))  # fmt: skip
-    assert [one.key for one in find_varying(points)] == ["x"]
-
-
-def test_what_only_one_stage_has_tells_its_jobs_apart_after_the_rest() -> None:
-    points = plan({}, {"decay": 2, "x": 1}, {"decay": 3, "x": 1}, {"x": 2},
-                  stages=("a", "b", "b", "c"))  # fmt: skip
-    assert [one.key for one in PlanWords(points).parameters] == ["decay"]
-    wider = plan({"x": 1}, {"decay": 2, "x": 1}, {"x": 2}, {"decay": 3, "x": 2},
-                 stages=("a", "b", "a", "b"))  # fmt: skip
-    assert [one.key for one in PlanWords(wider).parameters] == ["x", "decay"]
-
-
-def test_one_and_true_are_different_values() -> None:
-    assert len(find_varying(plan({"x": 1}, {"x": True}))) == 1
-
-
-def test_unhashable_values_are_fine() -> None:
-    assert find_varying(plan({"x": [1, 2]}, {"x": {"a": 1}}))[0].label == "x"
+def test_what_only_one_stage_has_tells_its_jobs_apart_and_no_families() -> None:
+    alone = plan({}, {"decay": 2, "x": 1}, {"decay": 3, "x": 1}, {"x": 2},
+                 stages=("a", "b", "b", "c"))  # fmt: skip
+    assert [one.key for one in PlanWords(alone).parameters] == ["decay"]
+    both = plan({"x": 1}, {"decay": 2, "x": 1}, {"x": 2}, {"decay": 3, "x": 2},
+                stages=("a", "b", "a", "b"))  # fmt: skip
+    assert [one.key for one in PlanWords(both).parameters] == ["x", "decay"]
+    assert [one.key for one in PlanWords(both).of_families] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -89,19 +74,12 @@ def test_values_are_spelled_as_a_person_writes_them(value: object, text: str) ->
     assert format_value(value) == text
 
 
-def test_a_parameter_that_all_share_is_named() -> None:
+def test_jobs_are_named_by_what_they_share_and_one_by_all_of_it() -> None:
     points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 8}, {"lr": 3, "bsz": 9})
-    assert find_common(points.jobs[:2], find_varying(points)) == "bsz=8"
-
-
-def test_nothing_shared_is_nothing_named() -> None:
-    points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 9})
-    assert find_common(points.jobs, find_varying(points)) == ""
-
-
-def test_one_job_is_described_whole() -> None:
-    points = plan({"lr": 1, "bsz": 8}, {"lr": 2, "bsz": 9})
-    assert describe_job(points.jobs[0], find_varying(points)) == "lr=1 bsz=8"
+    varying = PlanWords(points).of_families
+    assert find_common(points.jobs[:2], varying) == "bsz=8"
+    assert find_common(points.jobs, varying) == ""
+    assert describe_job(points.jobs[0], varying) == "lr=1 bsz=8"
 
 
 def test_what_only_names_a_path_of_a_job_is_no_swept_value() -> None:

@@ -45,22 +45,14 @@ def test_needs_come_first_most_urgent_on_top() -> None:
     assert needing == sorted(needing, key=NEEDS.index)
 
 
-def test_folding_loses_nobody() -> None:
+def test_folding_loses_nobody_and_folds_only_what_is_alike() -> None:
     rows = build_rows(SESSION, Arrangement(fold=True))
     folded = sorted(place for row in rows for place in row.jobs)
     assert folded == list(range(len(SESSION.jobs)))
-
-
-def test_folded_jobs_share_look_and_stage() -> None:
-    for row in build_rows(SESSION, Arrangement(fold=True)):
+    for row in rows:
         members = [SESSION.jobs[place] for place in row.jobs]
         assert len({(job.look, job.stage) for job in members}) == 1
-
-
-def test_running_jobs_never_fold() -> None:
-    rows = build_rows(SESSION, Arrangement(fold=True))
-    running = SESSION.count(Look.RUNNING)
-    assert looks(rows).count(Look.RUNNING) == running
+    assert looks(rows).count(Look.RUNNING) == SESSION.count(Look.RUNNING)
 
 
 def test_an_unfolded_cause_shows_its_jobs() -> None:
@@ -89,14 +81,6 @@ def test_every_column_can_be_sorted_by(column: Column) -> None:
     assert len(rows) == len(SESSION.jobs)
 
 
-def test_losses_sort_lowest_first_and_missing_last() -> None:
-    loss = next(column for column in COLUMNS if column.kind == "loss")
-    rows = build_rows(SESSION, sort_by(SESSION, loss, Arrangement()))
-    values = [SESSION.jobs[row.jobs[0]].list_metrics().get("loss") for row in rows]
-    known = [value for value in values if value is not None]
-    assert values[: len(known)] == sorted(known)
-
-
 def test_parameters_sort_as_numbers() -> None:
     lr = next(column for column in COLUMNS if column.title == "lr")
     rows = build_rows(SESSION, sort_by(SESSION, lr, Arrangement()))
@@ -107,26 +91,23 @@ def test_parameters_sort_as_numbers() -> None:
     assert known == sorted(known)
 
 
+LOSS = next(column for column in COLUMNS if column.kind == "loss")
+
+
 def test_a_sort_stays_as_it_was_while_values_move() -> None:
-    loss = next(column for column in COLUMNS if column.kind == "loss")
-    wanted = sort_by(SESSION, loss, Arrangement())
+    wanted = sort_by(SESSION, LOSS, Arrangement())
     before = [row.key for row in build_rows(SESSION, wanted)]
     later = build_session(moved(SESSION.snapshot, 600), SESSION)
     assert [row.key for row in build_rows(later, wanted)] == before
 
 
-LOSS = next(column for column in COLUMNS if column.kind == "loss")
-
-
-def losses(wanted: Arrangement) -> list[float | None]:
-    rows = build_rows(SESSION, wanted)
-    return [SESSION.jobs[row.jobs[0]].list_metrics().get("loss") for row in rows]
-
-
-def test_the_same_column_again_is_the_other_way_round_missing_still_last() -> None:
-    values = losses(sort_by(SESSION, LOSS, sort_by(SESSION, LOSS, Arrangement())))
+@pytest.mark.parametrize("again", [False, True])
+def test_losses_sort_lowest_first_then_the_other_way_missing_last(again: bool) -> None:
+    wanted = sort_by(SESSION, LOSS, Arrangement())
+    rows = build_rows(SESSION, sort_by(SESSION, LOSS, wanted) if again else wanted)
+    values = [SESSION.jobs[row.jobs[0]].list_metrics().get("loss") for row in rows]
     known = [value for value in values if value is not None]
-    assert values[: len(known)] == sorted(known, reverse=True)
+    assert values[: len(known)] == sorted(known, reverse=again)
     assert values[len(known) :] == [None] * (len(values) - len(known))
 
 
