@@ -13,6 +13,7 @@ from autoexp_tui.cockpit.render import plan_findings as fault_view
 from autoexp_tui.cockpit.render.plan_findings import Fault
 from autoexp_tui.cockpit.spans import wrap
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
+from autoexp_tui.engine.session_handle import make_empty_snapshot
 from tests.cockpit.plans import holey, opened
 from tests.cockpit.seat import Seat, cockpit
 from tests.planning.plans import job, plan
@@ -47,16 +48,30 @@ async def faulty(seat: Seat, faults: tuple[Fault, ...]) -> None:
     await seat.until(lambda: seat.dialog)
 
 
-NO_PLAN = opened(plan([job("a")]))
+SCENES = {
+    "every error is shown with its place": (
+        "",
+        "The plan has 2 errors. Nothing was submitted.|exp.yaml:41 backend.lrr"
+        "|did you mean `backend.lr`?|a second thing",
+    ),
+    "enter opens the file at the line": ("enter", ">   41 │ line 41|!line 36"),
+    "enter again closes the excerpt": ("enter enter", "!line 41"),
+    "a finding of no file says so": ("j enter", "no file is known for this one"),
+    "ctrl+r plans again": ("ctrl+r", "planning again"),
+}
 
 
-async def test_every_error_is_shown_with_its_place(faults: tuple[Fault, ...]) -> None:
-    async with cockpit() as seat:
+@pytest.mark.parametrize("scene", SCENES)
+async def test_keys_over_the_errors(scene: str, faults: tuple[Fault, ...]) -> None:
+    asked: list[str] = []
+    script, shown = SCENES[scene]
+    async with cockpit(replan=lambda: asked.append("again")) as seat:
         await faulty(seat, faults)
-        assert "The plan has 2 errors. Nothing was submitted." in seat.dialog
-        assert "exp.yaml:41 backend.lrr" in seat.dialog
-        assert "did you mean `backend.lr`?" in seat.dialog
-        assert "a second thing" in seat.dialog
+        for key in script.split():
+            await seat.press(key)
+            await seat.until(lambda: seat.app.context.background.is_idle)
+        seat.check(dialog=shown)
+        assert asked == ["again"] * (script == "ctrl+r")
 
 
 async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
@@ -77,15 +92,6 @@ async def test_a_key_lays_out_no_more_than_its_finding_of_a_thousand(
         assert "> k0" in seat.dialog
         assert "no key k5" in seat.dialog
         assert len(laid_out) < 40
-
-
-async def test_enter_opens_the_file_at_the_line(faults: tuple[Fault, ...]) -> None:
-    async with cockpit() as seat:
-        await faulty(seat, faults)
-        await seat.press("enter")
-        await seat.until(lambda: "line 41" in seat.dialog)
-        assert ">   41 │ line 41" in seat.dialog
-        assert "line 36" not in seat.dialog
 
 
 async def test_the_line_in_question_is_shown_in_full(
@@ -111,37 +117,12 @@ async def test_a_smaller_screen_keeps_the_finding_under_the_cursor_in_sight(
         assert "ctrl+r plan again " in seat.dialog
 
 
-async def test_enter_again_closes_the_excerpt(faults: tuple[Fault, ...]) -> None:
-    async with cockpit() as seat:
-        await faulty(seat, faults)
-        await seat.press("enter")
-        await seat.until(lambda: "line 41" in seat.dialog)
-        await seat.press("enter")
-        assert "line 41" not in seat.dialog
-
-
-async def test_a_finding_of_no_file_says_so(faults: tuple[Fault, ...]) -> None:
-    async with cockpit() as seat:
-        await faulty(seat, faults)
-        await seat.press("j", "enter")
-        assert "no file is known for this one" in seat.dialog
-
-
 async def test_a_file_that_is_gone_is_told(faults: tuple[Fault, ...]) -> None:
     gone = replace(faults[0], path="/nowhere/exp.yaml")
     async with cockpit() as seat:
         await faulty(seat, (gone,))
         await seat.press("enter")
         await seat.until(lambda: "cannot be read" in seat.dialog)
-
-
-async def test_ctrl_r_plans_again(faults: tuple[Fault, ...]) -> None:
-    asked: list[str] = []
-    async with cockpit(replan=lambda: asked.append("again")) as seat:
-        await faulty(seat, faults)
-        await seat.press("ctrl+r")
-        assert asked == ["again"]
-        assert "planning again" in seat.dialog
 
 
 async def test_what_is_left_after_planning_again_takes_its_place(
@@ -175,8 +156,6 @@ async def test_closing_them_over_a_plan_keeps_that_plan(
 
 
 async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> None:
-    from autoexp_tui.engine.session_handle import make_empty_snapshot
-
     async with cockpit(make_empty_snapshot("exp", "planning exp")) as seat:
         await faulty(seat, faults)
         await seat.press("q")
@@ -184,27 +163,16 @@ async def test_closing_them_without_a_plan_leaves(faults: tuple[Fault, ...]) -> 
         assert seat.left == [LeaveWay.NOTHING]
 
 
-async def test_behind_the_errors_stands_that_planning_failed(
+async def test_behind_the_errors_stands_what_became_of_the_planning(
     faults: tuple[Fault, ...],
 ) -> None:
-    from autoexp_tui.engine.session_handle import make_empty_snapshot
-
-    async with cockpit(make_empty_snapshot("exp", "planning exp")) as seat:
+    shown = make_empty_snapshot("exp", "planning exp")
+    async with cockpit(shown, replan=lambda: None) as seat:
         await faulty(seat, faults)
         behind = _behind(seat)
         assert "exp   planning failed" in behind
         assert " planning exp failed" in behind
         assert "appear when it is done" not in behind
-
-
-async def test_while_it_is_planned_again_it_stands_so_behind_the_errors(
-    faults: tuple[Fault, ...],
-) -> None:
-    from autoexp_tui.engine.session_handle import make_empty_snapshot
-
-    shown = make_empty_snapshot("exp", "planning exp")
-    async with cockpit(shown, replan=lambda: None) as seat:
-        await faulty(seat, faults)
         await seat.press("ctrl+r")
         assert "failed" not in _behind(seat)
         seat.app.show_faults(faults)
@@ -218,31 +186,20 @@ def _behind(seat: Seat) -> str:
     return "\n".join(one.text_on_screen for one in screen.query(LinesWidget))
 
 
-async def test_ctrl_r_over_a_plan_plans_it_again_and_says_so() -> None:
+async def test_ctrl_r_over_a_plan_plans_it_again_and_over_a_session_does_not() -> None:
     asked: list[str] = []
-    async with cockpit(opened(holey()), replan=lambda: asked.append("x")) as seat:
+    first = opened(plan([job("old")]))
+    async with cockpit(first, replan=lambda: asked.append("x")) as seat:
+        seat.handle.role = "live"
+        await seat.press("ctrl+r")
+        assert not asked
+        seat.check(footer="nobody has submitted")
         seat.handle.role = "plan"
         await seat.press("ctrl+r")
         assert asked == ["x"]
         await seat.push(opened(plan([job("other")])))
-        assert "planned again: 1 job" in seat.footer
-
-
-async def test_ctrl_r_over_a_session_does_nothing() -> None:
-    asked: list[str] = []
-    async with cockpit(replan=lambda: asked.append("x")) as seat:
-        seat.handle.role = "live"
-        await seat.press("ctrl+r")
-        assert not asked
-        assert "nobody has submitted" in seat.footer
-
-
-async def test_another_plan_with_as_many_jobs_has_its_own_names() -> None:
-    async with cockpit(opened(plan([job("old")]))) as seat:
-        await seat.push(opened(plan([job("new")])))
-        assert seat.model.session.job("new") is not None
+        seat.check(footer="planned again: 1 job", why="other")
         assert seat.model.session.job("old") is None
-        assert "new" in seat.pane("why")
 
 
 async def test_hostile_text_of_a_finding_reaches_no_terminal(tmp_path: Path) -> None:

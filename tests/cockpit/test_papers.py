@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+import pytest
 from textual import events
 
 from autoexp_tui.cockpit.dialogs.reader import PagesScreen
@@ -47,11 +48,64 @@ def unread(seat: Seat) -> bool:
     return "It is being read." in lines
 
 
-async def test_i_shows_the_job_s_overrides() -> None:
-    async with cockpit(planned(10), papers=papers) as seat:
-        shown = await opened(seat, "i")
-        assert "as Hydra gets them" in shown
-        assert seat.model.session.jobs[0].name in shown
+def alike(plan: Plan, job: JobSpec) -> JobDetails:
+    return JobDetails(entries=(Entry("seed", "7", "file"),), script=("true",))
+
+
+def wide(plan: Plan, job: JobSpec) -> JobDetails:
+    key, value = "slurm.client.grace_seconds", "/scratch/some/where/long/enough"
+    return JobDetails(entries=(Entry(key, value, "file"), Entry("a", "1", "file")))
+
+
+SCENES = {
+    "i shows the job's overrides": (papers, "i", "", "as Hydra gets them|lr0.001"),
+    "n turns to the config and who set each key": (
+        papers,
+        "i",
+        "n",
+        "3 keys: 1 swept, 1 computed, 1 file|${oc.eval:8*100}",
+    ),
+    "p turns back round to the script": (papers, "i", "p", "train.py --seed 0"),
+    "a key takes one line on a small terminal": (
+        wide,
+        "i",
+        "n",
+        "file      /scratch/some/where/long/enough",
+    ),
+    "d shows what differs between two configs": (
+        papers,
+        "space j d",
+        "n",
+        "-seed: 0|!optim.lr",
+    ),
+    "and between two scripts": (
+        papers,
+        "space j d",
+        "n n",
+        "-python train.py --seed 0",
+    ),
+    "two jobs of one config say that nothing differs": (
+        alike,
+        "space j d",
+        "n",
+        "Config (alike)",
+    ),
+    "without a reader the plan is told alone": (
+        None,
+        "i",
+        "n",
+        "the config was not read",
+    ),
+}
+
+
+@pytest.mark.parametrize("scene", SCENES)
+async def test_how_jobs_are_made_is_read_by_pages(scene: str) -> None:
+    read, keys, more, shown = SCENES[scene]
+    async with cockpit(planned(10), papers=read, size=(80, 24)) as seat:
+        await opened(seat, *keys.split())
+        await seat.play(more)
+        seat.check(dialog=shown)
 
 
 async def test_a_key_right_behind_it_is_for_the_page() -> None:
@@ -63,7 +117,10 @@ async def test_a_key_right_behind_it_is_for_the_page() -> None:
         assert seat.app.screen is seat.jobs
 
 
-async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None:
+@pytest.mark.parametrize(("key", "then"), [("n", "It is being read."), ("escape", "")])
+async def test_what_the_plan_tells_is_there_before_the_config_was_read(
+    key: str, then: str
+) -> None:
     read = threading.Event()
 
     def slow(plan: Plan, job: JobSpec) -> JobDetails:
@@ -72,73 +129,12 @@ async def test_what_the_plan_tells_is_there_before_the_config_was_read() -> None
 
     async with cockpit(planned(10), papers=slow) as seat:
         await seat.press("i")
-        assert "as Hydra gets them" in seat.dialog
-        await seat.press("n")
-        assert "It is being read." in seat.dialog
-        read.set()
-        await seat.until(lambda: "3 keys: 1 swept" in seat.dialog)
-
-
-async def test_a_config_that_was_left_before_it_was_read_changes_nothing() -> None:
-    read = threading.Event()
-
-    def slow(plan: Plan, job: JobSpec) -> JobDetails:
-        read.wait(PATIENCE)
-        return papers(plan, job)
-
-    async with cockpit(planned(10), papers=slow) as seat:
-        await seat.press("i", "escape")
+        seat.check(dialog="as Hydra gets them")
+        await seat.press(key)
+        seat.check(dialog=then)
         read.set()
         await seat.until(lambda: seat.app.context.background.is_idle)
-        assert seat.dialog == ""
-
-
-async def test_n_turns_to_the_config_and_who_set_each_key() -> None:
-    async with cockpit(planned(10), papers=papers) as seat:
-        await opened(seat, "i")
-        await seat.press("n")
-        assert "3 keys: 1 swept, 1 computed, 1 file" in seat.dialog
-        assert "${oc.eval:8*100}" in seat.dialog
-
-
-async def test_a_key_of_the_config_takes_one_line_on_a_small_terminal() -> None:
-    def wide(plan: Plan, job: JobSpec) -> JobDetails:
-        key, value = "slurm.client.grace_seconds", "/scratch/some/where/long/enough"
-        return JobDetails(entries=(Entry(key, value, "file"), Entry("a", "1", "file")))
-
-    async with cockpit(planned(10), papers=wide, size=(80, 24)) as seat:
-        await opened(seat, "i")
-        await seat.press("n")
-        (row,) = (line for line in seat.dialog.splitlines() if "grace" in line)
-        assert row.split()[-3:] == ["file", "/scratch/some/where/long/enough", "│"]
-
-
-async def test_p_turns_back_round_to_the_script() -> None:
-    async with cockpit(planned(10), papers=papers) as seat:
-        await opened(seat, "i")
-        await seat.press("p")
-        assert "python train.py --seed 0" in seat.dialog
-
-
-async def test_d_shows_by_page_what_differs_between_two_jobs() -> None:
-    async with cockpit(planned(10), papers=papers) as seat:
-        await opened(seat, "space", "j", "d")
-        await seat.press("n")
-        config = seat.dialog
-        await seat.press("n")
-        assert "-seed: 0" in config
-        assert "optim.lr" not in config
-        assert "-python train.py --seed 0" in seat.dialog
-
-
-async def test_two_jobs_of_one_config_say_that_nothing_differs() -> None:
-    def alike(plan: Plan, job: JobSpec) -> JobDetails:
-        return JobDetails(entries=(Entry("seed", "7", "file"),), script=("true",))
-
-    async with cockpit(planned(10), papers=alike) as seat:
-        await opened(seat, "space", "j", "d")
-        await seat.press("n")
-        assert "Config (alike)" in seat.dialog
+        assert ("3 keys: 1 swept" in seat.dialog) is bool(then)
 
 
 async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
@@ -147,13 +143,6 @@ async def test_a_record_that_does_not_read_is_said_and_nothing_ends() -> None:
         await seat.until(lambda: "damaged" in seat.footer)
         await seat.press("n")
         assert "damaged" in seat.dialog
-
-
-async def test_without_a_reader_the_plan_is_told_alone() -> None:
-    async with cockpit(planned(10)) as seat:
-        await opened(seat, "i")
-        await seat.press("n")
-        assert "the config was not read" in seat.dialog
 
 
 async def test_hostile_text_of_a_config_reaches_no_terminal() -> None:
