@@ -29,14 +29,9 @@ async def asked(seat: Seat, *keys: str) -> str:
     return seat.dialog
 
 
-async def test_the_family_is_the_one_under_the_cursor() -> None:
+async def test_only_the_family_under_the_cursor_is_submitted() -> None:
     async with cockpit(opened(holey())) as seat:
         assert "one family first (lr=1e-4 bsz=128" in await asked(seat, "j", "j")
-
-
-async def test_only_that_family_is_submitted() -> None:
-    async with cockpit(opened(holey())) as seat:
-        await asked(seat, "j", "j")
         await seat.press("j", "y")
         sent = [one.command for one in seat.handle.sent]
         names = ("lr0.0001_bsz128_stable", "lr0.0001_bsz128_cooldown")
@@ -44,11 +39,7 @@ async def test_only_that_family_is_submitted() -> None:
         assert sent == [Submit(jobs=names, plan_id=plan_id)]
 
 
-async def test_what_is_held_says_why() -> None:
+async def test_what_is_held_says_why_and_is_offered_afterwards() -> None:
     async with cockpit(after_canary()) as seat:
-        assert "not chosen yet; S releases it" in seat.pane("jobs")
-
-
-async def test_afterwards_the_rest_is_offered() -> None:
-    async with cockpit(after_canary()) as seat:
+        seat.check(jobs="not chosen yet; S releases it")
         assert "the 8 jobs that are left" in await asked(seat)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from autoexp_tui.cockpit.context import LeaveWay
-from autoexp_tui.model.commands import Pause
+from autoexp_tui.model.commands import Command, Pause
 from autoexp_tui.model.snapshot import Snapshot
 from tests.cockpit.seat import Seat, cockpit
 from tests.support.campaigns import all_done, campaign, planned
@@ -24,36 +24,26 @@ async def test_every_way_to_quit_asks(key: str) -> None:
 
 async def test_staying_is_what_enter_does() -> None:
     async with cockpit() as seat:
-        await seat.press("q")
-        await seat.until(lambda: seat.dialog)
-        await seat.hear()
+        await seat.ask("q")
         await seat.press("enter")
         await seat.until(lambda: not seat.dialog)
         assert seat.left == []
 
 
-async def test_y_leaves_and_sends_nothing() -> None:
+@pytest.mark.parametrize(
+    ("key", "way", "sent"),
+    [("y", LeaveWay.LEFT, []), ("p", LeaveWay.PAUSED, [Pause()])],
+)
+async def test_y_leaves_and_p_pauses_submission_before(
+    key: str, way: LeaveWay, sent: list[Command]
+) -> None:
     async with cockpit() as seat:
-        await seat.press("q")
-        await seat.until(lambda: seat.dialog)
-        await seat.hear()
-        await seat.press("y")
+        await seat.ask("q")
+        await seat.press(key)
         await seat.until(lambda: seat.left)
-        assert seat.left == [LeaveWay.LEFT]
-        assert seat.app.return_value is LeaveWay.LEFT
-        assert seat.handle.sent == []
+        assert seat.left == [seat.app.return_value] == [way]
+        assert seat.handle.commands == sent
         assert not seat.handle.closed
-
-
-async def test_p_pauses_submission_and_leaves() -> None:
-    async with cockpit() as seat:
-        await seat.press("q")
-        await seat.until(lambda: seat.dialog)
-        await seat.hear()
-        await seat.press("p")
-        await seat.until(lambda: seat.left)
-        assert seat.left == [LeaveWay.PAUSED]
-        assert seat.handle.commands == [Pause()]
 
 
 @pytest.mark.parametrize(

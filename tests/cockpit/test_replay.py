@@ -52,7 +52,8 @@ def shown(seat: Seat) -> Playback:
 async def test_it_begins_where_the_journal_begins() -> None:
     async with replaying() as seat:
         assert shown(seat).at == told().records[0].t
-        assert "replay" in seat.pane("header")
+        assert seat.app.context.clock.utc() == told().records[0].t
+        seat.check(header="replay")
 
 
 async def test_end_and_home_go_there() -> None:
@@ -64,19 +65,15 @@ async def test_end_and_home_go_there() -> None:
         await seat.until(lambda: shown(seat).at == told().records[0].t)
 
 
-async def test_space_plays_and_stands() -> None:
+async def test_space_plays_and_the_speed_is_doubled_and_halved() -> None:
     async with replaying() as seat:
         await seat.press("space")
         await seat.until(lambda: shown(seat).playing)
         await seat.press("space")
         await seat.until(lambda: not shown(seat).playing)
-
-
-async def test_the_speed_is_doubled_and_halved() -> None:
-    async with replaying() as seat:
         await seat.press("greater_than_sign")
         await seat.until(lambda: shown(seat).speed == 120.0)
-        assert "120x" in seat.pane("timebar")
+        seat.check(timebar="120x")
         await seat.press("less_than_sign", "less_than_sign")
         await seat.until(lambda: shown(seat).speed == 30.0)
 
@@ -116,20 +113,9 @@ async def test_acting_keys_are_refused_with_a_word(key: str) -> None:
         assert seat.dialog == ""
 
 
-async def test_the_header_tells_the_time_that_is_shown() -> None:
-    async with replaying() as seat:
-        assert seat.app.context.clock.utc() == told().records[0].t
-
-
-async def test_keys_of_a_replay_are_in_its_footer_and_help() -> None:
-    async with replaying() as seat:
-        assert "space play" in seat.footer
-        await seat.press("question_mark")
-        assert "replay:" in seat.dialog
-
-
-async def test_help_of_a_replay_begins_with_its_own_keys() -> None:
+async def test_keys_of_a_replay_are_in_its_footer_and_first_in_help() -> None:
     async with replaying((80, 24)) as seat:
+        seat.check(footer="space play")
         await seat.press("question_mark")
         assert "replay: " in seat.dialog.partition("Act (")[0]
 
@@ -153,16 +139,12 @@ async def test_the_bar_lies_below_the_keys(size: tuple[int, int], rows: int) -> 
 async def test_the_bar_is_in_events_too() -> None:
     async with replaying() as seat:
         await seat.press("8")
-        assert "60x" in seat.pane("timebar")
+        seat.check(timebar="60x")
 
 
-async def test_leaving_asks_nothing() -> None:
+async def test_nothing_rings_and_leaving_asks_nothing() -> None:
     async with replaying() as seat:
+        assert seat.app.notifier._quiet
         await seat.pilot.press("q")
         await seat.pilot.pause()
         assert not seat.app.is_running
-
-
-async def test_nothing_rings() -> None:
-    async with replaying() as seat:
-        assert seat.app.notifier._quiet

@@ -31,26 +31,46 @@ async def burst(seat: Seat, text: str) -> None:
         await seat.pilot.pause()
 
 
-@pytest.mark.parametrize("typed", ["lr>1e-3", "stage:cooldown Kq", "j j/G:"])
-async def test_a_filter_typed_in_one_burst_reaches_its_field(typed: str) -> None:
+@pytest.mark.parametrize(
+    ("before", "keys", "typed"),
+    [
+        ("", "/lr>1e-3", "lr>1e-3"),
+        ("", "/stage:cooldown Kq", "stage:cooldown Kq"),
+        ("", "/j j/G:", "j j/G:"),
+        ("", "/lr=\x7f>1", "lr>1"),
+        ("0", "/loss", "loss"),
+        ("8", "/kind:submit", "kind:submit"),
+        ("w l j", "\r/ab", "ab"),
+    ],
+    ids=[
+        "a filter",
+        "commands in a filter",
+        "keys that move",
+        "a backspace",
+        "a search in the log",
+        "a filter of events",
+        "behind a key that leads to a job",
+    ],
+)
+async def test_what_is_typed_in_one_burst_reaches_its_field(
+    before: str, keys: str, typed: str
+) -> None:
     async with cockpit() as seat:
-        await burst(seat, f"/{typed}")
-        assert seat.jobs.field is not None
-        assert seat.jobs.field.value == typed
+        await seat.play(before)
+        await burst(seat, keys)
+        screen = seat.app.full_screen
+        assert screen is not None
+        assert screen.field is not None
+        assert screen.field.value == typed
         assert seat.handle.sent == []
 
 
-async def test_a_burst_with_enter_at_its_end_filters() -> None:
+@pytest.mark.parametrize("keys", ["/doomed\r", "/doomed\rzz"])
+async def test_what_is_typed_after_enter_is_no_part_of_the_filter(keys: str) -> None:
     async with cockpit() as seat:
-        await burst(seat, "/lr>1e-3\r")
+        await burst(seat, keys)
         assert seat.jobs.field is None
-        assert "/lr>1e-3 (esc)" in seat.pane("jobs")
-
-
-async def test_what_is_typed_right_after_enter_is_no_part_of_the_filter() -> None:
-    async with cockpit() as seat:
-        await burst(seat, "/doomed\rzz")
-        assert "/doomed (esc)" in seat.pane("jobs")
+        seat.check(jobs="/doomed (esc)")
 
 
 async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
@@ -63,28 +83,10 @@ async def test_text_pasted_after_a_slash_reaches_the_field() -> None:
         assert seat.jobs.field.value == "lr>1e-3"
 
 
-async def test_a_search_in_the_log_takes_a_burst() -> None:
-    async with cockpit() as seat:
-        await seat.press("0")
-        await burst(seat, "/loss")
-        assert seat.jobs.field is not None
-        assert seat.jobs.field.value == "loss"
-
-
 async def test_a_key_behind_a_change_of_pane_is_heard_there() -> None:
     async with cockpit() as seat:
         await burst(seat, "0/loss")
         assert seat.footer.strip() == "search"
-
-
-async def test_a_filter_of_events_takes_a_burst() -> None:
-    async with cockpit() as seat:
-        await seat.press("8")
-        await burst(seat, "/kind:submit")
-        screen = seat.app.full_screen
-        assert screen is not None
-        assert screen.field is not None
-        assert screen.field.value == "kind:submit"
 
 
 async def test_the_palette_takes_a_burst() -> None:
@@ -97,36 +99,29 @@ async def test_the_palette_takes_a_burst() -> None:
 
 
 # ---------------------------------------------------------------------------- dialogs
-async def test_other_values_typed_in_one_burst_stand_in_the_field() -> None:
+@pytest.mark.parametrize(
+    ("keys", "last"),
+    [
+        ("jj\toptim.lr=5e-4\r", "y"),
+        ("jjoptim.lr=5e-4\r", "y"),
+        ("jj\toptim.lr=5e-4\ty", ""),
+    ],
+    ids=["and enter", "without tab", "with its confirmation"],
+)
+async def test_other_values_typed_in_one_burst_are_sent_whole(
+    keys: str, last: str
+) -> None:
     async with asking("R", Look.FAILED) as (seat, name):
-        await burst(seat, "jj\toptim.lr=5e-4\r")
-        await seat.until(lambda: "optim.lr" in seat.dialog)
-        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
-        assert seat.handle.sent == []
-        await seat.hear()
-        await burst(seat, "y")
+        await burst(seat, keys)
+        if last:
+            seat.check(dialog="optim.lr: 3e-4 -> 5e-4|same directory")
+            assert seat.handle.sent == []
+            await seat.hear()
+            await burst(seat, last)
         await seat.until(lambda: seat.handle.sent)
         assert seat.handle.commands == [
             Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
         ]
-
-
-async def test_r_with_other_values_says_that_it_writes_into_the_same_directory() -> (
-    None
-):
-    async with asking("R", Look.FAILED) as (seat, _):
-        await burst(seat, "jjoptim.lr=5e-4")
-        await seat.until(lambda: "optim.lr" in seat.dialog)
-        assert "same directory" in seat.dialog
-
-
-async def test_what_is_typed_for_a_way_that_asks_goes_to_its_field_without_tab() -> (
-    None
-):
-    async with asking("R", Look.FAILED) as (seat, _):
-        await burst(seat, "jjoptim.lr=5e-4")
-        await seat.until(lambda: "optim.lr" in seat.dialog)
-        assert "optim.lr: 3e-4 -> 5e-4" in seat.dialog
 
 
 async def test_enter_on_a_way_that_asks_goes_to_its_field() -> None:
@@ -174,28 +169,3 @@ async def test_keys_typed_ahead_of_a_question_confirm_nothing() -> None:
         await burst(seat, "Kyy")
         assert "Kill" in seat.dialog
         assert seat.handle.sent == []
-
-
-async def test_a_text_typed_with_its_confirmation_is_sent_whole() -> None:
-    async with asking("R", Look.FAILED) as (seat, name):
-        await burst(seat, "jj\toptim.lr=5e-4\ty")
-        await seat.until(lambda: seat.handle.sent)
-        assert seat.handle.commands == [
-            Resubmit(jobs=(name,), overrides=("optim.lr=5e-4",))
-        ]
-
-
-async def test_a_backspace_in_a_burst_takes_the_letter_before_it() -> None:
-    async with cockpit() as seat:
-        await burst(seat, "/lr=\x7f>1")
-        assert seat.jobs.field is not None
-        assert seat.jobs.field.value == "lr>1"
-
-
-async def test_keys_behind_one_that_leads_to_a_job_are_for_the_table() -> None:
-    async with cockpit() as seat:
-        await seat.press("w", "l", "j")
-        await burst(seat, "\r/ab")
-        assert seat.app.current_mode == "jobs"
-        assert seat.jobs.field is not None
-        assert seat.jobs.field.value == "ab"

@@ -26,24 +26,18 @@ from tests.support.scripted_handle import with_events, with_job
 
 
 # --------------------------------------------------------------------- refused
-async def test_a_refused_command_is_told_until_a_key_is_pressed() -> None:
+@pytest.mark.parametrize("by", ["c1", ""], ids=["sent here", "of another person"])
+async def test_a_refused_command_is_told_where_it_was_sent(by: str) -> None:
     async with cockpit() as seat:
         await seat.press("P")
         refusal = CommandRefused(why=why("nothing_to_do", command="pause"))
         told = with_events(seat.handle.snapshot(), [refusal])
-        newest = replace(told.events[-1], command_id="c1")
+        newest = replace(told.events[-1], command_id=by)
         await seat.push(replace(told, events=(*told.events[:-1], newest)))
-        assert "refused: " in seat.footer
-        assert seat.jobs._notice_timer is None
+        assert ("refused: " in seat.footer) is bool(by)
+        if by:
+            assert seat.jobs._notice_timer is None
         await seat.press("j")
-        assert "refused: " not in seat.footer
-
-
-async def test_what_another_person_was_refused_is_not_told_here() -> None:
-    async with cockpit() as seat:
-        await seat.press("P")
-        refusal = CommandRefused(why=why("nothing_to_do", command="pause"))
-        await seat.push(with_events(seat.handle.snapshot(), [refusal]))
         assert "refused: " not in seat.footer
 
 
@@ -91,15 +85,12 @@ def nan(saved: int, ill: int) -> Snapshot:
     )
 
 
-@pytest.mark.parametrize("saved", [500, 600])
+@pytest.mark.parametrize("saved", [400, 500, 600])
 def test_a_checkpoint_with_the_nan_in_it_is_not_what_r_goes_on_from(saved: int) -> None:
-    choices = asked(nan(saved, ill=500)).choices
-    assert choices[0].id == "planned"
-    assert f"checkpoint {saved} was saved when the loss was nan" in choices[0].label
-
-
-def test_a_checkpoint_from_before_the_nan_stays_the_first_choice() -> None:
-    assert asked(nan(400, ill=500)).choices[0].id == "checkpoint"
+    first = asked(nan(saved, ill=500)).choices[0]
+    assert first.id == ("checkpoint" if saved < 500 else "planned")
+    told = f"checkpoint {saved} was saved when the loss was nan"
+    assert (told in first.label) is (saved >= 500)
 
 
 @pytest.mark.parametrize(
@@ -134,17 +125,14 @@ def without_file() -> Snapshot:
     )
 
 
-def test_a_file_that_its_writer_never_wrote_is_told_by_name() -> None:
+def test_a_file_that_its_writer_never_wrote_is_told_by_name_and_needs_a_person() -> (
+    None
+):
     desk = SessionModel(without_file())
-    assert (
-        find_reason(desk.session.jobs[1], desk.session) == "iter_8/done.txt never came"
-    )
-
-
-def test_a_skip_that_no_failure_explains_needs_a_person() -> None:
-    desk = SessionModel(without_file())
+    never = "iter_8/done.txt never came"
+    assert find_reason(desk.session.jobs[1], desk.session) == never
     group = next(one for one in desk.groups if one.look is Look.SKIPPED)
-    assert group.title == "iter_8/done.txt never came"
+    assert group.title == never
     assert desk.session.jobs[1].is_needy
 
 
