@@ -16,11 +16,11 @@ import pytest
 from autoexp_tui.cockpit import terminal
 from autoexp_tui.cockpit.background import Background
 from autoexp_tui.cockpit.context import CockpitOptions, is_ascii
-from autoexp_tui.cockpit.state.causes import group_causes
+from autoexp_tui.cockpit.state.causes import CauseGroup, group_causes
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.session import SessionView, build_session
-from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.widgets.pane import to_ascii
+from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import Cause, JobState
 from tests.cockpit.seat import cockpit
 from tests.support.campaigns import campaign
@@ -47,10 +47,6 @@ def outcome(worker: Background, work: Callable[[], object]) -> tuple[object, obj
     worker.call("k", work, done)
     assert came.wait(5)
     return found[0]
-
-
-def test_a_result_is_delivered(background: Background) -> None:
-    assert outcome(background, lambda: 7) == (7, None)
 
 
 def test_a_fault_is_delivered_and_the_worker_goes_on(background: Background) -> None:
@@ -169,49 +165,36 @@ def test_a_multiplexer_is_known(environment: dict[str, str], expected: bool) -> 
 
 
 # -------------------------------------------------------------------------- ringer
-def ringer(session: SessionView) -> terminal.News:
-    return terminal.News(
-        session, group_causes(session, PlanWords(session.snapshot.plan))
-    )
+def looked(snapshot: Snapshot) -> tuple[SessionView, tuple[CauseGroup, ...]]:
+    session = build_session(snapshot)
+    return session, group_causes(session, PlanWords(snapshot.plan))
 
 
-def rings(bell: terminal.News, session: SessionView) -> str:
-    return bell.update(session, group_causes(session, PlanWords(session.snapshot.plan)))
+BASE = campaign(31)
+RUNNING = next(job for job in BASE.jobs if job.state is JobState.RUNNING)
+WITH_FAILURE = with_job(BASE, RUNNING.name, state=JobState.FAILED, cause=Cause.NAN)
 
 
-def failed_once(session: SessionView) -> SessionView:
-    running = next(job for job in session.jobs if job.look is Look.RUNNING)
-    changed = with_job(
-        session.snapshot, running.name, state=JobState.FAILED, cause=Cause.NAN
-    )
-    return build_session(changed, session)
-
-
-def test_what_was_there_at_the_start_does_not_ring() -> None:
-    session = build_session(campaign(31))
-    assert rings(ringer(session), session) == ""
-
-
-def test_a_failure_rings_once() -> None:
-    session = build_session(campaign(31))
-    bell = ringer(session)
-    assert rings(bell, failed_once(session)) == "dense300m: 1 job failed"
-    assert rings(bell, failed_once(session)) == ""
-
-
-def test_the_end_of_everything_rings() -> None:
-    session = build_session(campaign(31))
-    bell = ringer(session)
-    ended = build_session(replace(session.snapshot, open=False), session)
-    assert rings(bell, ended).startswith("dense300m: all ended")
-
-
-def test_a_new_question_rings() -> None:
-    base = campaign(31)
-    report = base.jobs[-1]
-    quiet = build_session(with_job(base, report.name, ask=None))
-    bell = ringer(quiet)
-    assert rings(bell, build_session(base)) == "dense300m: 1 thing needs you"
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (BASE, BASE, ""),
+        (BASE, WITH_FAILURE, "dense300m: 1 job failed"),
+        (BASE, replace(BASE, open=False), "dense300m: all ended"),
+        (
+            with_job(BASE, BASE.jobs[-1].name, ask=None),
+            BASE,
+            "dense300m: 1 thing needs you",
+        ),
+    ],
+    ids=["what was there", "a failure", "the end of everything", "a new question"],
+)
+def test_what_is_new_rings_once(before: Snapshot, after: Snapshot, said: str) -> None:
+    bell = terminal.News(*looked(before))
+    told = bell.update(*looked(after))
+    assert told.startswith(said)
+    assert bool(told) is bool(said)
+    assert bell.update(*looked(after)) == ""
 
 
 # --------------------------------------------------------------------------- locale

@@ -62,9 +62,9 @@ def test_a_long_name_of_results_is_cut() -> None:
     assert len(title_of_results("validation_accuracy_top5")) == 10
 
 
-def kinds(screen: int, table: int | None = None) -> list[str]:
-    chosen = columns.choose_columns(SESSION, WORDS.parameters, screen, table or screen)
-    return [column.kind for column in chosen]
+def choose(screen: int, table: int | None = None) -> tuple[Column, ...]:
+    parameters = WORDS.parameters
+    return columns.choose_columns(SESSION, parameters, screen, table or screen)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def kinds(screen: int, table: int | None = None) -> list[str]:
 def test_columns_leave_in_order_as_the_screen_narrows(
     screen: int, gone: list[str]
 ) -> None:
-    found = kinds(screen)
+    found = {column.kind for column in choose(screen)}
     assert [kind for kind in ("id", "trend", "time") if kind not in found] == gone
 
 
@@ -92,40 +92,29 @@ def test_below_90_columns_two_parameters_remain() -> None:
 
 
 def test_below_76_columns_progress_is_a_percentage() -> None:
-    chosen = columns.choose_columns(SESSION, WORDS.parameters, 75, 75)
-    assert "DONE" in [column.title for column in chosen]
+    assert "DONE" in [column.title for column in choose(75)]
 
 
 @pytest.mark.parametrize("screen", range(60, 210, 7))
-def test_why_never_goes(screen: int) -> None:
-    assert kinds(screen)[-1] == "why"
-
-
-@pytest.mark.parametrize("screen", range(60, 210, 7))
-def test_a_row_is_as_wide_as_its_table(screen: int) -> None:
-    chosen = columns.choose_columns(SESSION, WORDS.parameters, screen, screen)
-    for job in SESSION.jobs[:40]:
-        row = columns.render_job(job, chosen, SESSION)
-        assert width(row) == screen - columns.GUTTER
-    assert width(columns.render_titles(chosen)) == screen
-
-
-@pytest.mark.parametrize("screen", [60, 80, 120])
-def test_hostile_names_do_not_widen_a_row(screen: int) -> None:
-    session = build_session(campaign(31, names=HOSTILE))
-    words = PlanWords(session.snapshot.plan)
-    chosen = columns.choose_columns(session, words.parameters, screen, screen)
+@pytest.mark.parametrize("names", [(), HOSTILE], ids=["as usual", "hostile"])
+def test_why_never_goes_and_a_row_is_as_wide_as_its_table(
+    screen: int, names: tuple[str, ...]
+) -> None:
+    session = build_session(campaign(40, names=names))
+    parameters = PlanWords(session.snapshot.plan).parameters
+    chosen = columns.choose_columns(session, parameters, screen, screen)
+    assert chosen[-1].kind == "why"
     for job in session.jobs:
         row = columns.render_job(job, chosen, session)
         assert width(row) == screen - columns.GUTTER
+    assert width(columns.render_titles(chosen)) == screen
 
 
 @pytest.mark.parametrize(("screen", "table", "least"), [(120, 89, 28), (200, 111, 45)])
 def test_why_has_room_on_the_designed_sizes(
     screen: int, table: int, least: int
 ) -> None:
-    chosen = columns.choose_columns(SESSION, WORDS.parameters, screen, table)
-    assert chosen[-1].cells >= least
+    assert choose(screen, table)[-1].cells >= least
 
 
 def test_long_values_shrink_before_the_trend_goes() -> None:
@@ -137,11 +126,11 @@ def test_long_values_shrink_before_the_trend_goes() -> None:
 
 
 def test_a_narrow_table_drops_more_than_its_screen_asks() -> None:
-    assert "trend" not in kinds(140, 60)
+    assert "trend" not in [column.kind for column in choose(140, 60)]
 
 
 def test_a_folded_row_names_how_many_values_it_holds() -> None:
-    chosen = columns.choose_columns(SESSION, WORDS.parameters, 80, 80)
+    chosen = choose(80)
     jobs = [job for job in SESSION.jobs if job.record.cause == "out_of_memory"]
     row = plain(columns.render_group(jobs, chosen, SESSION))
     assert f"{len(jobs)} lr" in row
