@@ -91,12 +91,12 @@ async def test_ten_thousand_jobs_cost_what_is_visible(
 
     async with cockpit(campaign(10_000)) as seat:
         drawn: list[int] = []
-        original = columns.render_job
+        original = columns.render_row
 
         def counted(*arguments: object) -> object:
             drawn.append(1)
             return original(*arguments)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(columns, "render_job", counted)
+        monkeypatch.setattr(columns, "render_row", counted)
         await seat.press("G")
         assert 0 < len(drawn) < 100

@@ -144,12 +144,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     # ------------------------------------------------------------------------- keys
     async def on_event(self, event: events.Event) -> None:
-        """Hand keys to the uppermost screen, one after the other; it acts at once.
-
-        Textual puts each into the queue of the widget that is focused by then, so that
-        what was typed right behind a key went where that key was about to lead away
-        from.
-        """
+        """Hand keys to the uppermost screen one by one: Textual's queues mix them."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self.app_focus = True
             await self._take_key(event)
@@ -305,10 +300,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         screen.update_every_second()
 
     def _estimate_ends(self) -> bool:
-        """Estimate ends when it is time; of many jobs in the background.
-
-        Whether the estimate changed here and now.
-        """
+        """Estimate ends when due, of many jobs behind; whether they changed now."""
         model, now = self.context.model, self.context.clock.monotonic()
         if not model.has_many:
             return model.estimate_ends(now)
@@ -489,13 +481,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             ask = getattr(self.job_actions, verb)
             self.run_worker(ask(screen.find_scope()))
 
-    def action_plan_again(self) -> None:
-        """Plan again from what was saved."""
-        self.plan_actions.plan_again()
-
-    def action_plan_changes(self) -> None:
-        """Show what changed since the last plan."""
-        self.plan_actions.show_changes()
+    def action_plan(self, what: str) -> None:
+        """Plan again from what was saved, or show what changed since the last plan."""
+        actions = self.plan_actions
+        (actions.plan_again if what == "again" else actions.show_changes)()
 
     def show_faults(self, faults: Sequence[Fault]) -> None:
         """Show why there is no plan; closed without one, the cockpit is left."""

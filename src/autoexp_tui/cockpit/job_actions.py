@@ -288,10 +288,7 @@ class JobActions:
 
     # -------------------------------------------------------------------- approval
     async def answer(self, scope: Scope) -> None:
-        """Show what asks, one after the other: of the scope, else all that ask.
-
-        A job that does not ask any more by then is passed over.
-        """
+        """Show what asks, one after the other: of the scope, else all that ask."""
         jobs = select_asking(scope.jobs) or select_asking(self._model.session.jobs)
         if not jobs:
             self._show_notice("nothing asks", "warning")
@@ -302,10 +299,7 @@ class JobActions:
                 return
 
     async def _ask_approval(self, job: JobView, many: str) -> bool:
-        """Ask with the job's files as they are now; False when it is decided later.
-
-        Files that change while one reads are shown anew.
-        """
+        """Ask with the job's files, anew where they change; False: decided later."""
         ask = job.record.ask
         files = await self._read_shown(job)
         while ask is not None:

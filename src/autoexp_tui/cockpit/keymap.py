@@ -102,7 +102,7 @@ _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "mode": "app.show_mode({!r})",
         "run": "app.act({!r})",
         "replay": "app.replay({!r})",
-        "plan": "app.plan_{}",
+        "plan": "app.plan({!r})",
         "log": "log({!r})",
         "log.search": "log_search",
         "log.stream": "log_stream",
@@ -112,6 +112,8 @@ _ACTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "pane.previous": "app.focus_previous",
         "stages.grid": "app.show_mode('grid')",
         "rows.need": "app.show_need",
+        "rows.next_job": "rows_move('down')",
+        "rows.previous_job": "rows_move('up')",
         "rows.curves": "app.show_pane('metrics')",
     }
 )

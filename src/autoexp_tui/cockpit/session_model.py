@@ -195,10 +195,7 @@ class SessionModel:
 
     # ------------------------------------------------------------------------ needs
     def next_need(self, after: str) -> JobView | None:
-        """The first job of the next cause, going round; None when nobody is needed.
-
-        A job on which the cursor stands moves on within its cause first.
-        """
+        """The next job of a cause, else the first of the next one, going round."""
         needing = [job for group in self.groups for job in group.jobs]
         if not needing:
             return None

@@ -52,7 +52,7 @@ def job(at: SessionModel) -> JobView:
 def test_the_table_shows_the_job_s_own_value_and_marks_it() -> None:
     at = desk()
     chosen = columns.choose_columns(at.session, at.words.parameters, 200, 200)
-    row = plain(columns.render_job(job(at), chosen, at.session))
+    row = plain(columns.render_row([job(at)], chosen, at.session))
     assert " 7e-9* " in row
     assert " 500* " in row
 
@@ -61,7 +61,7 @@ def test_other_jobs_are_shown_as_planned() -> None:
     at = desk()
     chosen = columns.choose_columns(at.session, at.words.parameters, 200, 200)
     for other in at.session.jobs[1:]:
-        assert "*" not in plain(columns.render_job(other, chosen, at.session))
+        assert "*" not in plain(columns.render_row([other], chosen, at.session))
 
 
 def test_a_value_that_only_one_job_has_gets_a_column() -> None:

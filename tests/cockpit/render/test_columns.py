@@ -105,7 +105,7 @@ def test_why_never_goes_and_a_row_is_as_wide_as_its_table(
     chosen = columns.choose_columns(session, parameters, screen, screen)
     assert chosen[-1].kind == "why"
     for job in session.jobs:
-        row = columns.render_job(job, chosen, session)
+        row = columns.render_row([job], chosen, session)
         assert width(row) == screen - columns.GUTTER
     assert width(columns.render_titles(chosen)) == screen
 
@@ -132,7 +132,7 @@ def test_a_narrow_table_drops_more_than_its_screen_asks() -> None:
 def test_a_folded_row_names_how_many_values_it_holds() -> None:
     chosen = choose(80)
     jobs = [job for job in SESSION.jobs if job.record.cause == "out_of_memory"]
-    row = plain(columns.render_group(jobs, chosen, SESSION))
+    row = plain(columns.render_row(jobs, chosen, SESSION))
     assert f"{len(jobs)} lr" in row
     assert "1024" in row
     assert f"{len(jobs)}x out of memory" in row
@@ -150,7 +150,7 @@ def test_how_many_values_there_are_is_told_by_no_single_letter_of_a_name(
     two = list(by_value.values())[:2]
     column = Column(kind="parameter", title="batch_size", cells=cells, key=key)
 
-    assert plain(columns.render_group(two, [column], SESSION)).rstrip() == text
+    assert plain(columns.render_row(two, [column], SESSION)).rstrip() == text
 
 
 def test_a_loss_that_is_no_number_is_marked() -> None:
@@ -162,7 +162,7 @@ def test_a_loss_that_is_no_number_is_marked() -> None:
     live[place] = Live(step=10, metrics={"loss": math.nan})
     session = build_session(replace(snapshot, live=tuple(live)))
     chosen = columns.choose_columns(session, WORDS.parameters, 120, 120)
-    row = columns.render_job(session.jobs[place], chosen, session)
+    row = columns.render_row([session.jobs[place]], chosen, session)
     assert ("nan", "failed") in [(span.text.strip(), span.role) for span in row]
 
 

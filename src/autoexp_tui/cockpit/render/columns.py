@@ -164,21 +164,12 @@ def render_titles(
     return (Span(" " * GUTTER, "muted"), *titles)
 
 
-def render_job(job: JobView, columns: Sequence[Column], session: SessionView) -> Line:
-    """One job's line, gutter left out."""
-    cells = (
-        _format_cell(column, _build_cell(job, column, session)) for column in columns
-    )
-    return join(((one,) for one in cells), " ")
-
-
-def render_group(
+def render_row(
     jobs: Sequence[JobView], columns: Sequence[Column], session: SessionView
 ) -> Line:
-    """The line of several jobs folded into one: state, stage, values, count, why."""
-    cells = (
-        _format_cell(one, _build_group_cell(jobs, one, session)) for one in columns
-    )
+    """The line of a job, or of several folded into one, gutter left out."""
+    build = _build_group_cell if len(jobs) > 1 else _build_job_cell
+    cells = (_format_cell(one, build(jobs, one, session)) for one in columns)
     return join(((one,) for one in cells), " ")
 
 
@@ -190,8 +181,9 @@ def _format_cell(column: Column, content: Span) -> Span:
 def _build_group_cell(
     jobs: Sequence[JobView], column: Column, session: SessionView
 ) -> Span:
+    """State, stage, values, how many, why."""
     if column.kind in ("state", "stage"):
-        return _build_cell(jobs[0], column, session)
+        return _build_job_cell(jobs, column, session)
     if column.kind == "parameter":
         return Span(_count_values(jobs, column), "muted")
     if column.kind == "why":
@@ -213,8 +205,10 @@ def _count_values(jobs: Sequence[JobView], column: Column) -> str:
     return text if letters >= _LETTERS_OF_A_TITLE else f"{len(values)} {ELLIPSIS}"
 
 
-def _build_cell(job: JobView, column: Column, session: SessionView) -> Span:
-    cells = column.cells
+def _build_job_cell(
+    jobs: Sequence[JobView], column: Column, session: SessionView
+) -> Span:
+    job, cells = jobs[0], column.cells
     match column.kind:
         case "state":
             return _build_state(job, cells)

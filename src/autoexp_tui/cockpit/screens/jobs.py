@@ -142,10 +142,7 @@ class JobsScreen(LogScreen, JobListScreen):
         return build_boxes(*size, stages, self.enlarged, self._count_rows())
 
     def _count_rows(self) -> int | None:
-        """Rows that the table may get: a filter does not move the panes.
-
-        None before there are jobs: how many will come is not known.
-        """
+        """Rows that the table may get, whatever is filtered; None: not known yet."""
         if self.model.arrangement.fold:
             return len(self.model.rows)
         return len(self.model.session.jobs) or None
@@ -204,10 +201,7 @@ class JobsScreen(LogScreen, JobListScreen):
 
     # ----------------------------------------------------------------------- filter
     def action_rows_filter(self) -> None:
-        """Ask for a filter; given up, the one before stays.
-
-        What cannot be meant is told above the line, and filters nothing.
-        """
+        """Ask for a filter; given up, or where none can be meant, the old one stays."""
         wanted = self.model.arrangement.filter
         before = wanted.text if wanted is not None else ""
         is_small = len(self.model.session.jobs) <= LIVE_FILTER_UP_TO
@@ -277,15 +271,8 @@ class JobsScreen(LogScreen, JobListScreen):
         self.renew()
         self.stay_with(jobs)
 
-    def action_rows_next_job(self) -> None:
-        """To the job after, the pane kept."""
-        self._move_in_table("down")
-
-    def action_rows_previous_job(self) -> None:
-        """To the job before, the pane kept."""
-        self._move_in_table("up")
-
-    def _move_in_table(self, how: str) -> None:
+    def action_rows_move(self, how: str) -> None:
+        """To the job after, or before, the pane kept."""
         self.active_list = self.jobs
         self.jobs.move(how)
         self.show_row()

@@ -64,23 +64,13 @@ BEGUN_LOOKS: Final = frozenset(
 )
 """Looks of jobs that have begun and not ended."""
 
+_OTHER_NAMES: Final = {
+    JobState.SUBMITTING: Look.SENDING,
+    JobState.SUBMIT_UNKNOWN: Look.IN_DOUBT,
+    JobState.COMPLETED: Look.DONE,
+}
 _PLAIN: Final[Mapping[JobState, Look]] = MappingProxyType(
-    {
-        JobState.PLANNED: Look.PLANNED,
-        JobState.HELD: Look.HELD,
-        JobState.WAITING: Look.WAITING,
-        JobState.SUBMITTING: Look.SENDING,
-        JobState.SUBMIT_UNKNOWN: Look.IN_DOUBT,
-        JobState.QUEUED: Look.QUEUED,
-        JobState.RUNNING: Look.RUNNING,
-        JobState.SUSPENDED: Look.SUSPENDED,
-        JobState.RETRYING: Look.RETRYING,
-        JobState.COMPLETED: Look.DONE,
-        JobState.FAILED: Look.FAILED,
-        JobState.CANCELLED: Look.CANCELLED,
-        JobState.SKIPPED: Look.SKIPPED,
-        JobState.LOST: Look.LOST,
-    }
+    {state: _OTHER_NAMES.get(state) or Look[state.name] for state in JobState}
 )
 
 

@@ -111,11 +111,7 @@ Typed: TypeAlias = events.Key | events.Paste
 
 
 class Prompt(Input):
-    """One line to type in, where the footer stands. Its cursor does not blink.
-
-    Its screen hands it keys by `take`, in the order in which they were typed: Textual
-    would send some to whatever had the focus when they came.
-    """
+    """One line to type in; its screen hands it keys in the order they were typed."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(compact=True, select_on_focus=False, **options)

@@ -72,11 +72,8 @@ class JobsPane(ListPane):
         return any(job.name in self.model.marks for job in self.model.find_jobs(row))
 
     def row(self, place: int, cells: int) -> Line:
-        row = self.model.rows[place]
-        jobs = self.model.find_jobs(row)
-        if row.folded:
-            return table.render_group(jobs, self.columns, self.model.session)
-        return table.render_job(jobs[0], self.columns, self.model.session)
+        jobs = self.model.find_jobs(self.model.rows[place])
+        return table.render_row(jobs, self.columns, self.model.session)
 
     def describe_nothing(self) -> Line:
         wanted = self.model.arrangement
