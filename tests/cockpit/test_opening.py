@@ -74,7 +74,7 @@ async def test_opening_a_stage_and_going_back_draw_only_what_is_visible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with cockpit(planned(JOBS)) as seat:
-        with counted(monkeypatch, columns, "render_job") as drawn:
+        with counted(monkeypatch, columns, "render_row") as drawn:
             await seat.press("1", "enter")
             await seat.press("escape")
         assert 0 < len(drawn) < 150

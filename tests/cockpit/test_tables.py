@@ -41,18 +41,11 @@ def test_no_key_means_two_things_in_one_place() -> None:
         assert not (shared and has_clash(first, second)), (first.id, second.id, shared)
 
 
-def test_acting_keys_are_upper_case() -> None:
-    keys = [key for command in TABLE if command.acts for key in command.keys]
-    assert keys == [key.upper() for key in keys]
-
-
-def test_lower_case_twins_of_acting_keys_stay_unbound() -> None:
+def test_acting_keys_are_upper_case_their_twins_and_forbidden_ones_stay_free() -> None:
+    acting = [key for command in TABLE if command.acts for key in command.keys]
+    assert acting == [key.upper() for key in acting]
     bound = {key for command in TABLE for key in command.keys}
-    assert not {"s", "r", "a", "x", "p", "u"} & bound
-
-
-def test_forbidden_keys_stay_free() -> None:
-    assert not FORBIDDEN_KEYS & {key for command in TABLE for key in command.keys}
+    assert not ({"s", "r", "a", "x", "p", "u"} | FORBIDDEN_KEYS) & bound
 
 
 def test_upper_case_letters_that_look_are_only_moves_and_searches() -> None:
@@ -91,14 +84,12 @@ def test_the_documentation_lists_every_command() -> None:
 
 # -------------------------------------------------------------------------- keymap
 def test_a_person_s_keys_replace_ours() -> None:
-    own = build_keymap({"run.kill": "ctrl+k", "move.down": ["j", "down", "f5"]})
+    table = {"run.kill": "ctrl+k", "move.down": ["j", "down", "f5"], "rows.need": "#"}
+    own = build_keymap(table)
     assert own.keys("run.kill") == ("ctrl+k",)
+    assert own.keys("rows.need") == ("number_sign",)
     assert own.keys("move.down") == ("j", "down", "f5")
     assert own.keys("move.up") == ("k", "up")
-
-
-def test_a_character_is_known_by_its_name() -> None:
-    assert build_keymap({"rows.need": "#"}).keys("rows.need") == ("number_sign",)
 
 
 @pytest.mark.parametrize(
@@ -140,17 +131,13 @@ def test_a_keymap_is_read_from_toml(tmp_path: Path) -> None:
     assert load_keymap(path).key("run.kill") == "ctrl+k"
 
 
-@pytest.mark.parametrize("text", ["[keys", "[other]\nx = 1", "keys = 3"])
-def test_a_file_that_is_no_keymap_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize("text", ["[keys", "[other]\nx = 1", "keys = 3", None])
+def test_a_file_that_is_no_keymap_is_refused(tmp_path: Path, text: str | None) -> None:
     path = tmp_path / "keys.toml"
-    path.write_text(text)
+    if text is not None:
+        path.write_text(text)
     with pytest.raises(UsageError):
         load_keymap(path)
-
-
-def test_a_keymap_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        load_keymap(tmp_path / "none.toml")
 
 
 # -------------------------------------------------------------------------- themes
@@ -172,14 +159,11 @@ def test_the_ansi_theme_uses_the_terminal_s_own_colours() -> None:
             assert color is None or color.is_system_defined or color.is_default
 
 
-def test_without_colours_no_colour_remains() -> None:
+def test_without_colours_no_colour_remains_and_the_cursor_is_still_seen() -> None:
     made = skin("dark", no_color=True)
     styles = [*made.roles.values(), made.cursor, made.away]
     assert all(style.color is None and style.bgcolor is None for style in styles)
-
-
-def test_without_colours_the_cursor_is_still_seen() -> None:
-    assert skin(no_color=True).cursor.reverse
+    assert made.cursor.reverse
 
 
 def test_an_unknown_theme_names_the_known_ones() -> None:
@@ -224,19 +208,13 @@ def test_nothing_hostile_reaches_a_strip(name: str) -> None:
         assert segment.control is None
 
 
-def test_markup_is_text() -> None:
-    drawn = draw_strip(line("x[/red] run[lr=0.1] [/"), skin(), 30)
-    assert drawn.text.startswith("x[/red] run[lr=0.1] [/")
+def test_markup_is_text_and_what_is_too_long_is_cut() -> None:
+    markup = "x[/red] run[lr=0.1] [/"
+    assert draw_strip(line(markup), skin(), 30).text.startswith(markup)
+    assert draw_strip(line(markup), skin(), 10).cell_length == 10
 
 
-def test_ascii_mode_draws_only_ascii() -> None:
+def test_ascii_mode_draws_only_ascii_by_as_many_cells() -> None:
     glyphs = "".join(look.glyph for look in Look) + "─│┬█░▁▅…⠓漢é"
     assert draw_strip(line(glyphs), skin(ascii_only=True), 60).text.isascii()
-
-
-def test_a_twin_takes_as_many_cells() -> None:
     assert to_ascii("漢é⧗") == "??e:"
-
-
-def test_a_line_that_is_too_long_is_cut() -> None:
-    assert draw_strip(line("x" * 50), skin(), 10).cell_length == 10

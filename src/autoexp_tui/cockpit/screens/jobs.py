@@ -46,12 +46,10 @@ class JobsScreen(LogScreen, JobListScreen):
 
     active_list: ListPane
     """The list that the person looks at: verbs act on its row."""
-    _low: bool | None = None
-    """Whether the screen was low when it was laid out; None: it was not, of this plan.
-    """
-    _shape: tuple[int, int] = (0, 0)
-    """How many jobs and stages were laid out."""
-    _rows_placed: int | None = None
+    _placed: tuple[object, ...] = ()
+    """How many jobs, stages and rows were laid out."""
+    _folded_for: tuple[object, ...] = ()
+    """Whether the screen was low when that was decided, and for how many of both."""
 
     def compose(self) -> ComposeResult:
         skin, model = self.context.skin, self.model
@@ -75,7 +73,8 @@ class JobsScreen(LogScreen, JobListScreen):
         """Show the model's newest session."""
         if not self.is_mounted:
             return
-        self._layout_plan()
+        if self._placed != (*self._count_jobs(), self._count_rows()):
+            self.layout_panes()
         self.update_time()
         self.stages.renew()
         self.jobs.renew()
@@ -83,16 +82,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self._follow_focus()
         self.show_row()
         self.show_keys()
-
-    def _layout_plan(self) -> None:
-        """Lay out anew when jobs or stages came: the first plan, a further one."""
-        shape = (len(self.model.session.jobs), len(self.model.stages))
-        if shape != self._shape:
-            self._shape = shape
-            self._low = None
-            self.layout_panes()
-        elif self._count_rows() != self._rows_placed:
-            self.layout_panes()
 
     def find_jobs(self) -> tuple[JobView, ...]:
         return self.active_list.find_jobs()
@@ -147,20 +136,23 @@ class JobsScreen(LogScreen, JobListScreen):
             return len(self.model.rows)
         return len(self.model.session.jobs) or None
 
+    def _count_jobs(self) -> tuple[int, int]:
+        """Jobs and stages."""
+        return len(self.model.session.jobs), len(self.model.stages)
+
     def layout_panes(self) -> None:
         side = has_side(*self.room)
         self.stages.bare = not side and self.enlarged != "stages"
         self._fold_by_height()
-        self._rows_placed = self._count_rows()
+        self._placed = (*self._count_jobs(), self._count_rows())
         super().layout_panes()
 
     def _fold_by_height(self) -> None:
         """Low screens fold equal causes when the rows do not fit."""
-        low = is_low(self.room.height)
-        if low != self._low:
-            self._low = low
-            room = self.room.height // 2
-            self.model.fold(on=low and len(self.model.session.jobs) > room)
+        low, (jobs, stages) = is_low(self.room.height), self._count_jobs()
+        if self._folded_for != (low, jobs, stages):
+            self._folded_for = (low, jobs, stages)
+            self.model.fold(on=low and jobs > self.room.height // 2)
 
     def show_pane(self, name: Pane) -> None:
         """Go to a pane; one without a place of its own opens enlarged."""
