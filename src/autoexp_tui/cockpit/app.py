@@ -93,13 +93,8 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         on_ready: Callable[[], None] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
-        """Args:
-        handle: live, viewer or replay.
-        options: see `CockpitOptions`.
-        on_leave: called once, before `run` returns, unless a fault ended the app.
-        on_ready: called once, when the first screen was painted.
-        clock: the machine's own by default.
-        """
+        """`on_leave` is called once, before `run` returns, unless a fault ended the
+        app; `on_ready` once, when the first screen was painted."""
         super().__init__(driver_class=terminal.CockpitDriver)
         wanted = options or CockpitOptions()
         model = SessionModel(handle.snapshot(), wanted.expression)

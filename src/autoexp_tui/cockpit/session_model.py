@@ -90,11 +90,7 @@ class SessionModel:
         self._look()
 
     def update_ages(self, utc: float) -> bool:
-        """Let ages grow while the engine rests; whether they did.
-
-        Args:
-            utc: by the machine's clock.
-        """
+        """Let ages grow while the engine rests, up to the machine's `utc`; whether."""
         now = self.session.present(utc)
         if not self.session.at_rest or now - self.session.now < AGES_EVERY:
             return False
@@ -108,13 +104,9 @@ class SessionModel:
         self._arrange()
 
     def estimate_ends(self, now: float) -> bool:
-        """Estimate ends anew when it is time; whether anything was estimated.
+        """Estimate ends anew when it is due at `now` (monotonic); whether it was.
 
-        While the engine is silent estimates freeze with their data: they count from
-        its newest word.
-
-        Args:
-            now: monotonic seconds.
+        They count from the engine's newest word: while it is silent they freeze.
         """
         if not self.is_due(now):
             return False

@@ -270,11 +270,7 @@ class Notifier:
     def __init__(
         self, write: Callable[[str], None], model: SessionModel, *, quiet: bool
     ) -> None:
-        """Args:
-        write: writes a sequence to the terminal, when there is one.
-        model: as it is at first: what is there already does not ring.
-        quiet: neither title nor bell.
-        """
+        """What `model` has already does not ring; `quiet`: neither title nor bell."""
         self._write = write
         self._model = model
         self._quiet = quiet

@@ -58,14 +58,10 @@ def build_boxes(
     enlarged: Pane | None = None,
     rows: int | None = None,
 ) -> Boxes:
-    """The place of every pane that is on the screen.
+    """The place of every pane on a screen of so many cells, for so many stages.
 
-    Args:
-        width: of the screen, in cells.
-        height: of the screen, in cells.
-        stages: how many stages the plan has.
-        enlarged: the pane that has the whole middle, None for the usual places.
-        rows: how many the job table has; None: more than fit.
+    `enlarged`: the pane that has the whole middle; `rows`: of the job table, None for
+    more than fit.
     """
     middle = _find_middle(width, height)
     if enlarged is not None:

@@ -95,15 +95,8 @@ def ask_approval(
     place: str,
     session: SessionView,
 ) -> Question:
-    """What A shows: the prompt, and the text of the files that go with it.
-
-    Args:
-        job: the one that asks.
-        ask: what it asks, bound to a digest.
-        files: path and text of each file to show.
-        place: `2 of 3` when several ask.
-        session: whose jobs wrote the files.
-    """
+    """What A shows: the prompt, then path and text of each of the files that belong to
+    it; `place` is `2 of 3` when several ask."""
     lines: list[Line] = [
         (Span(outside(ask.prompt, 4000), "strong"),),
         (Span(f"y starts {outside(job.name)}."),),
@@ -191,11 +184,8 @@ def ask_submit(
     """What S asks: which jobs, how many at a time, at what cost, which cannot run
     here; None when every job was asked to run already.
 
-    Args:
-        scope: what is marked, else under the cursor.
-        session: as shown.
-        usual: what is known of how fast stages go.
-        telling: the parameters that tell families apart, where they are at hand.
+    `usual` is how fast stages go, `telling` the parameters that tell families apart,
+    where they are known.
     """
     waiting = [job for job in session.jobs if _is_submittable(job)]
     plan = session.snapshot.plan

@@ -136,11 +136,7 @@ class SessionPicker(App[str], inherit_bindings=False):
         options: CockpitOptions | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Args:
-        sessions: lists them, newest first; called again on `r`.
-        options: theme, colours and ASCII are taken from them.
-        clock: the machine's own by default.
-        """
+        """`sessions` lists them, newest first; it is called again on `r`."""
         super().__init__(driver_class=terminal.CockpitDriver)
         wanted = options or CockpitOptions()
         self.skin = load_skin(

@@ -351,14 +351,8 @@ def choose_scope(
 ) -> Scope:
     """The scope of a verb: the marks, else the row under the cursor, else its header.
 
-    Marks count even where a filter hides them; whoever asks says so.
-
-    Args:
-        session: as shown.
-        marks: names of marked jobs.
-        shown: tells the names of the jobs that have a row now.
-        under_cursor: the jobs of the row, or header, under the cursor.
-        title: what that row is called.
+    Marks count even where a filter hides them: `shown` tells who has a row. `title` is
+    what the row under the cursor is called.
     """
     if marked := sort_jobs(session.list_jobs(marks)):
         visible = shown()

@@ -75,13 +75,7 @@ _PLAIN: Final[Mapping[JobState, Look]] = MappingProxyType(
 
 
 def find_look(record: JobRecord, *, stalled: bool, leaving: bool = False) -> Look:
-    """The job's look.
-
-    Args:
-        record: the job.
-        stalled: whether its counter stands still.
-        leaving: whether its run is over, and how it ended is not known yet.
-    """
+    """The job's look; `leaving`: its run is over, and how it ended is not known yet."""
     if record.state is JobState.RUNNING and (leaving or stalled):
         return Look.ENDING if leaving else Look.STALLED
     if asks(record):

@@ -66,14 +66,7 @@ def _character_to_ascii(character: str) -> str:
 def draw_strip(
     content: Line, skin: Skin, cells: int, over: Style | None = None
 ) -> Strip:
-    """The line as a strip of exactly `cells` cells.
-
-    Args:
-        content: from a view.
-        skin: how roles look.
-        cells: the width; what is longer is cut.
-        over: laid over every span: the cursor's row.
-    """
+    """The line as a strip of exactly `cells` cells; `over` is laid over every span."""
     segments: list[Segment] = []
     left = cells
     is_reverse = over is not None and bool(over.reverse)
