@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,70 +36,45 @@ A, B, C = made("a"), made("b", "a"), made("c", "b")
 ALL = {spec.name: left(spec) for spec in (A, B, C)}
 
 
-def test_what_an_earlier_session_completed_is_done() -> None:
-    report = done_before(plan(A, B, C), ALL)
-    assert set(report.done) == {"a", "b", "c"}
-    assert not report.changed
+OTHER_A, X, BARE = made("a", fingerprint="other"), made("x"), made("a", fingerprint="")
 
 
-def test_nothing_is_done_where_nothing_was_left() -> None:
-    assert not done_before(plan(A, B, C), {}).done
-
-
-def test_a_job_that_would_do_other_work_runs_and_all_that_builds_on_it() -> None:
-    report = done_before(plan(made("a", fingerprint="other"), B, C), ALL)
-    assert not report.done
-    assert report.changed == ("a",)
-    assert report.upstream == ("b", "c")
-
-
-def test_a_job_beside_a_changed_one_stays_done() -> None:
-    other = made("x")
-    plan_now = plan(made("a", fingerprint="other"), B, other)
-    assert set(done_before(plan_now, {**ALL, "x": left(other)}).done) == {"x"}
-
-
-def test_results_of_another_session_than_was_built_on_are_not_the_same() -> None:
-    again = {**ALL, "a": left(A, "s2@2")}
-    report = done_before(plan(A, B, C), again)
-    assert set(report.done) == {"a"}
-    assert report.upstream == ("b", "c")
-
-
-def test_a_session_of_the_same_id_later_on_is_another_one() -> None:
-    again = {**ALL, "a": left(A, "s1@999")}
-    assert set(done_before(plan(A, B), again).done) == {"a"}
-
-
-def test_what_was_done_over_two_sessions_is_done() -> None:
-    found = {**ALL, "c": left(C, "s2@2", upstream={"b": "s1@1"})}
-    assert set(done_before(plan(A, B, C), found).done) == {"a", "b", "c"}
-
-
-def test_an_upstream_that_a_job_did_not_have_then_makes_it_run() -> None:
-    found = {**ALL, "b": left(B, upstream={})}
-    assert set(done_before(plan(A, B), found).done) == {"a"}
-
-
-def test_results_of_other_values_in_the_same_session_are_not_the_same() -> None:
-    b = left(B, upstream_work={"a": "f-a with other values"})
-    report = done_before(plan(A, B, C), {**ALL, "b": b})
-    assert set(report.done) == {"a"}
-    assert report.upstream == ("b", "c")
-
-
-def test_the_same_work_of_the_same_session_stands() -> None:
-    b = left(B, upstream_work={"a": "f-a"})
-    assert set(done_before(plan(A, B), {**ALL, "b": b}).done) == {"a", "b"}
-
-
-def test_another_job_s_word_in_the_directory_is_no_word_of_this_one() -> None:
-    assert not done_before(plan(A), {"a": left(A, job="b")}).done
-
-
-def test_jobs_without_a_fingerprint_always_run() -> None:
-    bare = made("a", fingerprint="")
-    assert not done_before(plan(bare), {"a": left(bare)}).done
+@pytest.mark.parametrize(
+    ("jobs", "found", "done", "changed", "upstream"),
+    [
+        ((A, B, C), ALL, "abc", "", ""),
+        ((A, B, C), {}, "", "", ""),
+        ((OTHER_A, B, C), ALL, "", "a", "bc"),
+        ((OTHER_A, B, X), {**ALL, "x": left(X)}, "x", "a", "b"),
+        # results of another session than was built on, of the same id, too
+        ((A, B, C), {**ALL, "a": left(A, "s2@2")}, "a", "", "bc"),
+        ((A, B), {**ALL, "a": left(A, "s1@999")}, "a", "", "b"),
+        (
+            (A, B, C),
+            {**ALL, "c": left(C, "s2@2", upstream={"b": "s1@1"})},
+            "abc",
+            "",
+            "",
+        ),
+        # an upstream that the job did not have then
+        ((A, B), {**ALL, "b": left(B, upstream={})}, "a", "", "b"),
+        # results of other values in the same session, and of the same
+        ((A, B, C), {**ALL, "b": left(B, upstream_work={"a": "other"})}, "a", "", "bc"),
+        ((A, B), {**ALL, "b": left(B, upstream_work={"a": "f-a"})}, "ab", "", ""),
+        ((A,), {"a": left(A, job="b")}, "", "a", ""),  # another job's word
+        ((BARE,), {"a": left(BARE)}, "", "a", ""),
+    ],
+)
+def test_a_job_is_done_when_its_work_and_all_that_it_builds_on_stand(
+    jobs: tuple[JobSpec, ...],
+    found: dict[str, DoneWork],
+    done: str,
+    changed: str,
+    upstream: str,
+) -> None:
+    report = done_before(plan(*jobs), found)
+    assert sorted(report.done) == list(done)
+    assert (report.changed, report.upstream) == (tuple(changed), tuple(upstream))
 
 
 def test_a_word_outlives_a_late_submission_of_its_own_attempt() -> None:

@@ -1,0 +1,215 @@
+"""Who comes back with a job, who is stuck, and when a session is over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autoexp_tui.conditions.kinds import JobStateIs
+from autoexp_tui.effects.effects import PlanJobs
+from autoexp_tui.model.resubmission import (
+    dependants,
+    is_acting,
+    is_ended_by_others,
+    is_open,
+    list_ended_because_of,
+    stuck,
+)
+from autoexp_tui.model.state import (
+    Ask,
+    ConditionStatus,
+    Deferred,
+    JobRecord,
+    PendingEffect,
+)
+from autoexp_tui.model.states import Cause, JobState, Result, why
+from tests.model.builders import job
+
+S = JobState
+BY_OTHERS: Final = {Cause.UPSTREAM, Cause.CANCEL_CONDITION}
+
+
+def record(
+    name: str,
+    state: JobState = S.SKIPPED,
+    cause: Cause | None = Cause.UPSTREAM,
+    behind: Sequence[str] = (),
+    **more: Any,
+) -> JobRecord:
+    spec = job(name, depends_on=tuple(behind))
+    return JobRecord(spec=spec, state=state, cause=cause, **more)
+
+
+def coming_back(names: Sequence[str], jobs: Sequence[JobRecord]) -> list[str]:
+    by_name = {one.name: one for one in jobs}
+    return list(list_ended_because_of(names, by_name, dependants(jobs)))
+
+
+# ------------------------------------------------------------------- who comes back
+@pytest.mark.parametrize("state", sorted(S))
+@pytest.mark.parametrize("cause", [*Cause, None])
+def test_a_job_ended_by_others_was_skipped_or_cancelled_on_their_account(
+    state: JobState, cause: Cause | None
+) -> None:
+    expected = state in (S.SKIPPED, S.CANCELLED) and cause in BY_OTHERS
+    assert is_ended_by_others(record("a", state, cause)) == expected
+
+
+def test_dependants_are_listed_in_the_order_of_the_jobs() -> None:
+    jobs = [record("c", behind=["a"]), record("b", behind=["a", "c"]), record("a")]
+    assert dependants(jobs) == {"a": ["c", "b"], "c": ["b"]}
+
+
+A, B, C = record("a"), record("b", behind=["a"]), record("c", behind=["b"])
+
+
+@pytest.mark.parametrize(
+    ("names", "jobs", "back"),
+    [
+        ("a", [record("a", S.FAILED), B, record("c")], "b"),
+        ("a", [A, B, C], "bc"),
+        ("a", [A, replace(B, cause=Cause.USER), C], ""),  # skipped by a person
+        (
+            "a",
+            [A, B, record("c", behind=["a"]), record("d", behind=["b", "c"])],
+            "bcd",
+        ),
+        ("ab", [A, B, C], "c"),  # b comes back anyway
+        ("a", [record("a", behind=["b"]), B], "b"),  # a ring
+    ],
+)
+def test_who_ended_because_of_a_job_comes_back_with_it(
+    names: str, jobs: list[JobRecord], back: str
+) -> None:
+    assert coming_back(list(names), jobs) == list(back)
+
+
+ENDS = st.sampled_from(
+    [
+        (S.SKIPPED, Cause.UPSTREAM),
+        (S.SKIPPED, Cause.UPSTREAM),
+        (S.CANCELLED, Cause.CANCEL_CONDITION),
+        (S.SKIPPED, Cause.USER),
+        (S.CANCELLED, Cause.USER),
+        (S.SKIPPED, Cause.START_TIMEOUT),
+        (S.COMPLETED, None),
+        (S.FAILED, Cause.EXIT_CODE),
+        (S.RUNNING, None),
+    ]
+)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[JobRecord]:
+    """Jobs with random ends, each behind some of those before it."""
+    made: list[JobRecord] = []
+    for at, (state, cause) in enumerate(draw(st.lists(ENDS, min_size=1, max_size=9))):
+        behind = draw(st.sets(st.integers(0, at - 1), max_size=3)) if at else ()
+        made.append(record(f"j{at}", state, cause, [f"j{b}" for b in sorted(behind)]))
+    return made
+
+
+def on_account(one: JobRecord, names: set[str], jobs: dict[str, JobRecord]) -> bool:
+    """By the definition: a chain of such ends leads from the job to one of `names`."""
+    if one.name in names or not is_ended_by_others(one):
+        return False
+    return any(
+        up in names or on_account(jobs[up], names, jobs) for up in one.spec.depends_on
+    )
+
+
+@given(sessions(), st.data())
+def test_exactly_those_come_back_that_ended_on_account_of_the_revived(
+    session: list[JobRecord], data: st.DataObject
+) -> None:
+    jobs = {one.name: one for one in session}
+    names = data.draw(st.sets(st.sampled_from(sorted(jobs)), min_size=1))
+    found = coming_back(sorted(names), session)
+    assert len(found) == len(set(found))
+    assert set(found) == {o.name for o in session if on_account(o, names, jobs)}
+
+
+# --------------------------------------------------------------------- who is stuck
+ASK: Final = Ask(digest="d", prompt="Go?", asked_at=0.0, asked_lived=0.0)
+HELD: Final = record("a", S.HELD, None)
+
+
+def waiting(name: str, result: Result, on: str = "x", **more: Any) -> JobRecord:
+    """A job that waits for another one to complete."""
+    waits = (JobStateIs(jobs=(on,), state="COMPLETED"),)
+    spec = job(name, depends_on=(on,), start_conditions=waits)
+    status = ConditionStatus(result=result, why=why("job_not_so"), since=0.0)
+    return JobRecord(spec=spec, state=S.WAITING, start=(status,), **more)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "no_answer", "found"),
+    [
+        (
+            [HELD, waiting("b", Result.WAIT, "a"), waiting("c", Result.WAIT, "b")],
+            False,
+            "abc",
+        ),
+        ([waiting("b", Result.FAIL), waiting("c", Result.WAIT)], False, "b"),
+        ([HELD, waiting("b", Result.PASS, "a")], False, "a"),
+        (
+            [waiting("a", Result.WAIT, ask=ASK), waiting("b", Result.WAIT, "a")],
+            False,
+            "",
+        ),
+        (
+            [waiting("a", Result.WAIT, ask=ASK), waiting("b", Result.WAIT, "a")],
+            True,
+            "ab",
+        ),
+    ],
+)
+def test_what_no_engine_will_start_is_stuck_and_so_is_what_waits_for_it(
+    jobs: list[JobRecord], *, no_answer: bool, found: str
+) -> None:
+    assert stuck(jobs, with_asks=no_answer) == set(found)
+
+
+# -------------------------------------------------------------------- what is left
+ENDED: Final = record("a", S.COMPLETED, None)
+PLANNING: Final = PendingEffect(
+    effect_id="e1",
+    effect=PlanJobs(config_ref="evaluate", job="a", action="saved/0"),
+    seq=3,
+    ordered_utc=1.0,
+)
+
+
+def putting_off(until: float | None) -> JobRecord:
+    reason = why("cooldown")
+    put_off = Deferred(trigger="m1", since_lived=1.0, why=reason, until_lived=until)
+    return replace(ENDED, deferred={"rule/0": put_off})
+
+
+@pytest.mark.parametrize(
+    ("jobs", "pending", "acting", "still_open"),
+    [
+        ([ENDED], [], False, False),
+        ([ENDED, replace(ENDED, state=S.WAITING)], [], False, True),
+        ([ENDED, replace(ENDED, state=S.HELD)], [], False, True),
+        ([ENDED, replace(ENDED, state=S.RETRYING)], [], False, True),
+        ([ENDED], [PLANNING], True, True),
+        ([putting_off(9.0)], [], True, True),
+        ([putting_off(None)], [], False, False),  # nobody knows when
+        ([], [], False, True),  # the first jobs are to come
+    ],
+)
+def test_a_session_is_over_when_nothing_is_left_to_do(
+    jobs: list[JobRecord],
+    pending: list[PendingEffect],
+    *,
+    acting: bool,
+    still_open: bool,
+) -> None:
+    assert is_acting(jobs, pending) == acting
+    assert is_open(jobs, pending) == still_open
