@@ -86,11 +86,9 @@ def check_action(
         action=armed.key,
         attempts=_count_attempts(context, armed, job),
     )
-    if _is_feeding_itself(context, armed, job):
-        return Judged(Verdict(Result.FAIL, why("own_offspring", rule=armed.rule)))
-    if _has_joined_too_often(armed, job):
-        reason = why("joins_spent", rule=armed.rule, max=MOST_JOINS)
-        return Judged(Verdict(Result.FAIL, reason))
+    endless = _explain_endless(context, armed, job)
+    if endless is not None:
+        return Judged(Verdict(Result.FAIL, endless))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
         bound, missing = bind(
             spec,
@@ -132,28 +130,22 @@ def _count_attempts(
     return sum(one.firings.get(armed.key, 0) for one in line)
 
 
-def _is_feeding_itself(context: DecisionContext, armed: Armed, job: JobRecord) -> bool:
-    """Whether an action would make jobs for its own jobs, and nothing bounds that.
+def _explain_endless(
+    context: DecisionContext, armed: Armed, job: JobRecord
+) -> Why | None:
+    """Why an action makes no more jobs, where nothing bounds how often it would.
 
     A recovery that fails may call for the same recovery: what an action makes is under
-    the rules too.
+    the rules too. Nor can anybody mean that one job's action makes jobs for ever.
     """
-    return (
-        armed.action.makes_jobs
-        and any(
-            one.parent_action == armed.key for one in context.state.list_origins(job)
-        )
-        and not has_attempt_limit(armed.action.conditions)
-    )
-
-
-def _has_joined_too_often(armed: Armed, job: JobRecord) -> bool:
-    """Whether an action has let others join so often as nobody can have meant."""
-    return (
-        armed.action.makes_jobs
-        and job.firings.get(armed.key, 0) >= MOST_JOINS
-        and not has_attempt_limit(armed.action.conditions)
-    )
+    if not armed.action.makes_jobs or has_attempt_limit(armed.action.conditions):
+        return None
+    line = context.state.list_origins(job)
+    if any(one.parent_action == armed.key for one in line):
+        return why("own_offspring", rule=armed.rule)
+    if job.firings.get(armed.key, 0) >= MOST_JOINS:
+        return why("joins_spent", rule=armed.rule, max=MOST_JOINS)
+    return None
 
 
 def _wait_for_values(

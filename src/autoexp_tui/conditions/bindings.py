@@ -293,11 +293,11 @@ class _Binder:
         """
         head, separator, body = text.partition("=")
         if not separator:
-            return self.text(text, _as_plain)
-        key = self.text(head, _as_plain)
+            return self.text(text, _LITERALS["plain"])
+        key = self.text(head, _LITERALS["plain"])
         marks = _STRUCTURE.findall(_BARE.sub("", body))
         if marks and not _is_quoted(body, marks):
-            return f"{key}={self.text(body, _as_plain)}"
+            return f"{key}={self.text(body, _LITERALS['plain'])}"
         odd: list[str] = []
 
         def quotable(_found: _Found, value: str, _match: re.Match[str]) -> str:
@@ -341,22 +341,6 @@ class _Binder:
 
 
 # ------------------------------------------------------------------------ literals
-def _as_text(_found: _Found, value: str, _match: re.Match[str]) -> str:
-    return check_no_nul(value)
-
-
-def _escape_glob(_found: _Found, value: str, _match: re.Match[str]) -> str:
-    return glob.escape(check_no_nul(value))
-
-
-def _as_name(found: _Found, value: str, _match: re.Match[str]) -> str:
-    return check_one_name(value) if found.outside else check_no_nul(value)
-
-
-def _as_plain(_found: _Found, value: str, _match: re.Match[str]) -> str:
-    return _plain_only(value)
-
-
 def _is_quoted(body: str, marks: list[str]) -> bool:
     """Whether an override's value is one text between quotes."""
     return len(marks) == 2 and body[:1] == body[-1:] == marks[0] and marks[0] in "'\""
@@ -369,9 +353,11 @@ def _plain_only(value: str) -> str:
 
 
 _LITERALS: Final[Mapping[FieldUse, _Literal]] = {
-    "text": _as_text,
-    "glob": _escape_glob,
-    "name": _as_name,
-    "plain": _as_plain,
+    "text": lambda found, value, match: check_no_nul(value),
+    "glob": lambda found, value, match: glob.escape(check_no_nul(value)),
+    "name": lambda found, value, match: (
+        check_one_name(value) if found.outside else check_no_nul(value)
+    ),
+    "plain": lambda found, value, match: _plain_only(value),
 }
 """How a value is made safe for a field that is no command and no override."""
