@@ -65,7 +65,8 @@ class FileCondition(Condition):
     @property
     def file_key(self) -> StatKey | GlobKey:
         """The look that tells which files lie there."""
-        raise NotImplementedError(type(self).__name__)
+        path = self.path_to_watch
+        return GlobKey(path) if getattr(self, "glob", False) else StatKey(path)
 
     @property
     def path_to_watch(self) -> str:
@@ -111,6 +112,22 @@ class FileCondition(Condition):
             return None
         return writer if _is_after_grace(facts.get(self.key), writer, ctx) else None
 
+    def _judge_wait(
+        self,
+        waits: Verdict,
+        facts: Facts,
+        now: Moment,
+        ctx: EvalContext,
+        code: str = "doomed_file",
+        **more: str,
+    ) -> Verdict:
+        """FAIL when what is waited for can never come: looked for after its writer's
+        end; else the wait, or the one for a writer that nobody asked to run."""
+        writer, path = self.find_gone_writer(facts, now, ctx), self.path_to_watch
+        if writer is None:
+            return held_back(facts, self.writer, path) or waits
+        return say_fail(code, path=path, writer=self.writer, **more, **end_of(writer))
+
 
 def _is_after_grace(fact: Fact | None, writer: JobFact, ctx: EvalContext) -> bool:
     """Whether a look began after the writer's grace: older looks prove nothing."""
@@ -127,13 +144,7 @@ class _OfFile(FileCondition):
     anew."""
 
     @property
-    def file_key(self) -> StatKey | GlobKey:
-        """The look that tells which files lie there."""
-        return StatKey(self.path)
-
-    @property
     def path_to_watch(self) -> str:
-        """The file, or the pattern of their paths."""
         return self.path
 
     def name_object(self) -> str:
@@ -182,16 +193,6 @@ class _OfFile(FileCondition):
             return say_wait("waits_for_new_file", **args)
         return say_fail("file_of_earlier", **args, **end_of(writer))
 
-    def _evaluate_doomed(
-        self, facts: Facts, now: Moment, ctx: EvalContext
-    ) -> Verdict | None:
-        """FAIL when the file can never come: looked for after its writer's end."""
-        writer = self.find_gone_writer(facts, now, ctx)
-        if writer is None:
-            return None
-        end = end_of(writer)
-        return say_fail("doomed_file", path=self.path, writer=self.writer, **end)
-
 
 def _describe_owner(old: SetAside) -> str:
     """`attempt 1, lr=1e-4`."""
@@ -215,15 +216,10 @@ class FileExists(_OfFile):
     @property
     def key(self) -> StatKey | GlobKey:
         """The look at the file, or at the glob's matches."""
-        return GlobKey(self.path) if self.glob else StatKey(self.path)
+        return self.file_key
 
     def name_subject(self, name_jobs: NameJobs) -> str:
         return _end_of(self.path)
-
-    @property
-    def file_key(self) -> StatKey | GlobKey:
-        """The look that tells which files lie there."""
-        return self.key
 
     def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
         fact = facts.get(self.key)
@@ -249,8 +245,7 @@ class FileExists(_OfFile):
         if old and not there:
             return self._evaluate_only_old(old, facts, now, ctx)
         waits = self._wait_for(size if there else None)
-        held = held_back(facts, self.writer, self.path)
-        return self._evaluate_doomed(facts, now, ctx) or held or waits
+        return self._judge_wait(waits, facts, now, ctx)
 
     def _wait_for(self, size: int | None) -> Verdict:
         args = {"path": self.path, "writer": self.writer}
@@ -292,8 +287,7 @@ class FileContent(_OfFile):
         code = "file_missing" if file.text is None else "text_missing"
         pattern = "" if file.text is None else self.pattern
         waits = say_wait(code, path=self.path, writer=self.writer, pattern=pattern)
-        held = held_back(facts, self.writer, self.path)
-        return self._evaluate_doomed(facts, now, ctx) or held or waits
+        return self._judge_wait(waits, facts, now, ctx)
 
 
 def _refuse_pattern(pattern: str) -> Verdict | None:
@@ -336,13 +330,7 @@ class LogPattern(FileCondition):
         )
 
     @property
-    def file_key(self) -> StatKey | GlobKey:
-        """The look that tells which files lie there."""
-        return GlobKey(self.log_path) if self.glob else StatKey(self.log_path)
-
-    @property
     def path_to_watch(self) -> str:
-        """The log, or the pattern of their paths."""
         return self.log_path
 
     def name_subject(self, name_jobs: NameJobs) -> str:
@@ -363,18 +351,8 @@ class LogPattern(FileCondition):
         if is_found(self.key, found):
             path = found.path or self.log_path
             return say_pass("log_matched", line=found.line, path=path)
-        held = held_back(facts, self.writer, self.log_path)
-        return self._evaluate_doomed(facts, now, ctx) or held or self._wait_for(found)
-
-    def _evaluate_doomed(
-        self, facts: Facts, now: Moment, ctx: EvalContext
-    ) -> Verdict | None:
-        """FAIL when nobody writes to the log any more."""
-        writer = self.find_gone_writer(facts, now, ctx)
-        if writer is None:
-            return None
-        args = {"path": self.log_path, "writer": self.writer, "pattern": self.pattern}
-        return say_fail("doomed_log", **args, **end_of(writer))
+        waits, pattern = self._wait_for(found), self.pattern
+        return self._judge_wait(waits, facts, now, ctx, "doomed_log", pattern=pattern)
 
     def _wait_for(self, found: LogFound) -> Verdict:
         if found.files == 0:
