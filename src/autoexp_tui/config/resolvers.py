@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, TypeAlias
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
@@ -55,7 +55,6 @@ class Helper:
     """None: as many values as one likes."""
     says: str
     """What it gives, for the documentation."""
-    pure: bool = True
 
     def __call__(self, *values: object) -> object:
         """The value.
@@ -94,20 +93,25 @@ def _check_number(value: object) -> int | float:
     return value
 
 
-def _fold_numbers(sign: str, *values: object) -> object:
-    total: object = _check_number(values[0])
-    for value in values[1:]:
-        total = check_bounds_of(
-            _OPERATORS[sign](_check_number(total), _check_number(value))
-        )
-    return total
+def _fold(sign: str) -> Callable[..., object]:
+    def fold(first: object, *values: object) -> object:
+        total: object = _check_number(first)
+        for value in values:
+            numbers = _check_number(total), _check_number(value)
+            total = check_bounds_of(_OPERATORS[sign](*numbers))
+        return total
+
+    return fold
 
 
-def _round_whole(rounded: Callable[[float], int], value: object) -> object:
-    found = _check_number(value)
-    if not math.isfinite(found):
-        raise ValueError(f"{found} has no whole number near it")
-    return rounded(found)
+def _round_whole(rounded: Callable[[float], int]) -> Callable[..., object]:
+    def round_number(value: object) -> object:
+        found = _check_number(value)
+        if not math.isfinite(found):
+            raise ValueError(f"{found} has no whole number near it")
+        return rounded(found)
+
+    return round_number
 
 
 def _round_down_to(value: object, step: object) -> object:
@@ -178,12 +182,12 @@ def _format_number(value: object, spec: object) -> str:
     return format(_check_number(value), pattern)
 
 
-def _get_path_part(part: str, value: object) -> str:
-    return str(getattr(PurePosixPath(_check_text(value)), part))
+def _get_path_part(part: str) -> Callable[..., object]:
+    return lambda value: str(getattr(PurePosixPath(_check_text(value)), part))
 
 
-def _call_method(name: str, value: object) -> str:
-    return str(getattr(_check_text(value), name)())
+def _call_method(name: str) -> Callable[..., object]:
+    return lambda value: getattr(_check_text(value), name)()
 
 
 def _format_value(value: object) -> str:
@@ -192,73 +196,43 @@ def _format_value(value: object) -> str:
 
 
 # -------------------------------------------------------------------------- table
-def _find_function(name: str) -> Callable[..., object]:
-    return FUNCTIONS[name][0]
-
-
+_Row: TypeAlias = tuple[str, Callable[..., object], int, int | None, str]
+_TABLE: Final[tuple[_Row, ...]] = (
+    ("add", _fold("+"), 2, None, "the sum of numbers"),
+    ("sub", _fold("-"), 2, 2, "the first less the second"),
+    ("mul", _fold("*"), 2, None, "the product of numbers"),
+    ("div", _fold("/"), 2, 2, "the quotient, a decimal number"),
+    ("floordiv", _fold("//"), 2, 2, "the quotient, whole"),
+    ("mod", _fold("%"), 2, 2, "what a division leaves"),
+    ("pow", _fold("**"), 2, 2, "the first to the second"),
+    ("min", FUNCTIONS["min"][0], 1, None, "the least, of values or a list"),
+    ("max", FUNCTIONS["max"][0], 1, None, "the greatest, likewise"),
+    ("sum", FUNCTIONS["sum"][0], 1, None, "the sum, likewise"),
+    ("len", FUNCTIONS["len"][0], 1, 1, "how long a text or a list is"),
+    ("abs", FUNCTIONS["abs"][0], 1, 1, "a number without its sign"),
+    ("int", FUNCTIONS["int"][0], 1, 1, "a number, or a text, as a whole one"),
+    ("float", FUNCTIONS["float"][0], 1, 1, "likewise as a decimal one"),
+    ("round", FUNCTIONS["round"][0], 1, 2, "rounded, to so many places"),
+    ("floor", _round_whole(math.floor), 1, 1, "the next below, whole"),
+    ("ceil", _round_whole(math.ceil), 1, 1, "the next above, whole"),
+    ("down_to", _round_down_to, 2, 2, "rounded down to a multiple"),
+    ("if", _choose, 3, 3, "the second if the first is true, or the third"),
+    ("str", _check_text, 1, 1, "as text, numbers spelled as in names"),
+    ("lower", _call_method("lower"), 1, 1, "in small letters"),
+    ("upper", _call_method("upper"), 1, 1, "in capitals"),
+    ("strip", _call_method("strip"), 1, 1, "without space around it"),
+    ("join", _join, 2, None, "values, or lists, with the first between"),
+    ("split", _split, 1, 2, "a list, cut at the second or at spaces"),
+    ("replace", _replace, 3, 3, "with the second replaced by the third"),
+    ("basename", _get_path_part("name"), 1, 1, "a path's last part"),
+    ("dirname", _get_path_part("parent"), 1, 1, "what is before it"),
+    ("stem", _get_path_part("stem"), 1, 1, "it without its suffix"),
+    ("pad", _pad, 2, 2, "a whole number with zeros before it"),
+    ("format", _format_number, 2, 2, "a number by a format such as .3f"),
+)
 HELPERS: Final[Mapping[str, Helper]] = {
-    helper.name: helper
-    for helper in (
-        Helper("ax.add", partial(_fold_numbers, "+"), 2, None, "the sum of numbers"),
-        Helper(
-            "ax.sub", partial(_fold_numbers, "-"), 2, 2, "the first less the second"
-        ),
-        Helper(
-            "ax.mul", partial(_fold_numbers, "*"), 2, None, "the product of numbers"
-        ),
-        Helper(
-            "ax.div",
-            partial(_fold_numbers, "/"),
-            2,
-            2,
-            "the quotient, a decimal number",
-        ),
-        Helper(
-            "ax.floordiv", partial(_fold_numbers, "//"), 2, 2, "the quotient, whole"
-        ),
-        Helper("ax.mod", partial(_fold_numbers, "%"), 2, 2, "what a division leaves"),
-        Helper("ax.pow", partial(_fold_numbers, "**"), 2, 2, "the first to the second"),
-        Helper(
-            "ax.min", _find_function("min"), 1, None, "the least, of values or a list"
-        ),
-        Helper("ax.max", _find_function("max"), 1, None, "the greatest, likewise"),
-        Helper("ax.sum", _find_function("sum"), 1, None, "the sum, likewise"),
-        Helper("ax.len", _find_function("len"), 1, 1, "how long a text or a list is"),
-        Helper("ax.abs", _find_function("abs"), 1, 1, "a number without its sign"),
-        Helper(
-            "ax.int", _find_function("int"), 1, 1, "a number, or a text, as a whole one"
-        ),
-        Helper("ax.float", _find_function("float"), 1, 1, "likewise as a decimal one"),
-        Helper("ax.round", _find_function("round"), 1, 2, "rounded, to so many places"),
-        Helper(
-            "ax.floor", partial(_round_whole, math.floor), 1, 1, "the next below, whole"
-        ),
-        Helper(
-            "ax.ceil", partial(_round_whole, math.ceil), 1, 1, "the next above, whole"
-        ),
-        Helper("ax.down_to", _round_down_to, 2, 2, "rounded down to a multiple"),
-        Helper("ax.if", _choose, 3, 3, "the second if the first is true, or the third"),
-        Helper("ax.str", _check_text, 1, 1, "as text, numbers spelled as in names"),
-        Helper("ax.lower", partial(_call_method, "lower"), 1, 1, "in small letters"),
-        Helper("ax.upper", partial(_call_method, "upper"), 1, 1, "in capitals"),
-        Helper(
-            "ax.strip", partial(_call_method, "strip"), 1, 1, "without space around it"
-        ),
-        Helper("ax.join", _join, 2, None, "values, or lists, with the first between"),
-        Helper("ax.split", _split, 1, 2, "a list, cut at the second or at spaces"),
-        Helper("ax.replace", _replace, 3, 3, "with the second replaced by the third"),
-        Helper(
-            "ax.basename", partial(_get_path_part, "name"), 1, 1, "a path's last part"
-        ),
-        Helper(
-            "ax.dirname", partial(_get_path_part, "parent"), 1, 1, "what is before it"
-        ),
-        Helper(
-            "ax.stem", partial(_get_path_part, "stem"), 1, 1, "it without its suffix"
-        ),
-        Helper("ax.pad", _pad, 2, 2, "a whole number with zeros before it"),
-        Helper("ax.format", _format_number, 2, 2, "a number by a format such as .3f"),
-    )
+    PREFIX + name: Helper(PREFIX + name, run, fewest, most, says)
+    for name, run, fewest, most, says in _TABLE
 }
 """Every helper, by name."""
 
@@ -269,12 +243,7 @@ def names() -> Sequence[str]:
 
 
 _NO_DEFAULT: Final = "\0no default"
-PURE: Final = frozenset(
-    {
-        *("oc.env", "oc.eval", "now"),
-        *(name for name, helper in HELPERS.items() if helper.pure),
-    }
-)
+PURE: Final = frozenset({"oc.env", "oc.eval", "now", *HELPERS})
 """Resolvers that give the same for the same arguments, all through a plan."""
 
 
