@@ -333,16 +333,24 @@ class Environment:
     # -------------------------------------------------------------- warnings
     def warnings(self) -> Iterator[Problem]:
         """What may be right on a compute node, and looks wrong from here."""
+        venv, conda = self.backend.get("venv"), self.backend.get("conda")
         if self._container is not None:
-            yield from self._container_warnings(self._container)
-        elif self.backend.get("venv") is not None:
-            python = os.path.join(self._find_path(self.backend["venv"]), "bin/python")
+            yield from self._list_container_warnings(self._container)
+        elif venv is not None:
+            python = os.path.join(self._find_path(venv), "bin/python")
             if not os.path.lexists(python):
                 yield problem("venv", f"{python} is not here", _ELSEWHERE)
-        elif self.backend.get("conda") is not None:
-            yield from self._conda_warnings(self.backend["conda"])
+        elif isinstance(conda, Mapping):
+            prefix = conda.get("prefix")
+            if prefix and not os.path.isdir(self._find_path(prefix)):
+                yield problem("conda.prefix", f"{prefix} is not here", _ELSEWHERE)
+            program = os.path.expanduser(str(conda.get("program") or "conda"))
+            if shutil.which(program) is None:
+                hint = "`program` names it by its whole path"
+                message = f"{program} is not on the PATH here"
+                yield problem("conda.program", message, hint)
 
-    def _container_warnings(self, given: Any) -> Iterator[Problem]:
+    def _list_container_warnings(self, given: Any) -> Iterator[Problem]:
         image = str(given["image"])
         if "://" not in image and not os.path.exists(self._find_path(image)):
             yield problem("container.image", f"{image} is not here", _ELSEWHERE)
@@ -352,10 +360,9 @@ class Environment:
             hint = "apptainer is taken; `runtime` names another, or its whole path"
             yield problem("container.runtime", message, hint)
         is_said = given.get("nv") is not None or given.get("rocm") is not None
-        shown = {"--nv", "--rocm", "--nvccli"} & set(
-            map(str, given.get("options") or ())
-        )
-        if asks_for_gpus(self.config) and not (is_said or shown):
+        options = set(map(str, given.get("options") or ()))
+        is_shown = is_said or options & {"--nv", "--rocm", "--nvccli"}
+        if asks_for_gpus(self.config) and not is_shown:
             message = "the job asks for GPUs, and the container is shown none"
             yield problem("container", message, "nv: true (NVIDIA) or rocm: true (AMD)")
         for bind in given.get("binds") or ():
@@ -363,15 +370,6 @@ class Environment:
             if not os.path.exists(source):
                 message = f"{source} is not here; a bind whose source is missing fails"
                 yield problem("container.binds", message, _ELSEWHERE)
-
-    def _conda_warnings(self, conda: Any) -> Iterator[Problem]:
-        prefix = conda.get("prefix")
-        if prefix and not os.path.isdir(self._find_path(prefix)):
-            yield problem("conda.prefix", f"{prefix} is not here", _ELSEWHERE)
-        program = os.path.expanduser(str(conda.get("program") or "conda"))
-        if shutil.which(program) is None:
-            hint = "`program` names it by its whole path"
-            yield problem("conda.program", f"{program} is not on the PATH here", hint)
 
 
 @lru_cache(maxsize=8)

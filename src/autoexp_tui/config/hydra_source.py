@@ -13,8 +13,8 @@ import importlib.util
 import os
 import pickle
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -167,17 +167,12 @@ def _directory(path: str) -> str:
     return _directory(rest)
 
 
-def _find_spec(name: str) -> ModuleSpec | None:
-    try:
-        return importlib.util.find_spec(name)
-    except (ImportError, ValueError):
-        return None
-
-
 def _find_package_directory(name: str) -> str | None:
-    spec = _find_spec(name)
-    if spec is None:
-        search_working_directory()
-        spec = _find_spec(name)
-    places = list(spec.submodule_search_locations or ()) if spec else []
-    return places[0] if places else None
+    """Where a package lies; the working directory is searched for it last."""
+    for is_last in (False, True):
+        if is_last:
+            search_working_directory()
+        with suppress(ImportError, ValueError):
+            if spec := importlib.util.find_spec(name):
+                return next(iter(spec.submodule_search_locations or ()), None)
+    return None

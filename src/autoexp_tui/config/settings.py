@@ -223,14 +223,6 @@ class MonitoringSettings(Closed):
     )
 
 
-_SAME: Final = (
-    "poll_seconds", "loss", "result", "progress", "stall_after_seconds",
-    "evidence_seconds", "doomed", "doomed_grace_seconds", "checkpoints",
-    "lock_stale_seconds",
-)  # fmt: skip
-"""What `monitoring` and the rules of a plan call alike."""
-
-
 class UiSettings(Closed):
     """`ui`: what belongs to the campaign; a person's own tastes are options."""
 
@@ -278,14 +270,15 @@ class HouseParser:
             SpecRefused: with everything that is wrong in `monitoring`.
         """
         found = section(config, "monitoring", MonitoringSettings)
-        same: dict[str, Any] = {name: getattr(found, name) for name in _SAME}
-        same.update(_parse_rules(found))
-        return rule_kinds.Monitoring(
-            **same,
-            anomalies=_build_anomalies(found),
-            notify_command=tuple(found.notify.command),
-            storm=rule_kinds.Storm(**found.storm.model_dump()),
-        )
+        same: dict[str, Any] = {
+            one.name: getattr(found, one.name, None)
+            for one in dataclasses.fields(rule_kinds.Monitoring)
+        }
+        same |= _parse_rules(found)
+        same["anomalies"] = _build_anomalies(found)
+        same["notify_command"] = tuple(found.notify.command)
+        same["storm"] = rule_kinds.Storm(**found.storm.model_dump())
+        return rule_kinds.Monitoring(**same)
 
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
         """Where the plan's jobs run.
@@ -457,39 +450,25 @@ def _check_launching(found: SlurmSettings, name: str) -> None:
             message = f"cannot be split into words: {error}"
             problems.append(Problem(message, where=f"slurm.{key}", hint=hint))
     if name == "SlurmClient" and found.template_path:
-        problems += _check_template(found.template_path)
+        try:
+            read_template(found.template_path)
+        except UsageError as error:
+            problems.append(Problem(error.problem, error.where, hint=error.hint))
     if problems:
         raise SpecRefused(tuple(problems))
 
 
-def _check_template(path: str) -> list[Problem]:
-    try:
-        read_template(path)
-    except UsageError as error:
-        return [Problem(error.problem, where=error.where, hint=error.hint)]
-    return []
-
-
 def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
-    texts = {
-        "template_path": found.template_path,
-        "script_dir": found.script_dir,
-        "log_dir": found.log_dir,
-        "launcher_cmd": str(found.launcher_cmd),
-        "srun_opts": str(found.srun_opts),
-    }
+    """What is set, and the bounds of a submission that are not the usual ones."""
+    keys = ("template_path", "script_dir", "log_dir", "launcher_cmd", "srun_opts")
+    texts = {key: getattr(found, key) for key in keys}
     client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
-    given = {key: value for key, value in texts.items() if value}
-    return given | client | _list_bounds(found.confirm)
-
-
-def _list_bounds(found: ConfirmSettings) -> dict[str, Scalar]:
-    """The bounds that are not the usual ones."""
     bounds: dict[str, tuple[Scalar, Scalar]] = {
-        estimate.CONFIRM_GPU_HOURS: (found.gpu_hours, estimate.GPU_HOURS),
-        estimate.CONFIRM_JOBS: (found.jobs, estimate.JOBS),
+        estimate.CONFIRM_GPU_HOURS: (found.confirm.gpu_hours, estimate.GPU_HOURS),
+        estimate.CONFIRM_JOBS: (found.confirm.jobs, estimate.JOBS),
     }
-    return {key: own for key, (own, usual) in bounds.items() if own != usual}
+    own = {key: value for key, (value, usual) in bounds.items() if value != usual}
+    return {key: str(text) for key, text in texts.items() if text} | client | own
 
 
 # ------------------------------------------------------------------------- top level
