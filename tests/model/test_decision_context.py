@@ -72,7 +72,7 @@ def test_a_job_that_is_held_names_the_limit_that_binds(
     state = started(plan(job("a"), job("b", 1), executor=executor))
     made = context(state, SchedulingPolicy(slots=1, place=place))
     made.roster.active.add("a")
-    made.roster.ready.add("b", 1)
+    made.roster.ready["b"] = 1
     release(made)
     reason = made.job("b").why
     assert reason is not None

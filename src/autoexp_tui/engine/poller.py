@@ -137,9 +137,18 @@ class Poller:
     def look(self, now: float, t: float) -> None:
         """Every look that is due; `t` is the same moment."""
         if self._is_due("inbox", now):
-            self._take_orders(now)  # before logs, whose answer takes a commit's time
+            # Before logs, whose answer takes a commit's time.
+            inbox, pool = self._sources.inbox, self._sources.house_pool
+            self._submit(
+                "inbox",
+                pool,
+                lambda: seen.OrdersTaken(orders=tuple(inbox.take())),
+                now + INBOX_SECONDS,
+            )
         if self._is_due("executor", now) and (tasks := self._list_open_tasks()):
-            self._poll_executor(tasks, now)
+            executor, pool = self._sources.executor, self._sources.poll_pool
+            due = now + executor.poll_seconds
+            self._submit("executor", pool, lambda: _poll(executor, tasks), due)
         watch = self._ephemeral.watch
         self._handlers.forget(watch.take_dropped())
         self._facts.want(watch.take_wanted(), now, self._poll_seconds())
@@ -149,7 +158,9 @@ class Poller:
         self._facts.look(now, t, watch.is_read)
         self.logs.look(now, t)
         if self._is_due("heartbeat", now):
-            self._send_heartbeat(now)
+            lease, pool = self._sources.lease, self._sources.house_pool
+            due = now + HEARTBEAT_SECONDS
+            self._submit("heartbeat", pool, lambda: _beat(lease), due)
 
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
@@ -185,38 +196,6 @@ class Poller:
             if attempt.outcome in (None, Outcome.LOST) and _is_known(attempt)
         ]
 
-    def _poll_executor(self, tasks: Sequence[Task], now: float) -> None:
-        executor = self._sources.executor
-
-        def call() -> Observation:
-            try:
-                return seen.Polled(answer=executor.poll(tasks))
-            except OSError as error:
-                return seen.Polled(answer=PollAnswer(error=str(error)))
-
-        due = now + executor.poll_seconds
-        self._submit("executor", self._sources.poll_pool, call, due)
-
-    def _take_orders(self, now: float) -> None:
-        """Fetch commands that other processes left."""
-
-        def call() -> Observation:
-            return seen.OrdersTaken(orders=tuple(self._sources.inbox.take()))
-
-        self._submit("inbox", self._sources.house_pool, call, now + INBOX_SECONDS)
-
-    def _send_heartbeat(self, now: float) -> None:
-        """Show that we live, and learn whether we still own the session."""
-
-        def call() -> Observation:
-            try:
-                return seen.Heartbeat(ours=self._sources.lease.heartbeat())
-            except OSError as error:
-                return seen.Heartbeat(ours=True, problem=str(error))
-
-        due = now + HEARTBEAT_SECONDS
-        self._submit("heartbeat", self._sources.house_pool, call, due)
-
     def forget_orders(self, command_ids: Iterable[str]) -> None:
         """Their events are synced: the inbox may forget the commands."""
         ids = list(command_ids)
@@ -245,6 +224,22 @@ class Poller:
         self._busy.add(kind)
         if not pool.submit(kind, call, done):
             self._busy.discard(kind)
+
+
+def _poll(executor: Executor, tasks: Sequence[Task]) -> Observation:
+    """One look at the executor."""
+    try:
+        return seen.Polled(answer=executor.poll(tasks))
+    except OSError as error:
+        return seen.Polled(answer=PollAnswer(error=str(error)))
+
+
+def _beat(lease: Lease) -> Observation:
+    """Show that we live, and learn whether we still own the session."""
+    try:
+        return seen.Heartbeat(ours=lease.heartbeat())
+    except OSError as error:
+        return seen.Heartbeat(ours=True, problem=str(error))
 
 
 def _is_known(attempt: Attempt) -> bool:

@@ -6,7 +6,7 @@ Volatile: all of it can be read again. What follows from it is `engine.telemetry
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
@@ -346,6 +346,13 @@ class RunTelemetry:
             self.pace.note_step(self.step, lived)
 
     # --------------------------------------------------------------------- views
+    def build_facts(self) -> dict[str, MetricFact]:
+        """Its newest values, as conditions read them."""
+        at = self.newest_at
+        facts = {name: MetricFact(one, at[name]) for name, one in self.newest.items()}
+        loads = self.gpu.newest.items()
+        return facts | {name: MetricFact(load, self.at) for name, load in loads}
+
     @property
     def has_output(self) -> bool:
         """Whether there is something to show."""
@@ -433,25 +440,3 @@ def _find_result_so_far(job: JobRecord) -> float | None:
     goes_on = then is attempt or attempt.resume
     same_work = then.fingerprint == attempt.fingerprint
     return float(noted.result) if goes_on and same_work else None
-
-
-class NewestFacts(Mapping[str, MetricFact]):
-    """A run's newest values as conditions read them, made when they do."""
-
-    __slots__ = ("_run",)
-
-    def __init__(self, run: RunTelemetry) -> None:
-        self._run = run
-
-    def __getitem__(self, name: str) -> MetricFact:
-        run = self._run
-        load = run.gpu.newest.get(name)
-        if load is not None:
-            return MetricFact(load, run.at)
-        return MetricFact(run.newest[name], run.newest_at[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._run.newest | self._run.gpu.newest)
-
-    def __len__(self) -> int:
-        return len(self._run.newest | self._run.gpu.newest)

@@ -28,7 +28,6 @@ from autoexp_tui.engine.run_alerts import (
 from autoexp_tui.engine.run_telemetry import (
     MOST_METRICS,
     MetricSource,
-    NewestFacts,
     RunTelemetry,
     drop_partial_line,
 )
@@ -251,7 +250,7 @@ class Telemetry:
         self, context: DecisionContext, run: RunTelemetry, job: str
     ) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
-        facts = self.metrics[job] = NewestFacts(run)
+        facts = self.metrics[job] = run.build_facts()
         if not context.watch.is_measured(job):
             return []
         return [

@@ -27,7 +27,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.indexes import Ready, Timers, Watch
+from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.resubmission import (
     has_old_logs,
     is_beginning_anew,
@@ -61,8 +61,9 @@ class Roster:
     """Jobs by what they do just now, kept in step with the draft."""
 
     active: set[str] = field(default_factory=set)
-    ready: Ready = field(default_factory=Ready)
-    """Everything passed; only a slot, or the pause, is in the way."""
+    ready: dict[str, int] = field(default_factory=dict)
+    """Job of which everything passed -> its place in line; only a slot, or the pause,
+    is in the way."""
     lost: set[str] = field(default_factory=set)
     """A late exit record may still tell how they ended."""
     failed_policies: set[str] = field(default_factory=set)
@@ -79,7 +80,7 @@ class Roster:
         else:
             self.lost.discard(job.name)
         if job.state not in _MAY_START:
-            self.ready.discard(job.name)
+            self.ready.pop(job.name, None)
 
 
 _MAY_START = frozenset({JobState.WAITING, JobState.RETRYING})

@@ -1,5 +1,5 @@
-"""Who must be looked at again, and who may start: a reverse index from facts to jobs, a
-timer heap, the jobs that are ready.
+"""Who must be looked at again: a reverse index from facts to jobs, a
+timer heap.
 
 All are volatile; they are rebuilt from the state when an engine starts.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from autoexp_tui.model.facts import (
@@ -145,67 +144,3 @@ class Timers:
         while self._heap and self._due.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
-
-
-@dataclass(slots=True)
-class Ready:
-    """Jobs of which everything passed: a set that gives its lowest indexes first.
-
-    A campaign may keep thousands of jobs ready behind a few slots; looking at them
-    costs only what came, went or is told something new since the last look.
-    """
-
-    _index: dict[str, int] = field(default_factory=dict)
-    _heap: list[tuple[int, str]] = field(default_factory=list)
-    """May hold jobs that have gone, and one twice; `first` sees to that."""
-    _untold: set[str] = field(default_factory=set)
-    _told: str = ""
-    """What everybody else was told last."""
-
-    def add(self, name: str, index: int) -> None:
-        """`name` may start; `index` is its place in line."""
-        if self._index.get(name) != index:
-            self._index[name] = index
-            self._untold.add(name)
-            heapq.heappush(self._heap, (index, name))
-
-    def discard(self, name: str) -> None:
-        """`name` may not start any more, or has started."""
-        if self._index.pop(name, None) is not None:
-            self._untold.discard(name)
-
-    def first(self, most: int | None, without: Set[str]) -> list[str]:
-        """At most `most` of them (None: all), lowest index first, none of `without`."""
-        chosen: list[str] = []
-        seen: dict[tuple[int, str], None] = {}
-        while self._heap and (most is None or len(chosen) < most):
-            index, name = entry = heapq.heappop(self._heap)
-            if self._index.get(name) != index or entry in seen:
-                continue
-            seen[entry] = None
-            if name not in without:
-                chosen.append(name)
-        for entry in seen:
-            heapq.heappush(self._heap, entry)
-        return chosen
-
-    def untold(self, code: str, without: Set[str]) -> list[str]:
-        """Who was not told `code` yet, lowest index first; now they were.
-
-        Those of `without` are neither named nor told.
-        """
-        if code != self._told:
-            self._told = code
-            self._untold = set(self._index)
-        names = sorted(self._untold - without, key=self._index.__getitem__)
-        self._untold &= without
-        return names
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._index
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._index)
-
-    def __len__(self) -> int:
-        return len(self._index)

@@ -160,7 +160,7 @@ def _check_start(context: DecisionContext, look: Look) -> None:
     elif not holding and is_composed(context, job, look.read_metadata):
         _make_ready(context, job)
     else:
-        context.roster.ready.discard(job.name)
+        context.roster.ready.pop(job.name, None)
         look.latch()
         if holding:
             _maybe_ask(context, look)
@@ -310,7 +310,7 @@ def _check_retry(context: DecisionContext, look: Look) -> None:
 def _make_ready(context: DecisionContext, job: JobRecord) -> None:
     if not is_held_for_files(context, job):
         place = job.spec.index - (_AHEAD if job.ahead else 0)
-        context.roster.ready.add(job.name, place)
+        context.roster.ready[job.name] = place
 
 
 _AHEAD = 1 << 40

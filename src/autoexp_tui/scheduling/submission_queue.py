@@ -24,18 +24,16 @@ from autoexp_tui.text.spelling import format_float
 
 def release(context: DecisionContext) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
-    ready = context.roster.ready
-    if not ready:
-        return
-    held = list_held_by_looks(context)
-    names = ready.first(_count_room(context), held)
+    held, ready = list_held_by_looks(context), context.roster.ready
+    line = sorted(ready.keys() - held, key=lambda name: (ready[name], name))
+    names = line[: _count_room(context)]
     for together in _group_alike(
         [context.job(name) for name in names], context.policy.array_size
     ):
         _submit(context, together)
     reason = _find_obstacle(context)
     if reason is not None:
-        for name in ready.untold(reason.code, held):
+        for name in line[len(names) :]:
             _explain(context, context.job(name), reason)
     for name in sorted(name for name in held if name in ready):
         _explain(context, context.job(name), why("held_by_look"))
@@ -94,7 +92,7 @@ def _submit(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     _cancel_lost(context, jobs)
     emit_order(context, SubmitTasks(token=token, tasks=tasks))
     for job in jobs:
-        context.roster.ready.discard(job.name)
+        del context.roster.ready[job.name]
         context.roster.note(context.job(job.name))
 
 
