@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -252,27 +253,77 @@ def test_every_code_that_is_recorded_anywhere_has_words() -> None:
 
 
 # ---------------------------------------------------------------------- spelling
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0, "0 s"),
-        (40.9, "40 s"),
-        (99, "99 s"),
-        (100, "1 min"),
-        (3120, "52 min"),
-        (6000, "1 h 40"),
-        (7200, "2 h"),
-        (11520, "3 h 12"),
-        (10980, "3 h 03"),
-        (172800, "2 d"),
-        (190800, "2 d 5 h"),
-        (-5, "0 s"),
-        (math.inf, "?"),
-        (math.nan, "?"),
-    ],
-)
-def test_a_span_of_time_has_two_units(seconds: float, expected: str) -> None:
-    assert duration(seconds) == expected
+SPELLED: Final[dict[Callable[..., str], dict[Any, str]]] = {
+    duration: {
+        0: "0 s",
+        40.9: "40 s",
+        99: "99 s",
+        100: "1 min",
+        3120: "52 min",
+        6000: "1 h 40",
+        7200: "2 h",
+        11520: "3 h 12",
+        10980: "3 h 03",
+        172800: "2 d",
+        190800: "2 d 5 h",
+        -5: "0 s",
+        math.inf: "?",
+        math.nan: "?",
+    },
+    count: {
+        812: "812",
+        9999: "9999",
+        31_200: "31.2k",
+        60_000: "60k",
+        999_600: "1M",
+        1.5e9: "1.5G",
+        -31_200: "-31.2k",
+        math.nan: "?",
+    },
+    size: {0: "0 B", 312: "312 B", 1000: "1 kB", 4_100_000: "4.1 MB", 1e13: "10 TB"},
+    format_float: {
+        1e-4: "1e-4",
+        2.5e-4: "2.5e-4",
+        0.01: "0.01",
+        0.001: "1e-3",
+        50.0: "50",
+        100.0: "100",
+        123456.789: "123456.789",
+        -2.5: "-2.5",
+        1e22: "1e22",
+        1000.0: "1e3",
+        math.inf: "inf",
+        -0.0: "0",
+    },
+    format_number: {
+        2.9144999: "2.914",
+        1e-4: "1e-4",
+        8000.0: "8000",
+        7: "7",
+        1e9: "1e9",
+    },
+    ordinal: {
+        1: "first",
+        3: "third",
+        7: "7th",
+        11: "11th",
+        22: "22nd",
+        0: "0th",
+    },
+}
+
+
+@pytest.mark.parametrize("spell", SPELLED, ids=lambda spell: spell.__name__)
+def test_a_number_is_spelled_for_people(spell: Callable[[float], str]) -> None:
+    assert {value: spell(value) for value in SPELLED[spell]} == SPELLED[spell]
+
+
+def test_a_whole_number_stays_decimal_where_a_float_does_not() -> None:
+    assert (format_float(1000), format_float(1000.0), format_float(0.0)) == (
+        "1000",
+        "1e3",
+        "0",
+    )
 
 
 @pytest.mark.parametrize(
@@ -291,88 +342,12 @@ def test_a_time_of_day_has_its_date_on_other_days(
     assert clock_time(t, now) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (812, "812"),
-        (9999, "9999"),
-        (31_200, "31.2k"),
-        (60_000, "60k"),
-        (999_600, "1M"),
-        (1.5e9, "1.5G"),
-        (-31_200, "-31.2k"),
-        (math.nan, "?"),
-    ],
-)
-def test_a_count_fits_a_column(value: float, expected: str) -> None:
-    assert count(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (0, "0 B"),
-        (312, "312 B"),
-        (1000, "1 kB"),
-        (4_100_000, "4.1 MB"),
-        (1e13, "10 TB"),
-    ],
-)
-def test_a_size_is_in_powers_of_ten(value: float, expected: str) -> None:
-    assert size(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (1e-4, "1e-4"),
-        (2.5e-4, "2.5e-4"),
-        (0.01, "0.01"),
-        (0.001, "1e-3"),
-        (50.0, "50"),
-        (100.0, "100"),
-        (1000.0, "1e3"),
-        (123456.789, "123456.789"),
-        (-2.5, "-2.5"),
-        (0.0, "0"),
-        (-0.0, "0"),
-        (1e22, "1e22"),
-        (math.inf, "inf"),
-        (1000, "1000"),
-    ],
-)
-def test_a_float_is_spelled_the_shorter_way(value: float, expected: str) -> None:
-    assert format_float(value) == expected
-
-
 @given(st.floats(allow_nan=False))
-def test_a_spelled_float_reads_back_as_itself(value: float) -> None:
+def test_a_spelled_float_reads_back_as_itself_and_is_no_longer_than_pythons(
+    value: float,
+) -> None:
     assert float(format_float(value)) == value
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_spelled_float_is_no_longer_than_pythons(value: float) -> None:
     assert len(format_float(value)) <= len(repr(value))
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(2.9144999, "2.914"), (1e-4, "1e-4"), (8000.0, "8000"), (7, "7"), (1e9, "1e9")],
-)
-def test_a_measured_number_has_four_digits(value: float, expected: str) -> None:
-    assert format_number(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(1, "first"), (3, "third"), (7, "7th"), (11, "11th"), (22, "22nd"), (0, "0th")],
-)
-def test_a_place_in_line_has_a_word(value: int, expected: str) -> None:
-    assert ordinal(value) == expected
-
-
-def test_a_number_of_things_has_its_plural() -> None:
-    assert (plural(1, "job"), plural(0, "job")) == ("1 job", "0 jobs")
 
 
 @given(st.text(max_size=20), st.integers(0, 12))
@@ -380,8 +355,9 @@ def test_text_is_cut_to_its_columns(text: str, width: int) -> None:
     assert count_columns(fit(text, width)) <= width
 
 
-def test_wide_characters_take_two_columns() -> None:
+def test_wide_characters_take_two_columns_and_things_have_a_plural() -> None:
     assert fit("日本語", 5) == "日本…"
+    assert (plural(1, "job"), plural(0, "job")) == ("1 job", "0 jobs")
 
 
 # ------------------------------------------------------------------ what ended a job
