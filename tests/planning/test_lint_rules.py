@@ -99,20 +99,24 @@ def test_a_rule_for_a_stage_that_no_job_has_is_warned_about() -> None:
     ]
 
 
-def test_a_rule_of_which_one_stage_is_there_applies() -> None:
-    assert warned(crashed(RESTART, stages=("stable", "cooldown"))) == []
-
-
-def test_a_stage_that_a_rule_lets_join_is_known() -> None:
-    joins = crashed(NewJob(command=("true",)), stages=("stable",))
-    of_it = StateEvent(name="b", state="success", stages=("crashed",))
-    assert warned(joins, of_it) == []
-
-
-def test_where_a_config_may_join_any_stage_may_come() -> None:
-    joins = crashed(RunAutoexp(config_ref="x"), stages=("stable",))
-    of_it = StateEvent(name="b", state="success", stages=("evaluate",))
-    assert warned(joins, of_it) == []
+@pytest.mark.parametrize(
+    "events",
+    [
+        (crashed(RESTART, stages=("stable", "cooldown")),),
+        *(
+            (crashed(joins, stages=("stable",)), crashed(stages=(stage,)))
+            for joins, stage in (
+                (NewJob(command=("true",)), "crashed"),
+                (RunAutoexp(config_ref="x"), "evaluate"),
+            )
+        ),
+    ],
+    ids=["one of several stages", "of a job that joins", "of a config that joins"],
+)
+def test_a_rule_for_a_stage_that_is_there_or_may_come_applies(
+    events: tuple[StateEvent, ...],
+) -> None:
+    assert warned(*events) == []
 
 
 def test_an_action_that_waits_for_a_stranger_is_warned_about() -> None:
@@ -249,20 +253,17 @@ EVENT = LogEvent(name="saved", pattern="x", extract_groups={"iteration": "1"})
 
 
 def test_metadata_that_no_rule_extracts_is_warned_about() -> None:
-    wait = MetadataIs(job="a", key="iteratoin", op=">=", value=1, timeout_seconds=DAY)
-    one = waiting(wait)
+    waits = (
+        MetadataIs(job="a", key=key, op=">=", value=1, timeout_seconds=DAY)
+        for key in ("iteration", "iteratoin")
+    )
     rules = Monitoring(log_events=(EVENT,))
-    ruled = plan(*one.jobs, monitoring=rules)
+    known, ruled = (plan(*waiting(one).jobs, monitoring=rules) for one in waits)
+    assert warnings(known) == []
     assert warnings(ruled) == [
         "b start_conditions.0: waits for `iteratoin` of a, which no log event extracts "
         "there\n    did you mean `iteration`?"
     ]
-
-
-def test_metadata_that_a_rule_extracts_is_let_be() -> None:
-    wait = MetadataIs(job="a", key="iteration", op=">=", value=1, timeout_seconds=DAY)
-    one = waiting(wait)
-    assert warnings(plan(*one.jobs, monitoring=Monitoring(log_events=(EVENT,)))) == []
 
 
 def test_a_stage_behind_a_job_that_never_starts_is_told() -> None:

@@ -258,30 +258,13 @@ def test_an_unfinished_text_takes_no_expression(world: FakeWorld) -> None:
     assert finish_value(found, lambda _: "${lr}") == [r"\${lr}", r"x\${lr}"]
 
 
-# --------------------------------------------------------------------- metadata
-@pytest.mark.parametrize(
-    "reference",
-    [
-        "{sibling.stable.metadata.checkpoint_iteration}",
-        "{sibling.stable.checkpoint_iteration}",
-        "{base.checkpoint_iteration}",
-        "{runtime.{sibling.stable.name}.checkpoint_iteration}",
-    ],
-)
-def test_metadata_stays_for_later_in_conditions(
-    world: FakeWorld, reference: str
-) -> None:
-    wanted = "{runtime.job0.1.checkpoint_iteration}"
-    assert after(world, reference) == wanted
-    assert after(world, f"a {reference}") == f"a {wanted}"
-
-
 # ---------------------------------------------------------------- after composing
 @pytest.mark.parametrize(
     ("value", "resolved"),
     [
         ("{output_dir}/x", "/out/job1.1/x"),
         ("{checkpoint_iteration}", "{runtime.job1.1.checkpoint_iteration}"),
+        ("a {base.checkpoint_iteration}", "a {runtime.job0.1.checkpoint_iteration}"),
         ("{backend.lr}", 1e-4),
         ("{iters}", 100),
         ("lr{backend.lr}", "lr1e-4"),
