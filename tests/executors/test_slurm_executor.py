@@ -383,15 +383,13 @@ def test_many_kills_hurry_the_same_few_questions(tmp_path: Path) -> None:
     assert world.calls_in(60, *tasks) <= 20
 
 
-@pytest.mark.parametrize(("code", "most"), [(0, 4.0), (3, 4.0)])
-def test_an_end_by_a_code_is_told_as_soon_as_ever(
-    tmp_path: Path, code: int, most: float
-) -> None:
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_end_by_a_code_is_told_as_soon_as_ever(tmp_path: Path, code: int) -> None:
     world = calm(tmp_path)
     task = world.runs_as("a", RunScript(seconds=400, exit_code=code))
     submit(world, task)
     until_over(world, task)
-    assert seconds_to_end(world, task)[1] <= most
+    assert seconds_to_end(world, task)[1] <= 4.0
 
 
 def test_a_time_limit_is_the_cause_though_the_job_ended_well(world: World) -> None:
@@ -619,17 +617,6 @@ def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> No
     assert "Unable to contact" in answer.said
 
 
-def test_what_fences_a_task_that_never_came_is_private_at_every_level(
-    world: World, tmp_path: Path
-) -> None:
-    home = tmp_path / "new"
-    world.executor.cancel(
-        [replace(world.runs_as("a", RUNS_LONG), attempt_dir=str(home / "a" / "1"))]
-    )
-    levels = (home, home / "a", home / "a" / "1")
-    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
-
-
 def test_a_job_under_an_id_that_was_given_out_again_outlives_our_cancel(
     world: World,
 ) -> None:
@@ -668,13 +655,6 @@ def test_a_cancel_of_many_tasks_is_a_question_and_two_orders_at_most(
     assert world.slurm.calls["squeue"] == asked + 1
     assert world.slurm.calls["scancel"] == 2
     assert all(wait_for_end(world, task).exited is None for task in tasks[10:])
-
-
-def test_a_cancelled_task_of_a_waiting_array_leaves_the_others(world: World) -> None:
-    tasks = array(world, 12)
-    world.executor.cancel([tasks[8]])
-    assert wait_for_end(world, tasks[8]).began is None
-    assert wait_for_end(world, tasks[11]).exited is not None
 
 
 # ----------------------------------------------------------------------------- calls

@@ -133,6 +133,11 @@ FAILED = "sbatch: error: Batch job submission failed: "
         f"{FAILED}Requested reservation is invalid\n",
         f"{FAILED}Invalid license specification\n",
         f"{FAILED}Node count specification invalid\n",
+        f"{FAILED}Invalid account or account/partition combination specified\n",
+        f"{FAILED}Invalid qos specification\n",
+        f"{FAILED}User's group not permitted to use this partition\n",
+        f"{FAILED}Requested time limit is invalid (missing or exceeds some limit)\n",
+        f"{FAILED}Invalid Trackable RESource (TRES) specification\n",
     ],
 )
 def test_what_no_retry_mends_is_lasting(stderr: str) -> None:
@@ -221,17 +226,3 @@ def test_without_a_connection_or_a_credential_nothing_was_sent(stderr: str) -> N
 )
 def test_words_that_nobody_knows_are_no_verdict(stderr: str) -> None:
     assert detect_refusal(stderr) is Refusal.UNKNOWN
-
-
-ACCOUNTS = (
-    "Invalid account or account/partition combination specified",
-    "Invalid qos specification",
-    "User's group not permitted to use this partition",
-    "Requested time limit is invalid (missing or exceeds some limit)",
-    "Invalid Trackable RESource (TRES) specification",
-)
-
-
-@pytest.mark.parametrize("said", ACCOUNTS)
-def test_what_the_order_asks_for_wrongly_is_lasting(said: str) -> None:
-    assert detect_refusal(f"{FAILED}{said}\n") is Refusal.LASTING

@@ -20,7 +20,6 @@ from autoexp_tui.executors.slurm.script import (
     Launcher,
     build_sbatch_arguments,
     check_template,
-    escape_path,
     render,
     with_grace,
 )
@@ -184,30 +183,11 @@ def test_a_single_job_is_one_line_of_options() -> None:
     )
 
 
-def test_more_than_one_task_are_an_array_with_its_throttle() -> None:
-    words = build_sbatch_arguments(
-        name="n", output="o", script="s", options={}, count=10, throttle=2
-    )
-    assert "--array=0-9%2" in words
-
-
 @pytest.mark.parametrize(
     ("given", "sent"), [("USR1@300", "B:USR1@300"), ("B:USR1@300", "B:USR1@300")]
 )
 def test_a_signal_before_the_limit_goes_to_the_wrapper(given: str, sent: str) -> None:
     assert f"--signal={sent}" in arguments(signal=given)
-
-
-def test_output_is_appended_so_that_a_requeue_does_not_truncate_it() -> None:
-    assert "--open-mode=append" in arguments()
-
-
-def test_a_percent_in_a_path_is_no_pattern_of_slurm_s() -> None:
-    assert escape_path("/log/50%j") == "/log/50%%j"
-
-
-def test_an_option_s_value_is_one_word_whatever_it_holds() -> None:
-    assert "--comment=a b; $(x)" in arguments(comment="a b; $(x)")
 
 
 def test_what_was_sent_can_be_pasted_into_a_shell(tmp_path: Path) -> None:

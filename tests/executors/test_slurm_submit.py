@@ -167,20 +167,33 @@ def test_an_id_is_acceptance_of_every_task(place: Place) -> None:
     assert one.sent.startswith("sbatch --parsable")
 
 
-def test_an_sbatch_that_does_not_answer_is_in_doubt(place: Place) -> None:
-    answer = place.send(place.submission(), status=None, stdout="")
-    assert isinstance(answer, Uncertain)
-    assert answer.message == "sbatch did not answer within 60 s"
+def fails(words: str, status: int = 1) -> dict[str, Any]:
+    return {"status": status, "stdout": "", "stderr": words and f"sbatch: {words}\n"}
 
 
-def test_an_answer_without_an_id_is_in_doubt(place: Place) -> None:
-    assert isinstance(place.send(place.submission(), stdout="hello"), Uncertain)
-
-
-def test_a_controller_that_was_away_is_in_doubt(place: Place) -> None:
-    text = "sbatch: error: Batch job submission failed: Socket timed out on send/recv"
-    answer = place.send(place.submission(), status=1, stdout="", stderr=text)
-    assert isinstance(answer, Uncertain)
+@pytest.mark.parametrize(
+    ("ends", "kind", "said"),
+    [
+        (
+            {"status": None, "stdout": ""},
+            Uncertain,
+            "sbatch did not answer within 60 s",
+        ),
+        ({"stdout": "hello"}, Uncertain, "instead of a job id"),
+        (fails("error: Socket timed out on send/recv"), Uncertain, "Socket timed out"),
+        *((fails("", status), Unexplained, "no reason") for status in (1, 127, 255)),
+        (fails("error: AssocMaxSubmitJobLimit"), Busy, "AssocMaxSubmitJobLimit"),
+        (fails("error: invalid partition specified: main"), Rejected, "main"),
+    ],
+)
+def test_an_answer_of_sbatch_is_told_with_what_was_sent(
+    place: Place, ends: dict[str, Any], kind: type, said: str
+) -> None:
+    answer = place.send(place.submission(), **ends)
+    assert isinstance(answer, kind)
+    assert not isinstance(answer, Accepted)
+    assert said in answer.message
+    assert answer.sent.startswith("sbatch ")
 
 
 @pytest.mark.parametrize("status", [-9, 137], ids=["itself", "below a shell"])
@@ -204,12 +217,6 @@ def test_complaints_beside_an_id_are_no_failure(place: Place) -> None:
     assert isinstance(answer, Accepted)
 
 
-@pytest.mark.parametrize("status", [1, 127, 255])
-def test_a_refusal_without_words_is_no_verdict(place: Place, status: int) -> None:
-    answer = place.send(place.submission(), status=status, stdout="")
-    assert isinstance(answer, Unexplained)
-
-
 def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:
     text = (
         "sbatch: error: Batch job submission failed: Unable to contact slurm "
@@ -218,21 +225,6 @@ def test_a_controller_that_is_not_there_was_sent_nothing(place: Place) -> None:
     answer = place.send(place.submission(), status=1, stdout="", stderr=text)
     assert isinstance(answer, Busy)
     assert answer.unreachable
-
-
-def test_a_limit_that_passes_is_busy(place: Place) -> None:
-    text = "sbatch: error: AssocMaxSubmitJobLimit\n"
-    answer = place.send(place.submission(), status=1, stdout="", stderr=text)
-    assert isinstance(answer, Busy)
-
-
-def test_a_refusal_is_told_with_what_was_sent(place: Place) -> None:
-    text = "sbatch: error: invalid partition specified: main\n"
-    answer = place.send(place.submission(), status=1, stdout="", stderr=text)
-    assert isinstance(answer, Rejected)
-    assert answer.cause is Cause.REJECTED
-    assert "main" in answer.message
-    assert answer.sent.startswith("sbatch ")
 
 
 def test_a_missing_sbatch_is_told(place: Place) -> None:
@@ -272,19 +264,8 @@ def test_a_template_of_the_user_s_is_filled_in(place: Place) -> None:
     assert text.endswith("/scripts/tok/${SLURM_ARRAY_TASK_ID:-0}.json\n")
 
 
-@pytest.mark.parametrize(
-    ("data", "says"),
-    [
-        (b"#!/bin/sh\ntrue\n", "has no {command}"),
-        (b"exec {command}\n", "is no script"),
-        (b"#!/bin/sh\n\xff {command}\n", "it is no text"),
-    ],
-)
-def test_a_template_that_is_no_use_is_refused(
-    tmp_path: Path, data: bytes, says: str
-) -> None:
+def test_a_template_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "own.sh"
-    path.write_bytes(data)
-    with pytest.raises(UsageError) as refused:
+    path.write_bytes(b"#!/bin/sh\n\xff {command}\n")
+    with pytest.raises(UsageError, match="it is no text"):
         read_template(str(path))
-    assert says in refused.value.line

@@ -82,24 +82,18 @@ def test_a_waiting_task_that_others_cancel_is_cancelled_and_not_forgotten(
     world: World,
 ) -> None:
     crowd(world)
-    first, second, _ = array(world)
+    first, *others = array(world)
     look(world, first)
     began = world.clock.monotonic()
-    for job in jobs(world, second):
+    for job in jobs(world, others[0]):
         world.cluster.cancel_by_others(job)
-    report = told(world, second)
+    report = told(world, others[0])
     assert (report.cause, report.unclaimed) == (Cause.USER, False)
     assert world.clock.monotonic() - began < 30.0
     assert look(world, first).phase is TaskPhase.QUEUED
-
-
-def test_a_whole_array_that_others_cancel_is_cancelled(world: World) -> None:
-    crowd(world)
-    tasks = array(world)
-    look(world, tasks[0])
-    for job in jobs(world, *tasks):
+    for job in jobs(world, first, others[1]):
         world.cluster.cancel_by_others(job)
-    assert {told(world, task).cause for task in tasks} == {Cause.USER}
+    assert {told(world, task).cause for task in (first, others[1])} == {Cause.USER}
 
 
 def test_the_controller_s_age_is_asked_once_and_only_when_a_task_has_vanished(
@@ -428,20 +422,14 @@ def test_a_job_that_no_requeue_brings_back_has_lost_its_node(world: World) -> No
 
 
 # -------------------------------------------------------------- between end and word
-def test_a_run_that_is_over_is_not_said_to_run(world: World) -> None:
-    script = RunScript(seconds=5.0, ends="vanish", cause=Cause.PREEMPTED)
-    task = world.runs_as("a", script)
-    submit(world, task)
-    phases = world.phases(task, lambda report: report.phase is TaskPhase.ENDED)
-    assert TaskPhase.LEAVING in phases
-    assert world.cluster.living() == ()
-
-
-def test_what_is_waited_for_is_said(world: World) -> None:
+def test_a_run_that_is_over_is_not_said_to_run_but_what_is_waited_for(
+    world: World,
+) -> None:
     script = RunScript(seconds=5.0, ends="vanish", cause=Cause.PREEMPTED)
     task = world.runs_as("a", script)
     submit(world, task)
     assert world.until(lambda: look(world, task).phase is TaskPhase.LEAVING)
+    assert world.cluster.living() == ()
     assert look(world, task).reason == (
         "over, Slurm says PREEMPTED; waits up to 90 s for Slurm to start it again"
     )
@@ -478,25 +466,8 @@ def test_why_a_vanished_run_is_not_judged_is_said(world: World) -> None:
 
 
 # ---------------------------------------------------------------------------- answers
-def test_a_banner_before_the_rows_hides_nothing(world: World) -> None:
-    world.slurm.banner = "*** Maintenance on Friday ***\nplease log out\n"
-    task = world.runs_as("a", RunScript(seconds=5.0))
-    submit(world, task)
-    assert wait_until_running(world, task).phase is TaskPhase.RUNNING
-    assert world.executor.poll([task]).error == ""
-    assert told(world, task).exited is not None
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "Required partition not available (inactive or drain)",
-        "Slurm backup controller in standby mode",
-        "I/O error writing script/environment to file",
-    ],
-)
-def test_what_passes_fails_no_job(world: World, said: str) -> None:
-    world.slurm.refuses = said
+def test_what_passes_fails_no_job(world: World) -> None:
+    world.slurm.refuses = said = "Slurm backup controller in standby mode"
     made = submission(world.runs_as("a", RUNS))
     answer = world.executor.submit(made)
     assert isinstance(answer, Busy)
@@ -509,10 +480,3 @@ def test_words_that_nobody_knows_fail_no_job_either(world: World) -> None:
     world.faults.add("sbatch", SlurmFault.REFUSED)
     answer = world.executor.submit(submission(world.runs_as("a", RUNS)))
     assert isinstance(answer, Unexplained)
-
-
-def test_a_controller_that_is_away_was_sent_nothing(world: World) -> None:
-    world.slurm.away = True
-    answer = world.executor.submit(submission(world.runs_as("a", RUNS)))
-    assert isinstance(answer, Busy)
-    assert answer.unreachable
