@@ -32,33 +32,24 @@ def handle_order(context: DecisionContext, order: Order) -> None:
     if order.command_id in context.state.commands:
         return
     context.draft.note_cause(command_id=order.command_id)
-    before = len(context.draft.records)
-    if stale := _list_stale(context, order):
+    before, jobs = len(context.draft.records), context.state.jobs
+    named = list_named_jobs(order)
+    stale = tuple(  # they have had another attempt since the person looked
+        name
+        for name, attempts in order.expected.items()
+        if name in jobs and len(jobs[name].attempts) != attempts
+    )
+    if stale:
         _refuse(context, why("stale", jobs=", ".join(stale)), stale)
-    elif unknown := _list_unknown(context, order):
+    elif unknown := tuple(name for name in named if name not in jobs):
         _refuse(context, why("no_such_job", jobs=", ".join(unknown)), unknown)
     elif barred := _find_bar(order):
-        _refuse(context, barred, list_named_jobs(order))
+        _refuse(context, barred, named)
     else:
         _execute(context, order)
         if len(context.draft.records) == before:
             _refuse(context, why("nothing_to_do", command=order.command.kind))
     context.draft.note_cause()
-
-
-def _list_stale(context: DecisionContext, order: Order) -> tuple[str, ...]:
-    """Jobs that have had another attempt since the person looked."""
-    return tuple(
-        name
-        for name, attempts in order.expected.items()
-        if name in context.state.jobs and len(context.job(name).attempts) != attempts
-    )
-
-
-def _list_unknown(context: DecisionContext, order: Order) -> tuple[str, ...]:
-    return tuple(
-        name for name in list_named_jobs(order) if name not in context.state.jobs
-    )
 
 
 def _find_bar(order: Order) -> Why | None:

@@ -131,21 +131,20 @@ class Dispatcher:
 
         `now`: monotonic seconds.
         """
-        self._note_wall(state.wall_ahead)
+        if abs(state.wall_ahead - self.wall_ahead) >= 1.0:
+            self._tasks.clear()  # they tell when they were ordered, by that clock
+            self.wall_ahead = state.wall_ahead
         for pending in list(state.pending.values()):
             resting = self.not_before.get(pending.effect_id, now) > now
             if pending.effect_id in self.in_flight or resting:
                 continue
-            if self._can_send(state, pending):
+            effect = pending.effect
+            if not isinstance(effect, SubmitTasks) or self._has_room(
+                state, pending.effect_id, effect
+            ):
                 self._send(state, pending)
                 if isinstance(pending.effect, CaptureEvidence):
                     self._looking.setdefault(pending.effect_id, now)
-
-    def _note_wall(self, wall_ahead: float) -> None:
-        """Tasks tell when they were ordered: anew once the wall clock was set."""
-        if abs(wall_ahead - self.wall_ahead) >= 1.0:
-            self._tasks.clear()
-            self.wall_ahead = wall_ahead
 
     def list_overdue(self, state: SessionState, now: float) -> list[PendingEffect]:
         """Looks at runs for which their ends wait no longer; `now`: monotonic."""
@@ -211,15 +210,15 @@ class Dispatcher:
         return made
 
     # ------------------------------------------------------------------- sending
-    def _can_send(self, state: SessionState, pending: PendingEffect) -> bool:
+    def _has_room(
+        self, state: SessionState, effect_id: str, submit: SubmitTasks
+    ) -> bool:
         """Whether its file system has room for a further submission."""
-        if not isinstance(pending.effect, SubmitTasks):
-            return True
-        job, _ = pending.effect.tasks[0]
+        job, _ = submit.tasks[0]
         place = self.outside.place_of(state.jobs[job].spec.output_dir)
         if self._crowd[place] >= MOST_SENDING:
             return False
-        self._sending[pending.effect_id] = place
+        self._sending[effect_id] = place
         self._crowd[place] += 1
         return True
 

@@ -21,7 +21,7 @@ from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock, Journal, Lease, LiveSink
-from autoexp_tui.engine.session_warnings import leave_in_doubt
+from autoexp_tui.engine.settlement import leave_in_doubt
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, warn_of_step

@@ -23,13 +23,17 @@ from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order, revive_job
 from autoexp_tui.engine.dispatcher import Dispatcher, find_evidence_directory
-from autoexp_tui.engine.effect_settlement import EffectSettler, Settlement
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import Kept
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.session_warnings import clear_warning, raise_warning
+from autoexp_tui.engine.settlement import (
+    EffectSettler,
+    Settlement,
+    clear_warning,
+    raise_warning,
+)
 from autoexp_tui.engine.submission_answers import SubmissionAnswers
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events

@@ -17,7 +17,7 @@ from autoexp_tui.actions.orders import request_end
 from autoexp_tui.actions.reactions import log_matched
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.run_telemetry import MetricSource, RunTelemetry
-from autoexp_tui.engine.session_warnings import (
+from autoexp_tui.engine.settlement import (
     Severity,
     clear_warning,
     raise_warning,

@@ -17,7 +17,7 @@ from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, Stream
-from autoexp_tui.engine.session_warnings import clear_warning, raise_warning
+from autoexp_tui.engine.settlement import clear_warning, raise_warning
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model import ids

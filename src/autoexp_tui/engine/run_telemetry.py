@@ -137,6 +137,8 @@ class RunTelemetry:
     rules: Monitoring
     reader: MetricReader
     anomalies: AnomalyWatch
+    loss: str = ""
+    """The metric of trends and anomalies."""
     attempt: int = 0
     run: int = -1
     once: set[str] = field(default_factory=set)
@@ -204,6 +206,7 @@ class RunTelemetry:
             self.first_step = None
         self.best = _find_result_so_far(job)
         self.attempt, self.run, self.rules = attempt.number, attempt.run, rules
+        self.loss = find_canonical_name(rules.loss)
         self.once = set()
         self.replaced = attempt.log_replaced
         self.patterns = locate_files(rules, job.spec)
@@ -362,11 +365,6 @@ class RunTelemetry:
         """The `t` at which the run's own counter last moved; None: it has not."""
         moved = self.watch.moved_at
         return None if moved is None else now.t + moved - now.lived
-
-    @property
-    def loss(self) -> str:
-        """The metric of trends and anomalies."""
-        return find_canonical_name(self.rules.loss)
 
     @property
     def result_metric(self) -> str:

@@ -11,11 +11,6 @@ from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS
-from autoexp_tui.engine.effect_settlement import (
-    FAULT_SECONDS,
-    EffectSettler,
-    format_exchange,
-)
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import (
     Accepted,
@@ -25,8 +20,11 @@ from autoexp_tui.engine.executor_port import (
     Unexplained,
 )
 from autoexp_tui.engine.report_reducer import find_attempt
-from autoexp_tui.engine.session_warnings import (
+from autoexp_tui.engine.settlement import (
+    FAULT_SECONDS,
+    EffectSettler,
     clear_warning,
+    format_exchange,
     leave_in_doubt,
     raise_warning,
 )

@@ -369,9 +369,6 @@ class Telemetry:
         return run.reached if run is not None and run.attempt == attempt else None
 
     # ---------------------------------------------------------------------- views
-    def _find_total(self, job: str, run: RunTelemetry) -> int | None:
-        return run.total or self._state.jobs[job].spec.progress_total
-
     def build_live(
         self,
         job: str,
@@ -387,7 +384,8 @@ class Telemetry:
             return Live(start=start, queue=queue)
         if run is None or not run.has_output:
             return Live(start=start, queue=queue)
-        return run.build_live(self._find_total(job, run), self._now, start, queue)
+        total = run.total or self._state.jobs[job].spec.progress_total
+        return run.build_live(total, self._now, start, queue)
 
 
 def count_points(jobs: int) -> int:

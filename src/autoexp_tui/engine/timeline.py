@@ -40,7 +40,7 @@ class Timeline:
         return Moment(
             t=self._t + self._clock.boottime() - self._boottime,
             utc=self._clock.utc(),
-            lived=self.lived_at(self._clock.monotonic()),
+            lived=self._lived + self._clock.monotonic() - self._monotonic,
         )
 
     def lived_at(self, monotonic: float) -> float:
