@@ -48,18 +48,17 @@ def build_job_again(
         SpecRefused: what it asks for is not valid then; with every finding.
         UsageError: the config is not the one that the plan was made from.
     """
-    again = _Again(plan, composer, parser)
-    before = again.made(job, ())
+    before = _make(job, (), plan, composer, parser)
     if before.spec.fingerprint != job.fingerprint:
         raise UsageError(
             "the config has changed since the plan was made",
             where=job.name,
             hint="overrides would change more than they say: make a new plan",
         )
-    after = again.made(job, further)
+    after = _make(job, further, plan, composer, parser)
     moved = after.spec.cwd != before.spec.cwd
     rewritten = after.rules != before.rules
-    values, planned = _values(job, further, before.view, after.view)
+    values, planned = _list_values(job, further, before.view, after.view)
     if record is not None and values != planned:
         record(after.view.to_dict(), after.view.written_dict())
     return replace(
@@ -71,7 +70,7 @@ def build_job_again(
     )
 
 
-def _values(
+def _list_values(
     job: JobSpec, further: Sequence[str], before: ConfigView, after: ConfigView
 ) -> tuple[dict[str, object], dict[str, object]]:
     """The parameters that a job runs with, and what the plan has for the same keys."""
@@ -81,7 +80,7 @@ def _values(
     for plain in {**written, **given}:
         if plain not in given and "${" in repr(job.parameters[written[plain]]):
             continue  # as it is written it is true still
-        old, new = _value(before, plain), _value(after, plain)
+        old, new = _find_value(before, plain), _find_value(after, plain)
         if old == new:
             continue
         key = written.get(plain, plain)
@@ -95,7 +94,7 @@ def _values(
     return values, planned
 
 
-def _value(view: ConfigView, key: str) -> object:
+def _find_value(view: ConfigView, key: str) -> object:
     """The value of a key; None where it has none that can be told."""
     try:
         return view.select(key)
@@ -126,42 +125,36 @@ class _Made:
     view: ConfigView
 
 
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """Makes jobs of a plan from their configs."""
-
-    plan: Plan
-    composer: Composer
-    parser: SpecParser
-
-    def made(self, job: JobSpec, further: Sequence[str]) -> _Made:
-        view = job_view(job, self.composer, further)
-        self._put_directories(job, view)
-        config = view.to_dict()
-        problems = tuple(self.parser.check(config))
-        if problems:
-            raise SpecRefused(problems)
-        launch = self.parser.launch(config)
-        session = SessionWide(monitoring=self.plan.monitoring)
-        rules = session.apply(self.parser.monitoring(config))
-        spec = replace(
-            job,
-            overrides=(*job.overrides, *further),
-            command=launch.command,
-            env=launch.env,
-            cwd=launch.cwd,
-            resources=self.parser.resources(config),
-            progress_total=read_last_step(view, rules.progress.total),
-            fingerprint=hash_job(config, launch.command, list_own_paths(config)),
-        )
-        return _Made(spec, rules, view)
-
-    def _put_directories(self, job: JobSpec, view: ConfigView) -> None:
-        """The plan's own, wherever this process was started."""
-        if view.has("project.base_output_dir") and self.plan.base_output_dir:
-            view.put("project.base_output_dir", self.plan.base_output_dir)
-        if view.has("slurm.log_dir"):
-            view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))
+def _make(
+    job: JobSpec,
+    further: Sequence[str],
+    plan: Plan,
+    composer: Composer,
+    parser: SpecParser,
+) -> _Made:
+    """A job of a plan from its config, in the plan's own directories."""
+    view = job_view(job, composer, further)
+    if view.has("project.base_output_dir") and plan.base_output_dir:
+        view.put("project.base_output_dir", plan.base_output_dir)
+    if view.has("slurm.log_dir"):
+        view.put("slurm.log_dir", job.log_dir.removesuffix(f"/{job.name}"))
+    config = view.to_dict()
+    if problems := tuple(parser.check(config)):
+        raise SpecRefused(problems)
+    launch = parser.launch(config)
+    session = SessionWide(monitoring=plan.monitoring)
+    rules = session.apply(parser.monitoring(config))
+    spec = replace(
+        job,
+        overrides=(*job.overrides, *further),
+        command=launch.command,
+        env=launch.env,
+        cwd=launch.cwd,
+        resources=parser.resources(config),
+        progress_total=read_last_step(view, rules.progress.total),
+        fingerprint=hash_job(config, launch.command, list_own_paths(config)),
+    )
+    return _Made(spec, rules, view)
 
 
 def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:
@@ -174,13 +167,11 @@ def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Pla
         stage: of jobs that say none.
     """
     own = list(dict.fromkeys(job.family for job in plan.jobs))
-    names = {own[0]: family} if len(own) == 1 else _numbered(own, families)
+    names = {one: f"f{number}" for number, one in enumerate(own, families)}
+    if len(own) == 1:
+        names = {own[0]: family}
     jobs = tuple(
         replace(job, family=names[job.family], stage=job.stage or stage)
         for job in plan.jobs
     )
     return replace(plan, jobs=jobs)
-
-
-def _numbered(own: list[str], first: int) -> dict[str, str]:
-    return {family: f"f{number}" for number, family in enumerate(own, first)}
