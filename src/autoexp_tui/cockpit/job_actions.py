@@ -28,9 +28,9 @@ from autoexp_tui.cockpit.render.questions import (
 )
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.kill_cost import (
+    NOT_YET,
     Looks,
     list_checkpoint_places,
-    mark_unlooked,
     select_killable,
 )
 from autoexp_tui.conditions.simple import Approval
@@ -186,7 +186,7 @@ class JobActions:
         session, look = self._model.session, self._context.options.checkpoints
         shown = select_killable(scope.jobs)
         places = list_checkpoint_places(shown, session) if look else ()
-        question = ask_kill(scope, session, mark_unlooked(places))
+        question = ask_kill(scope, session, {one.job: NOT_YET for one in places})
         if question is None:
             self._show_notice(_explain_nothing("can be ended", scope), "warning")
             return

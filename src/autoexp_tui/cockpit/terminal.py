@@ -17,7 +17,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from textual.drivers.linux_driver import LinuxDriver
 
@@ -42,14 +42,6 @@ MOST_COPIED: Final = 74_000
 
 
 # ------------------------------------------------------------------------- the driver
-class Losable(Protocol):
-    """An app that can be told of its terminal's loss."""
-
-    def notify_terminal_lost(self) -> None:
-        """The terminal does not answer any more."""
-        ...
-
-
 class LosableFile:
     """Standard error as the driver's file: it may vanish."""
 
@@ -87,11 +79,7 @@ class LosableFile:
 
 
 class ExitEvent(threading.Event):
-    """Ends the driver's reading: when it is set, and when nobody types any more.
-
-    A hung-up terminal reads as an endless end of file: waiting for more would only burn
-    a core.
-    """
+    """Ends the driver's reading, of a hung-up terminal too, which never blocks."""
 
     def __init__(self, fileno: int) -> None:
         super().__init__()
@@ -114,7 +102,7 @@ class CockpitDriver(LinuxDriver):
     def __init__(self, app: App[Any], **options: Any) -> None:
         """`app` has a `notify_terminal_lost` that any thread may call."""
         super().__init__(app, **options)
-        on_loss = cast("Losable", app).notify_terminal_lost
+        on_loss = cast("Any", app).notify_terminal_lost
         self.losable = LosableFile(sys.__stderr__ or sys.stderr, on_loss)
         self._file = cast("Any", self.losable)
         self.exit_event = ExitEvent(self.fileno)
@@ -168,9 +156,9 @@ def restore_signals() -> None:
 
 
 # -------------------------------------------------------------------------- sequences
-def is_tmux(environment: Mapping[str, str] | None = None) -> bool:
+def is_tmux() -> bool:
     """Whether tmux stands between us and the terminal."""
-    return bool((os.environ if environment is None else environment).get("TMUX"))
+    return bool(os.environ.get("TMUX"))
 
 
 def is_multiplexer(environment: Mapping[str, str] | None = None) -> bool:

@@ -25,7 +25,8 @@ NOTHING_TO_END: Final = TERMINAL | {JobState.PLANNED, JobState.HELD}
 """States in which there is nothing to kill."""
 _INTEGER: Final = re.compile(r"\d+")
 _NOT_SET: Final = "set monitoring.checkpoints.glob"
-_NOT_YET: Final = "looking for them"
+NOT_YET: Final = "looking for them"
+"""Why no checkpoint is known while a look for it is under way."""
 
 Looks: TypeAlias = Mapping[str, SeenCheckpoint | str]
 """Job -> the newest checkpoint that `checkpoints.glob` finds, or why none is known."""
@@ -130,11 +131,6 @@ def list_checkpoint_places(
         )
         found.append(place)
     return found
-
-
-def mark_unlooked(places: Iterable[CheckpointPlace]) -> Looks:
-    """What is known while the look is under way."""
-    return {place.job: _NOT_YET for place in places}
 
 
 def select_killable(jobs: Iterable[JobView]) -> tuple[JobView, ...]:
