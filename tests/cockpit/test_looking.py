@@ -110,18 +110,14 @@ async def test_keys_lead_where_they_should(scene: str) -> None:
         assert seat.handle.sent == []
 
 
-async def test_curves_of_ended_jobs_are_asked_for_where_they_are_not_at_hand() -> None:
+@pytest.mark.parametrize(("keys", "curves"), [("4", 1), ("j j", 0)])
+async def test_curves_of_ended_jobs_are_asked_for_while_they_are_drawn(
+    keys: str, curves: int
+) -> None:
     done = all_done()
     async with cockpit(replace(done, live=(None,) * len(done.jobs))) as seat:
-        await seat.press("4")
-        assert seat.handle.looked_at[-1:] == [(done.jobs[0].name,)]
-
-
-async def test_no_curve_is_asked_for_while_none_is_drawn() -> None:
-    done = all_done()
-    async with cockpit(replace(done, live=(None,) * len(done.jobs))) as seat:
-        await seat.press("j", "j")
-        assert seat.handle.looked_at == []
+        await seat.play(keys)
+        assert seat.handle.looked_at[-1:] == [(done.jobs[0].name,)] * curves
 
 
 async def test_tab_goes_round() -> None:
@@ -254,10 +250,9 @@ async def test_enter_on_a_heading_shows_its_jobs_only(
 
 async def test_needs_first_puts_them_on_top() -> None:
     async with cockpit() as seat:
-        await seat.press("full_stop", "g")
-        first = seat.model.find_jobs(seat.model.rows[0])[0]
-        assert first.is_needy
-        assert "needs you first" in seat.pane("jobs")
+        await seat.play("full_stop g")
+        assert seat.model.find_jobs(seat.model.rows[0])[0].is_needy
+        seat.check(jobs="needs you first")
 
 
 async def test_the_direction_has_an_ascii_twin() -> None:
@@ -486,20 +481,14 @@ def grown(before: Snapshot) -> Snapshot:
     )
 
 
-async def test_a_job_that_joins_has_its_row_its_stage_and_its_upstream() -> None:
+async def test_a_job_that_joins_has_its_row_and_moves_no_cursor() -> None:
     async with cockpit(campaign(10)) as seat:
-        await seat.push(grown(seat.handle.snapshot()))
-        await seat.press("G")
-        assert seat.jobs.jobs.key == "dense_joined"
-        assert "joined" in seat.pane("stages")
-        session = seat.model.session
-        assert session.upstream["dense_joined"] == (session.jobs[0].name,)
-        assert "dense_joined" in seat.pane("why")
-
-
-async def test_the_cursor_stays_where_it_is_when_jobs_join() -> None:
-    async with cockpit(campaign(10)) as seat:
-        await seat.press("j", "j")
+        await seat.play("j j")
         before = seat.jobs.jobs.key
         await seat.push(grown(seat.handle.snapshot()))
         assert seat.jobs.jobs.key == before
+        await seat.press("G")
+        assert seat.jobs.jobs.key == "dense_joined"
+        seat.check(stages="joined", why="dense_joined")
+        session = seat.model.session
+        assert session.upstream["dense_joined"] == (session.jobs[0].name,)
