@@ -218,9 +218,11 @@ class ConfigTree:
 
     def _find_written(self, path: str) -> object:
         """The value as written; `ABSENT` also where the way to it does not resolve."""
-        head, _, key = path.rpartition(".")
-        if path and "" in path.split("."):
+        if not path:
+            return unpatched(self.tree)
+        if "" in path.split("."):
             return ABSENT
+        head, _, key = path.rpartition(".")
         with suppress(OmegaConfBaseException):
             config = self._open()
             holder: Any = OmegaConf.select(config, head) if head else config
