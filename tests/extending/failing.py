@@ -46,6 +46,9 @@ class FailingCondition(Condition):
     ) -> Iterator[float]:
         fail()
 
+    def list_parts(self) -> tuple[Condition, ...]:
+        fail()
+
     def name_object(self) -> str:
         return "nothing"
 

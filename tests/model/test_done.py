@@ -63,6 +63,7 @@ OTHER_A, X, BARE = made("a", fingerprint="other"), made("x"), made("a", fingerpr
         ((A, B), {**ALL, "b": left(B, upstream_work={"a": "f-a"})}, "ab", "", ""),
         ((A,), {"a": left(A, job="b")}, "", "a", ""),  # another job's word
         ((BARE,), {"a": left(BARE)}, "", "a", ""),
+        ((B, C), ALL, "", "", ""),  # of a plan that has not what it builds on
     ],
 )
 def test_a_job_is_done_when_its_work_and_all_that_it_builds_on_stand(

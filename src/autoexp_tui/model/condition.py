@@ -159,15 +159,22 @@ class Condition(Kind):
 def walk(spec: Condition) -> Iterator[Condition]:
     """A condition, and all that it is made of."""
     yield spec
-    for part in spec.list_parts():
+    for part in _find_parts(spec):
         yield from walk(part)
+
+
+def _find_parts(spec: Condition) -> Sequence[Condition]:
+    parts: list[Condition] = []
+    with _leave_out_theirs(spec):
+        parts += spec.list_parts()
+    return parts
 
 
 def change_parts(
     spec: Condition, change: Callable[[Condition], Condition]
 ) -> Condition:
     """The same with every part that has no parts changed; itself where none is."""
-    old = spec.list_parts()
+    old = _find_parts(spec)
     if not old:
         return change(spec)
     new = tuple(change_parts(part, change) for part in old)

@@ -155,11 +155,13 @@ def _is_used(work: DoneWork, other: DoneWork) -> bool:
 
 
 def _upstream_first(plan: Plan) -> Iterator[JobSpec]:
-    """Every job of the plan after all that it depends on; a circle is left out."""
+    """Every job of the plan after all that it depends on; what waits for a circle, or
+    for a job that the plan has not, is left out."""
     jobs = {job.name: job for job in plan.jobs}
     sorter = TopologicalSorter({job.name: job.depends_on for job in plan.jobs})
     with suppress(CycleError):
         sorter.prepare()
     while names := sorter.get_ready():
-        yield from (jobs[name] for name in names if name in jobs)
-        sorter.done(*names)
+        known = [name for name in names if name in jobs]
+        yield from map(jobs.__getitem__, known)
+        sorter.done(*known)
