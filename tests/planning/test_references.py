@@ -265,6 +265,10 @@ def test_an_unfinished_text_takes_no_expression(world: FakeWorld) -> None:
         ("{output_dir}/x", "/out/job1.1/x"),
         ("{checkpoint_iteration}", "{runtime.job1.1.checkpoint_iteration}"),
         ("a {base.checkpoint_iteration}", "a {runtime.job0.1.checkpoint_iteration}"),
+        (
+            "{runtime.{sibling.stable.name}.checkpoint_iteration}",
+            "{runtime.job0.1.checkpoint_iteration}",
+        ),
         ("{backend.lr}", 1e-4),
         ("{iters}", 100),
         ("lr{backend.lr}", "lr1e-4"),
