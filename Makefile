@@ -61,7 +61,7 @@ thorough: $(READY)
 	@$(BIN)/python -m pytest --hypothesis-profile=thorough $(PYTEST_ARGS)
 
 check: $(READY)
-	@echo "ruff" && $(BIN)/ruff format --check --quiet src tests && $(BIN)/ruff check --quiet src tests
+	@echo "ruff" && $(BIN)/ruff format --check --quiet src tests screenshots && $(BIN)/ruff check --quiet src tests screenshots
 	@echo "mypy --strict" && $(BIN)/mypy
 	@echo "import contracts" && $(BIN)/lint-imports
 

@@ -17,14 +17,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from autoexp_tui.probes.config_files import shipped
-from autoexp_tui.cli.open import make_plan, plan_handle
+from autoexp_tui.cli.open import make_plan, open_plan
 from autoexp_tui.cli.options import Options
+from autoexp_tui.cockpit.app import CockpitApp
+from autoexp_tui.cockpit.context import CockpitOptions
+from autoexp_tui.engine.live import LiveHandle
 from autoexp_tui.model.commands import Submit
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.states import JobState
-from autoexp_tui.engine.live import LiveHandle
-from autoexp_tui.cockpit.app import CockpitApp, CockpitOptions
+from autoexp_tui.probes.config_files import find_shipped
 
 HERE = Path(__file__).parent
 LARGE, SMALL, HUGE = (120, 40), (80, 24), (200, 60)
@@ -82,11 +83,11 @@ def default_experiment(state_dir: str) -> None:
     """The default experiment from its plan to its end."""
     options = Options(
         config_ref="exp",
-        config_dir=str(shipped("config")),
+        config_dir=str(find_shipped("config")),
         state_dir=state_dir,
         overrides=PYTHON,
     )
-    handle = plan_handle(make_plan(options), options)
+    handle = open_plan(make_plan(options), options)
     asyncio.run(picture(handle, "plan-120x40", LARGE))
     handle.send(Submit())
     wait(handle, stage("cooldown", JobState.RUNNING))
@@ -106,11 +107,11 @@ def diverging(state_dir: str) -> None:
     """A learning rate that goes to NaN, and what became of its family."""
     options = Options(
         config_ref="experiments/diverging",
-        config_dir=str(shipped("config")),
+        config_dir=str(find_shipped("config")),
         state_dir=state_dir,
         overrides=PYTHON,
     )
-    handle = plan_handle(make_plan(options), options)
+    handle = open_plan(make_plan(options), options)
     handle.send(Submit())
     wait(handle, stage("evaluate", JobState.SKIPPED))
     keys = ("exclamation_mark",)
