@@ -85,6 +85,10 @@ def test_files_know_their_writers_wherever_they_are_named() -> None:
             Composite(conditions=(MetadataIs(key="k", job="a"), Approval())),
             {"a"},
         ),
+        (
+            Composite(conditions=(FileExists(path="/x/{runtime.b.k}"), Approval())),
+            {"b"},
+        ),
     ],
 )
 def test_a_condition_tells_whom_it_waits_for(

@@ -42,8 +42,7 @@ class Places:
         """The jobs whose progress a condition looks at; names may repeat."""
         for part in walk(condition):
             yield from part.list_awaited_jobs()
-        for path in _list_runtime_paths(condition):
-            yield self._job_of(path)
+            yield from map(self._job_of, _list_runtime_paths(part))
 
     def _job_of(self, path: str) -> str:
         """The job of `JOB.KEY`: the longest name that is known."""
