@@ -24,7 +24,7 @@ from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent

@@ -7,14 +7,10 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import (
-    AppendToFile,
-    NewJob,
-    Notify,
-    RunAutoexp,
-    RunCommand,
-)
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import AppendToFile, Notify
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import (
     Lookup,
     RefusedValue,

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import Log, NewJob, RunAutoexp, RunCommand
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import CommandPasses
 from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.model.action import Action

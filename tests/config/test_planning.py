@@ -17,7 +17,7 @@ import pytest
 import yaml
 from hydra.core.global_hydra import GlobalHydra
 
-from autoexp_tui.actions.outside import Log
+from autoexp_tui.actions.notify import Log
 from autoexp_tui.config.plan_report import report_of
 from autoexp_tui.config.planning import ChildPlanner, PlanningChild, run_planning
 from autoexp_tui.config.planning_main import answer_request

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.of_run import Finish, Restart
-from autoexp_tui.actions.outside import (
-    AppendToFile,
-    NewJob,
-    RunAutoexp,
-    RunCommand,
-)
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import AppendToFile
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Finish
 from autoexp_tui.conditions import kinds
 from autoexp_tui.config.specs import (
     ACTIONS,

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Checkpoints, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec

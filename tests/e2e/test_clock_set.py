@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from autoexp_tui.model.state import SessionState

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from tests.e2e.campaign import build_job, run_command, save_plan

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.model.rules import Monitoring, StateEvent
 from tests.e2e.campaign import Campaign, build_job, result_of, save_plan
 from tests.executors.wrapper_runs import all_pids, until

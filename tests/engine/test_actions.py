@@ -7,8 +7,10 @@ from typing import Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.of_run import Finish, Restart
-from autoexp_tui.actions.outside import AppendToFile, Log, Notify, RunCommand
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.notify import AppendToFile, Log, Notify
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Finish
 from autoexp_tui.conditions.kinds import (
     Cooldown,
     FileExists,

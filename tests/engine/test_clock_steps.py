@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import Log
+from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.assemble import Ground
-from autoexp_tui.conditions.simple import JobStateIs
+from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.engine.loop import HOLD_SECONDS, Engine, Parts
 from autoexp_tui.events import events

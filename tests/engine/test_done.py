@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts, MetadataIs, MetricIs
 from autoexp_tui.events import events
 from autoexp_tui.model import commands

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from autoexp_tui.actions.of_run import Cancel as CancelAction
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import Log, Notify
+from autoexp_tui.actions.notify import Log, Notify
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Cancel as CancelAction
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,

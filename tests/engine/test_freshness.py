@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     FileContent,
     FileExists,

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal, cast
 
 import pytest
 
-from autoexp_tui.actions.outside import Log, NewJob, RunAutoexp
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import Log
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,

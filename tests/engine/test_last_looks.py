@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions.of_run import Cancel, Restart
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Cancel
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.events import events

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import Log
+from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.engine.ports import LogChunk, LogCursor
 from autoexp_tui.events import events
 from autoexp_tui.model.rules import Anomalies, LogEvent, Monitoring, StateEvent

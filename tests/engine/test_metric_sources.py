@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.values import MetricIs
 from autoexp_tui.engine.ports import FoundFile, LogChunk, LogCursor
 from autoexp_tui.events import events

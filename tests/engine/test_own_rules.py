@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events

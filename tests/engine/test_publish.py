@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autoexp_tui.conditions.simple import JobStateIs
+from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.model.state import SessionState

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.of_run import QuarantineCheckpoint, Restart
+from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
 from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model.action import Action

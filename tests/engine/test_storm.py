@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model import commands

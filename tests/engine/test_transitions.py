@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.actions.of_run import Cancel, Restart
-from autoexp_tui.actions.outside import Log, Notify
+from autoexp_tui.actions.notify import Log, Notify
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Cancel
 from autoexp_tui.conditions.kinds import Cooldown, JobStateIs, MaxAttempts
 from autoexp_tui.events import events
 from autoexp_tui.model import commands

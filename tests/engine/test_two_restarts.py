@@ -7,7 +7,7 @@ from typing import Final, cast
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, MaxAttempts, MetadataIs
 from autoexp_tui.events import events
 from autoexp_tui.model.condition import Condition

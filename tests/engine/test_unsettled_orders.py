@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from autoexp_tui.actions.outside import Log
+from autoexp_tui.actions.notify import Log
 from autoexp_tui.engine.executor_port import (
     Busy,
     CancelAnswer,

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,

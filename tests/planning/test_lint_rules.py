@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import Log, NewJob, RunAutoexp
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import Log
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,

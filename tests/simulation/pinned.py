@@ -6,8 +6,8 @@ family that goes well but for one crash, and one whose first job fails for good.
 
 from __future__ import annotations
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import Notify
+from autoexp_tui.actions.notify import Notify
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     Cooldown,

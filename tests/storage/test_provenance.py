@@ -238,6 +238,7 @@ def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
         b"",
         b"\x1f",
     ],
+    ids=["other fields", "an older version", "empty", "cut off"],
 )
 def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> None:
     save_record(tmp_path, "p1", make_record(GitState()))

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Final, Protocol
 
-from autoexp_tui.actions.of_run import Restart
 from autoexp_tui.actions.reactions import MOST_RERUNS
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.files import FileContent, FileExists
-from autoexp_tui.conditions.simple import MaxAttempts
+from autoexp_tui.conditions.jobs import MaxAttempts
 from autoexp_tui.effects.effects import ComposeJob, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import rules_of

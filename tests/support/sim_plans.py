@@ -10,15 +10,11 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from autoexp_tui.actions.of_run import Cancel, Finish, QuarantineCheckpoint, Restart
-from autoexp_tui.actions.outside import (
-    AppendToFile,
-    Log,
-    NewJob,
-    Notify,
-    RunAutoexp,
-    RunCommand,
-)
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import AppendToFile, Log, Notify
+from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
+from autoexp_tui.actions.stop import Cancel, Finish
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.actions.of_run import Finish, Restart
-from autoexp_tui.actions.outside import NewJob, RunAutoexp
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.restart import Restart
+from autoexp_tui.actions.stop import Finish
 from autoexp_tui.conditions.kinds import Cooldown, FileExists, JobStateIs, MaxAttempts
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 

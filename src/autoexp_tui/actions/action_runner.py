@@ -12,8 +12,8 @@ from operator import attrgetter
 from typing import Final
 
 from autoexp_tui.actions.firing import Firing
-from autoexp_tui.actions.of_run import Restart
 from autoexp_tui.actions.orders import drop, end_job
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, list_own_fields
 from autoexp_tui.conditions.kinds import has_attempt_limit
 from autoexp_tui.events import events

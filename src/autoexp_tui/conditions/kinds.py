@@ -10,16 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Self
 
+from autoexp_tui.conditions.approval import Approval
+from autoexp_tui.conditions.command import CommandPasses
 from autoexp_tui.conditions.custom_conditions import OwnCondition
 from autoexp_tui.conditions.files import FileContent, FileExists, LogPattern
-from autoexp_tui.conditions.simple import (
-    Approval,
-    CommandPasses,
-    Cooldown,
-    JobStateIs,
-    MaxAttempts,
-    TimeReached,
-)
+from autoexp_tui.conditions.jobs import Cooldown, JobStateIs, MaxAttempts, TimeReached
 from autoexp_tui.conditions.values import MetadataIs, MetricIs, Op
 from autoexp_tui.model.condition import (
     UNKNOWN,

@@ -16,8 +16,9 @@ from typing import Final
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import OverrideParseException
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import NewJob, RunAutoexp, RunCommand
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import (
     RefusedValue,
     bind,

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from autoexp_tui.actions.of_run import QuarantineCheckpoint, Restart
+from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
 from autoexp_tui.conditions import kinds as condition_kinds

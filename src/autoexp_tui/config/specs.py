@@ -15,15 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from autoexp_tui.actions.of_run import Cancel, Finish, QuarantineCheckpoint, Restart
-from autoexp_tui.actions.outside import (
-    AppendToFile,
-    Log,
-    NewJob,
-    Notify,
-    RunAutoexp,
-    RunCommand,
-)
+from autoexp_tui.actions.command import RunCommand
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.notify import AppendToFile, Log, Notify
+from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
+from autoexp_tui.actions.stop import Cancel, Finish
 from autoexp_tui.backends.base import format_word
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.conditions.custom_conditions import OwnFailed, make

@@ -23,10 +23,12 @@ class Action(Kind):
     kinds: ClassVar[KindTable[Action]] = KindTable(
         "action",
         {
-            "actions.of_run": "restart:Restart cancel:Cancel finish:Finish "
+            "actions.restart": "restart:Restart "
             "quarantine_checkpoint:QuarantineCheckpoint",
-            "actions.outside": "log:Log notify:Notify append_to_file:AppendToFile "
-            "command:RunCommand new_job:NewJob run_autoexp:RunAutoexp",
+            "actions.stop": "cancel:Cancel finish:Finish",
+            "actions.notify": "log:Log notify:Notify append_to_file:AppendToFile",
+            "actions.command": "command:RunCommand",
+            "actions.new_job": "new_job:NewJob run_autoexp:RunAutoexp",
         },
     )
 

@@ -79,9 +79,10 @@ class Condition(Kind):
             "conditions.files": "file_exists:FileExists file_content:FileContent "
             "log_pattern:LogPattern",
             "conditions.values": "metadata:MetadataIs metric:MetricIs",
-            "conditions.simple": "job_state:JobStateIs max_attempts:MaxAttempts "
-            "approval:Approval command:CommandPasses time:TimeReached "
-            "cooldown:Cooldown",
+            "conditions.jobs": "job_state:JobStateIs max_attempts:MaxAttempts "
+            "time:TimeReached cooldown:Cooldown",
+            "conditions.approval": "approval:Approval",
+            "conditions.command": "command:CommandPasses",
             "conditions.custom_conditions": "own:OwnCondition",
             "conditions.kinds": "composite:Composite not:Not",
         },

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, TypeAlias
 
-from autoexp_tui.actions.of_run import Restart
-from autoexp_tui.actions.outside import NewJob, RunAutoexp
+from autoexp_tui.actions.new_job import NewJob, RunAutoexp
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.kinds import (
     Approval,
     Composite,

@@ -13,9 +13,9 @@ from autoexp_tui.actions.action_runner import check_deferred
 from autoexp_tui.actions.orders import cancel_attempt, end_job
 from autoexp_tui.actions.reactions import handle_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
+from autoexp_tui.conditions.approval import Approval
 from autoexp_tui.conditions.condition_check import Look
 from autoexp_tui.conditions.kinds import Composite, Not
-from autoexp_tui.conditions.simple import Approval
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids

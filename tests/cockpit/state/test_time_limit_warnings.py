@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.actions.of_run import Restart
+from autoexp_tui.actions.restart import Restart
 from autoexp_tui.cockpit.render.lists import render_evidence
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.causes import group_causes

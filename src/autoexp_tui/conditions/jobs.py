@@ -1,12 +1,10 @@
-"""Conditions on other jobs, on a person's yes, on time, on a command."""
+"""Of a job's state, its attempts, and time."""
 
 from __future__ import annotations
 
-import posixpath
-import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from autoexp_tui.model.condition import (
     Condition,
@@ -21,10 +19,6 @@ from autoexp_tui.model.condition import (
     say_wait,
 )
 from autoexp_tui.model.facts import (
-    ApprovalFact,
-    ApprovalKey,
-    CommandKey,
-    CommandResult,
     Fact,
     FactKey,
     Facts,
@@ -143,92 +137,6 @@ class MaxAttempts(Condition):
             return say_pass("attempts_left", **args)
         spent = "attempts_spent" if ctx.attempts is None else "firings_spent"
         return say_fail(spent, **args)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approval(Condition):
-    """A person says yes; bound to what will be done."""
-
-    timeout_code: ClassVar[str] = "approval_timeout"
-
-    kind: Literal["approval"] = "approval"
-    prompt: str = ""
-    show_files: tuple[str, ...] = ()
-    """Files whose text is shown with the prompt, when they exist."""
-    on_timeout: Literal["hold", "reject"] = "hold"
-
-    def keys(self, job: str, action: str) -> Iterator[FactKey]:
-        yield ApprovalKey(job)
-
-    def name_object(self) -> str:
-        return "an approval"
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        return "your approval"
-
-    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        fact = facts.get(ApprovalKey(ctx.job))
-        if fact is None or (fact.value is None and not fact.error):
-            return say_wait("asks_later", prompt=self.prompt)
-        answer = read_fact(fact, ApprovalFact, f"approval of {ctx.job}")
-        if isinstance(answer, Verdict):
-            return answer
-        if answer.approved is None:
-            return say_wait("asks_you", prompt=self.prompt)
-        if answer.approved:
-            return say_pass("approved", by=answer.by, reason=answer.reason)
-        return say_fail("refused", by=answer.by, reason=answer.reason)
-
-    def find_deadline(self, ctx: EvalContext) -> float | None:
-        if self.on_timeout == "hold":
-            return None
-        asked = ctx.waiting_lived if ctx.asked_lived is None else ctx.asked_lived
-        return Condition.find_deadline(self, replace(ctx, waiting_lived=asked))
-
-    def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-        return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommandPasses(Condition):
-    """A command, run without a shell, exits 0."""
-
-    kind: Literal["command"] = "command"
-    command: tuple[str, ...]
-    timeout: float = 30.0
-    """Seconds for one run."""
-
-    @property
-    def key(self) -> CommandKey:
-        """The run that answers it."""
-        return CommandKey(self.command, self.timeout)
-
-    def keys(self, job: str, action: str) -> Iterator[FactKey]:
-        yield self.key
-
-    def name_object(self) -> str:
-        return " ".join(self.command)
-
-    def name_subject(self, name_jobs: NameJobs) -> str:
-        name = posixpath.basename(self.command[0]) if self.command else "command"
-        return f"{name} exits 0"
-
-    def list_sources(self) -> Iterator[str]:
-        yield f"$ {shlex.join(self.command)}"
-
-    def evaluate(self, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
-        words = " ".join(self.command)
-        done = read_fact(facts.get(self.key), CommandResult, words)
-        if isinstance(done, Verdict):
-            return done
-        if done.exit_code is None:
-            return say_wait("command_error", command=words, detail=done.detail)
-        if done.exit_code == 0:
-            return say_pass("command_ok", command=words)
-        exit_code = done.exit_code
-        return say_wait(
-            "command_failed", command=words, exit=exit_code, detail=done.detail
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

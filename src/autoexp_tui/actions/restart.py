@@ -1,4 +1,4 @@
-"""Actions on the job's own run: it runs again, ends, is done, loses a checkpoint."""
+"""Restart: a further attempt, and which checkpoint it begins from."""
 
 from __future__ import annotations
 
@@ -81,46 +81,6 @@ class Restart(Action):
         attempt = job.attempt
         ends = attempt is not None and attempt.is_told_to_end
         return job.state is JobState.RETRYING or (job.state in BEGUN and not ends)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancel(Action):
-    """End the job."""
-
-    is_of_run: ClassVar[bool] = True
-
-    kind: Literal["cancel"] = "cancel"
-    reason: str = ""
-    cause: Literal["cancel_condition", "nan", "stall", "kill_criterion"] = (
-        "cancel_condition"
-    )
-
-    def execute(self, firing: Firing) -> bool:
-        reason = firing.explain("cancelled_by_rule", self.reason)
-        firing.request_end(reason, Cause(self.cause))
-        return True
-
-    def can_fire_late(self, job: JobRecord) -> bool:
-        return job.state in BEGUN
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish(Action):
-    """The job is done: end what runs of it, and count it as completed."""
-
-    is_of_run: ClassVar[bool] = True
-
-    kind: Literal["finish"] = "finish"
-    reason: str = ""
-
-    def execute(self, firing: Firing) -> bool:
-        done = firing.finish(firing.explain("finished_by_rule", self.reason))
-        if not done:
-            firing.drop("job_is_over")
-        return done
-
-    def can_fire_late(self, job: JobRecord) -> bool:
-        return job.state in BEGUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
