@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
@@ -38,8 +39,12 @@ class Reader:
         self.state = started(plan(job("a"), monitoring=self.monitoring))
         run(self.state, "a")
         self.telemetry = Telemetry(self.state)
+        self.go_on(300.0)
+
+    def go_on(self, t: float) -> None:
+        """A commit at `t`."""
         self.context = DecisionContext(
-            draft=Draft(self.state, at(300.0), epoch=1),
+            draft=Draft(self.state, at(t), epoch=1),
             watch=Watch(),
             timers=Timers(),
             roster=Roster(),
@@ -129,6 +134,17 @@ def test_what_was_noted_is_not_noted_again() -> None:
     reader.read("step: 40 loss: 2.0\n")
     reader.telemetry.finish_run(reader.context, "a")
     assert len(reader.emitted(events.MetricsNoted)) == 1
+
+
+def test_a_long_run_notes_its_metrics_less_often() -> None:
+    reader, notes = Reader(), []
+    for minute in range(10, 610):
+        reader.go_on(60.0 * minute)
+        reader.read(f"step: {minute} loss: 2.0\n")
+        notes += [minute] * len(reader.emitted(events.MetricsNoted))
+    assert notes[:50] == list(range(10, 60))
+    assert 200 < len(notes) < 300
+    assert max(b - a for a, b in pairwise(notes)) <= 7
 
 
 def test_a_log_that_begins_anew_takes_its_worries_back() -> None:

@@ -46,7 +46,9 @@ from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 
 NOTE_SECONDS: Final = 15.0
-"""Between two journaled notes of a job's newest metrics."""
+"""Between two journaled notes of a job's newest metrics, at least."""
+NOTE_SHARE: Final = 0.01
+"""Of a run's time so far: a long run notes less often, so that months fit a journal."""
 MOST_POINTS: Final = 512
 """Of a curve; in large sessions fewer, for memory's sake."""
 FEWEST_POINTS: Final = 32
@@ -242,7 +244,8 @@ class Telemetry:
         run.measure_pace(source, chunk, before, lived)
         if not points:
             return []
-        if has_findings or lived - run.noted_lived >= NOTE_SECONDS:
+        rest = max(NOTE_SECONDS, NOTE_SHARE * (lived - job.since_lived))
+        if has_findings or lived - run.noted_lived >= rest:
             _note(context, run, job.name, has_findings=has_findings)
         return self._publish(context, run, job.name)
 
