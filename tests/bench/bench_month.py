@@ -1,4 +1,4 @@
-"""Memory of an engine over a simulated month of 10,000 jobs: it has to be flat.
+"""Memory of an engine over a simulated month of 10,000 jobs: what each ended job keeps.
 
     python -m tests.bench.bench_month [--jobs 10000] [--days 30] [--trace]
 

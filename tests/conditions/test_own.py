@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -141,3 +142,16 @@ def test_what_cannot_be_made_says_why(
 def test_there_are_three_results() -> None:
     with pytest.raises(ValueError, match="maybe"):
         says("maybe", "so")
+
+
+def test_what_cannot_be_made_is_imported_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    marks = tmp_path / "marks"
+    code = f"with open({str(marks)!r}, 'a') as f: f.write('x')\nraise ImportError\n"
+    (tmp_path / "cannot_be_made.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    spec = OwnCondition(class_path="cannot_be_made:Class")
+    for _ in range(3):
+        assert judged(spec).why.code == "own_failed"
+    assert marks.read_text() == "x"

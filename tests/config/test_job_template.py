@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hydra.core.config_store import ConfigStore
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -336,7 +338,51 @@ def test_a_job_is_composed_without_the_sweep_which_may_be_large(
     assert not any(given)
 
 
+# ------------------------------------------------------------------------- schemas
+@dataclass
+class Optimizer:
+    """What a user may have registered."""
+
+    lr: float = 1.0
+    steps: int = 3
+
+
+def test_a_schema_of_one_s_own_converts_and_refuses_as_hydra_does(
+    tmp_path: Path,
+) -> None:
+    ConfigStore.instance().store(group="optim", name="typed", node=Optimizer)
+    (tmp_path / "optim").mkdir()
+    (tmp_path / "optim/adam.yaml").write_text("defaults: [typed]\nlr: 1.5\n")
+    (tmp_path / "exp.yaml").write_text("defaults: [_self_, {optim: adam}]\n")
+    made = HydraComposer("exp", tmp_path)
+    for text in ("optim.lr=1", "optim.lr=2", "optim.steps=2.5", "optim.steps=x"):
+        fast, hydras = both(made, [text], {})
+        assert fast == hydras
+    assert made.compose(["optim.lr=2"], {}).to_dict()["optim"] == {
+        "lr": 2.0,
+        "steps": 3,
+    }
+
+
 # -------------------------------------------------------------------------- comparing
+def test_keys_that_a_job_adds_may_stand_in_another_order(tmp_path: Path) -> None:
+    (tmp_path / "exp.yaml").write_text("lr: 1\n")
+    made = HydraComposer("exp", tmp_path)
+    for width in (8, 9):
+        job = made.compose([f"++q.w={width}", "++y={a: 1}"], {})
+        assert job.to_dict() == {"lr": 1, "q": {"w": width}, "y": {"a": 1}}
+
+
+def test_what_lies_below_a_null_is_absent_also_once_nothing_more_is_composed(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "exp.yaml").write_text("opt: null\n")
+    made = HydraComposer("exp", tmp_path)
+    base = made.base()
+    made.stop_composing()
+    assert not base.has("opt.lr")
+
+
 @pytest.mark.parametrize(
     ("wrong", "where"),
     [({"user": "wrong"}, "user"), ({"tokens": 1e9}, "tokens"), ({"new": 1}, "new")],

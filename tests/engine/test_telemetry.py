@@ -53,7 +53,9 @@ class Reader:
             policy=SchedulingPolicy(),
         )
 
-    def read(self, text: str, *, reset: bool = False, midline: bool = False) -> None:
+    def read(
+        self, text: str, *, reset: bool = False, midline: bool = False, left: int = 0
+    ) -> None:
         data = text.encode()
         cursor = self.telemetry.make_cursor(self.context.job("a"), final=False)
         offset = 0 if reset else cursor.offset
@@ -63,7 +65,7 @@ class Reader:
             run=0,
             offset=offset,
             data=data,
-            size=len(data),
+            size=len(data) if reset or not left else offset + len(data) + left,
             reset=reset,
             midline=midline,
         )
@@ -134,6 +136,16 @@ def test_what_was_noted_is_not_noted_again() -> None:
     reader.read("step: 40 loss: 2.0\n")
     reader.telemetry.finish_run(reader.context, "a")
     assert len(reader.emitted(events.MetricsNoted)) == 1
+
+
+def test_a_backlog_is_noted_once_it_is_read() -> None:
+    reader = Reader()
+    for step, left in ((1, 2 * LOG_CHUNK), (2, 2 * LOG_CHUNK), (3, 0)):
+        reader.go_on(864_000.0)
+        reader.read(f"step: {step} loss: 2.0\n", left=left)
+    (noted,) = reader.emitted(events.MetricsNoted)
+    assert isinstance(noted, events.MetricsNoted)
+    assert noted.step == 3
 
 
 def test_a_long_run_notes_its_metrics_less_often() -> None:

@@ -1063,3 +1063,13 @@ def test_a_hostile_command_is_cleaned_and_bounded() -> None:
     told = format_commands([hostile], "node7")
     assert "\x1b" not in told
     assert len(told) < LONGEST + 100
+
+
+def test_what_was_started_is_not_started_again(machine: Machine) -> None:
+    task = machine.task("sleep 30")
+    executor = machine.executor()
+    first, second = executor.submit(one(task)), executor.submit(one(task))
+    assert isinstance(first, Accepted)
+    assert isinstance(second, Accepted)
+    assert first.executor_ids == second.executor_ids
+    assert len(read_attempt(task.attempt_dir).task_files) == 1

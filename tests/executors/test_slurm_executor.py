@@ -752,3 +752,14 @@ def test_whatever_goes_wrong_with_looking_each_task_gets_one_true_word(
     begun = {(task[0], run) for task, run, _ in world.cluster.begun}
     assert begun == {(job, run) for job, word in words.items() for run in runs_of(word)}
     assert world.cluster.problems() == ()
+
+
+def test_what_fences_a_task_that_never_came_is_private_at_every_level(
+    world: World, tmp_path: Path
+) -> None:
+    home = tmp_path / "new"
+    world.executor.cancel(
+        [replace(world.runs_as("a", RUNS_LONG), attempt_dir=str(home / "a" / "1"))]
+    )
+    levels = (home, home / "a", home / "a" / "1")
+    assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}

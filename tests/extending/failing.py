@@ -50,7 +50,7 @@ class FailingCondition(Condition):
         fail()
 
     def name_object(self) -> str:
-        return "nothing"
+        fail()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

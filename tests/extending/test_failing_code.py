@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.conditions.kinds import Composite
+from autoexp_tui.conditions.kinds import Composite, Not
 from autoexp_tui.events.events import ActionDropped, EngineFaulted, WarningRaised
 from autoexp_tui.model import kinds
 from autoexp_tui.model.condition import EvalContext, evaluate, find_wake, needs
@@ -55,7 +55,7 @@ def rule(action: FailingAction) -> Plan:
 def test_a_condition_that_raises_cannot_say() -> None:
     spec, now = FailingCondition(), Moment(t=1.0, utc=1.0, lived=1.0)
     either = Composite(mode="any", conditions=(spec,))
-    for one in (spec, either):
+    for one in (spec, either, Composite(conditions=(spec,)), Not(condition=spec)):
         assert needs(one, "a") == frozenset()
         verdict = evaluate(one, {}, now, EvalContext(job="a"))
         assert verdict.why.code == "own_failed"

@@ -230,15 +230,36 @@ def test_a_record_is_found_where_the_plan_was_made(tmp_path: Path) -> None:
     assert record_of(replace(plan, state_dir=""), tmp_path / "elsewhere") is None
 
 
+def test_of_a_record_of_an_earlier_version_the_commit_is_read(tmp_path: Path) -> None:
+    path = record_path(tmp_path, "p1").with_suffix("")
+    path.parent.mkdir(parents=True)
+    path.write_text('{"version": 2, "git": {"commit": "c"}, "configs": "packed"}')
+    found = load_record(tmp_path, "p1")
+    assert found is not None
+    assert (found.git.commit, found.get_configs("a")) == ("c", None)
+
+
+def test_configs_that_were_written_before_stay_when_their_record_is_not_read(
+    tmp_path: Path,
+) -> None:
+    spec = job_in(tmp_path)
+    directory = Path(spec.output_dir) / "provenance"
+    directory.mkdir(parents=True)
+    (directory / "resolved_config.yaml").write_text("lr: 1\n")
+    write_provenance(plan_in(tmp_path), spec, None)
+    assert not (directory / "MISSING.txt").exists()
+    assert (directory / "resolved_config.yaml").read_text() == "lr: 1\n"
+
+
 @pytest.mark.parametrize(
     "data",
     [
         gzip.compress(b'{"version": 3, "git": {"x": 1}}'),
-        b'{"version": 2}',
+        b'{"version": 9}',
         b"",
         b"\x1f",
     ],
-    ids=["other fields", "an older version", "empty", "cut off"],
+    ids=["other fields", "a newer version", "empty", "cut off"],
 )
 def test_a_record_that_does_not_read_is_none(tmp_path: Path, data: bytes) -> None:
     save_record(tmp_path, "p1", make_record(GitState()))

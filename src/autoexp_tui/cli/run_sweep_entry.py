@@ -87,7 +87,7 @@ def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
     given, text = "--index", str(args.index)
     if args.index is None:
         given, text = ARRAY_INDEX, os.environ.get(ARRAY_INDEX, "")
-    if not text.lstrip("-").isdecimal():
+    if not text.removeprefix("-").isdecimal():
         value = f" ({ARRAY_INDEX} is {text!r})" if text else ""
         raise UsageError(
             f"which entry?{value}",

@@ -22,14 +22,15 @@ from typing import Final, NamedTuple, TypeAlias
 from autoexp_tui.text.patterns import Pattern, compile_line_pattern, make_readable
 from autoexp_tui.text.sanitize import clean
 
-CHUNK: Final = 1 << 18
+CHUNK: Final = 1 << 14
 """Bytes read at a time."""
 LONGEST: Final = 1 << 16
 """Bytes of one line; what is longer, and overwrites nothing, is shown as several."""
 _SEEN: Final = LONGEST + 2
 """Bytes of a longer row that are read: from the `\\r` before its last state on."""
 MOST: Final = 1 << 24
-"""Bytes that are read on end for one line: a longer one is cut there."""
+"""Bytes that are read on end for one line, and upwards for a page: what is longer is
+cut there."""
 SEARCH_CHUNK: Final = 1 << 20
 SHOWN: Final = 4000
 """Characters of a line that are ever shown."""
@@ -172,6 +173,8 @@ class LogFile:
         """The rows before where a line, or the file, ends; the last one first."""
         for base, data in self._read_up(end, CHUNK, MOST):
             yield from reversed(list(_split_rows(base, data)))
+            if end - base >= MOST:
+                return
 
     def _find_line(self, offset: int) -> int:
         """Where the line that holds `offset` begins."""
@@ -192,8 +195,8 @@ class LogFile:
 
         No fewer than `count` where the file has them.
         """
-        rows = self._load(offset, lines, count)
-        return _decode_rows(rows) if len(rows) >= count else self.last(count)
+        found = _decode_rows(self._load(offset, lines, count))
+        return found if len(found) >= count else max(found, self.last(count), key=len)
 
     def _load(self, offset: int, lines: int, count: int) -> Sequence[_Row]:
         begin = self._find_line(offset)

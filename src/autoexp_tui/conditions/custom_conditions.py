@@ -85,8 +85,11 @@ def make(class_path: str, fields: Mapping[str, object]) -> OwnClass:
 
 
 @lru_cache(maxsize=4096)
-def _make_once(class_path: str, fields: str) -> OwnClass:
-    return make(class_path, json.loads(fields))
+def _make_once(class_path: str, fields: str) -> OwnClass | OwnFailed:
+    try:
+        return make(class_path, json.loads(fields))
+    except OwnFailed as error:  # kept too: what breaks is not imported at each look
+        return error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,10 @@ class OwnCondition(Condition):
 
     def _make(self) -> OwnClass:
         fields = json.dumps(self.fields, sort_keys=True, default=repr)
-        return _make_once(self.class_path, fields)
+        made = _make_once(self.class_path, fields)
+        if isinstance(made, OwnFailed):
+            raise made
+        return made
 
     def keys(self, job: str, action: str) -> Iterator[FactKey]:
         for key in self._make().needs(job):

@@ -1,7 +1,7 @@
 """Every condition that a config can ask for: the one table of them, and their joints.
 
 `kind` tells members of the union apart in the journal and the manifest. A new condition
-is a class in a module of its own, and a line of `Condition.kinds`.
+is a class in a module here, and a line of `Condition.kinds`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from autoexp_tui.model.condition import (
     describe_subject,
     evaluate,
     first,
+    is_final,
     say_fail,
     say_pass,
     say_wait,
@@ -92,7 +93,7 @@ class Composite(Condition):
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         for_good = [
-            part.is_final(facts, now, ctx)
+            is_final(part, facts, now, ctx)
             for part in self._list_deciding_parts()
             if evaluate(part, facts, now, ctx).result is Result.PASS
         ]
@@ -144,7 +145,7 @@ class Not(Condition):
             return inner
         what = describe(self.condition)
         if inner.result is Result.PASS:
-            for_good = self.condition.is_final(facts, now, ctx)
+            for_good = is_final(self.condition, facts, now, ctx)
             return (say_fail if for_good else say_wait)("is_so", what=what)
         return say_pass("not_so", what=what)
 

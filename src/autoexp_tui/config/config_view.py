@@ -224,7 +224,7 @@ class ConfigTree:
             return ABSENT
         head, _, key = path.rpartition(".")
         with suppress(OmegaConfBaseException):
-            config = self._open()
+            config = self._config or OmegaConf.create(unpatched(self.tree))
             holder: Any = OmegaConf.select(config, head) if head else config
             if isinstance(holder, DictConfig | ListConfig):
                 tree = OmegaConf.to_container(holder, resolve=False)

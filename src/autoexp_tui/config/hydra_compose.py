@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
+from pprint import pformat
 from typing import Any, Final
 
 import hydra
@@ -29,7 +30,7 @@ from hydra.core.plugins import Plugins
 from hydra.errors import HydraException, OverrideParseException
 from hydra.types import RunMode
 from hydra.version import setbase
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from omegaconf import AnyNode, DictConfig, ListConfig, OmegaConf, open_dict, read_write
 from omegaconf.errors import OmegaConfBaseException
 
 from autoexp_tui.backends.launch import skip_working_directory
@@ -206,9 +207,9 @@ class HydraComposer:
             return self._anchor(ConfigTree(tree, self._make_config))
         tree, changed = with_values(template.tree, keys.values), tuple(keys.values)
         view = self._anchor(ConfigTree(tree, self._make_config, template, changed))
-        if self._shared % _COMPARED_EVERY == 0 and not self._is_stopped:
-            self._compare(view, overrides, mounts)
         self._shared += 1
+        if self._shared % _COMPARED_EVERY == 1 and not self._is_stopped:
+            self._compare(view, overrides, mounts)
         return view
 
     def _find_template(self, keys: JobKeys) -> Template | None:
@@ -227,6 +228,8 @@ class HydraComposer:
                 tree = self._compose_tree(tuple(keys.texts), keys.mounts)
             except CannotCompose:  # told for the job as a whole
                 return None
+        if not self._may_share:
+            return None
         view = ConfigTree(tree, self._make_config)
         # All jobs that set nothing there have the same text.
         common = [k for k in DIRECTORIES if view.has(k) and not is_open(view.raw(k))]
@@ -374,7 +377,9 @@ class HydraComposer:
         # No job reads the sweep; every one that sets something of it is told the same.
         needed = not texts or any(map(_is_of_sweep, (*self._overrides, *texts)))
         AutoexpSource.sweepless = "" if needed else self.config_ref
-        return self._compose_texts(texts)
+        config = self._compose_texts(texts)
+        self._may_share = self._may_share and _is_untyped(config)
+        return config
 
     def _compose_texts(self, texts: tuple[str, ...]) -> DictConfig:
         given = self._merge_overrides(texts)
@@ -524,12 +529,13 @@ class HydraComposer:
 
 
 def _check_same(ours: Any, hydras: Any) -> None:
-    """Refuse a config that is not Hydra's, with types and order.
+    """Refuse a config that is not Hydra's, with types; the order of keys apart.
 
     Raises:
         CannotCompose: it is not.
     """
-    if repr(ours) != repr(hydras):
+    found = [pformat(one) for one in (ours, hydras)]
+    if found[0] != found[1]:
         pairs = zip_longest(leaves(ours), leaves(hydras), fillvalue=((), None))
         where = next((a[0] or b[0] for a, b in pairs if repr(a) != repr(b)), ())
         message = "a job that was composed from another one is not what Hydra composes"
@@ -569,3 +575,16 @@ def _route_search_path(text: str) -> str:
 def _is_path(name: str) -> bool:
     """Whether a config's name leads out of the directories of configs."""
     return name.startswith(("/", "~")) or ".." in name.split("/")
+
+
+def _is_untyped(node: Any) -> bool:
+    """Whether no schema converts or refuses a value that is set anywhere."""
+    if not isinstance(node, DictConfig | ListConfig):
+        return type(node) is AnyNode
+    own, held = node._metadata, node._content
+    nodes: Any = held.values() if isinstance(held, dict) else held
+    return (
+        own.object_type in (dict, list, None)
+        and own.element_type is Any
+        and (not isinstance(held, dict | list) or all(map(_is_untyped, nodes)))
+    )

@@ -130,7 +130,7 @@ class LiveHandle(PublishingHandle):
         self.publish(replace(snapshot, events=(*snapshot.events, refused)))
 
     def look_at(self, jobs: Sequence[str]) -> None:
-        """Have the curves of ended jobs read again, where they were let go of."""
+        """Have the curves of ended jobs read that a former engine has read."""
         if self.engine is not None:
             self.engine.look_at(jobs)
 

@@ -379,7 +379,7 @@ class SessionWatcher(Protocol):
         ...
 
     def news(self) -> Sequence[Recorded] | None:
-        """Records since the last call, in order; survives rotation and take-over.
+        """Records since the last call, in order; survives a take-over.
 
         None: what was read before does not all count; load the session anew.
         """

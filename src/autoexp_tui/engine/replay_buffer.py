@@ -71,6 +71,7 @@ class Fold:
         self.position += len(records)
         state.matches.clear()  # what only an engine needs to remember
         state.commands.clear()
+        state.touched.clear()
 
     def copy(self) -> Fold:
         """One whose containers belong to nobody else; frozen records are shared."""

@@ -241,11 +241,13 @@ class Telemetry:
                 has_findings |= check_loss(context, run, newest, source, point)
         if is_over:  # for its curves: nothing follows
             return []
+        behind = not source.caught_up
         run.measure_pace(source, chunk, before, lived)
         if not points:
             return []
         rest = max(NOTE_SECONDS, NOTE_SHARE * (lived - job.since_lived))
-        if has_findings or lived - run.noted_lived >= rest:
+        is_due = lived - run.noted_lived >= rest or (behind and source.caught_up)
+        if has_findings or is_due:
             _note(context, run, job.name, has_findings=has_findings)
         return self._publish(context, run, job.name)
 

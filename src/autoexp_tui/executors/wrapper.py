@@ -338,6 +338,9 @@ def take_claim(task: Task) -> "int | None":
     wanted["process"] = get_identity()
     ours = make_claim(task, wanted)
     holder = read_record(task.path("claim"))
+    if holder is None:  # a network disk may refuse once
+        time.sleep(0.5)
+        holder = read_record(task.path("claim"))
     if not ours and not is_follower(task, holder, wanted):
         write_record(task.attempt_dir, get_duplicate_name(task, holder), wanted)
         return None

@@ -207,12 +207,36 @@ def _is_ours(spec: Condition) -> bool:
 
 def describe(spec: Condition) -> str:
     """What a condition waits for, in a few words; its own description if it has one."""
-    return spec.description or spec.name_object()
+    if spec.description:
+        return spec.description
+    try:
+        return spec.name_object()
+    except Exception:
+        if _is_ours(spec):
+            raise
+        return spec.kind
 
 
 def describe_subject(spec: Condition, name_jobs: NameJobs) -> str:
     """What a condition is about; its own description if it has one."""
-    return spec.description or spec.name_subject(name_jobs)
+    if spec.description:
+        return spec.description
+    try:
+        return spec.name_subject(name_jobs)
+    except Exception:
+        if _is_ours(spec):
+            raise
+        return spec.kind
+
+
+def is_final(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
+    """Whether what `spec` says now, it says for good."""
+    try:
+        return spec.is_final(facts, now, ctx)
+    except Exception:
+        if _is_ours(spec):
+            raise
+        return False
 
 
 def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:

@@ -1,7 +1,6 @@
-"""Who must be looked at again: a reverse index from facts to jobs, a
-timer heap.
+"""Who must be looked at again: a reverse index from facts to jobs, a timer heap.
 
-All are volatile; they are rebuilt from the state when an engine starts.
+Both are volatile; they are rebuilt from the state when an engine starts.
 """
 
 from __future__ import annotations

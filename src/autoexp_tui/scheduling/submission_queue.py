@@ -6,6 +6,7 @@ for a look at what its followers wait for.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 
 from autoexp_tui.actions.checkpoints import list_held_by_looks
@@ -24,16 +25,30 @@ from autoexp_tui.text.spelling import format_float
 
 def release(context: DecisionContext) -> None:
     """Submit ready jobs, lowest index first, as far as slots and the pause allow."""
-    held, ready = list_held_by_looks(context), context.roster.ready
-    line = sorted(ready.keys() - held, key=lambda name: (ready[name], name))
-    names = line[: _count_room(context)]
+    held, ready = list_held_by_looks(context), dict(context.roster.ready)
+    line = [name for name in ready if name not in held] if held else list(ready)
+    room = _count_room(context)
+
+    def find_place(name: str) -> tuple[int, str]:
+        return ready[name], name
+
+    # Only those that start are sorted: thousands may be ready at each commit.
+    least = len(line) if room is None else room
+    names = heapq.nsmallest(least, line, key=find_place)
     for together in _group_alike(
         [context.job(name) for name in names], context.policy.array_size
     ):
         _submit(context, together)
     reason = _find_obstacle(context)
     if reason is not None:
-        for name in line[len(names) :]:
+        jobs, gone = context.state.jobs, {*names}
+        untold = [
+            name
+            for name in line
+            if name not in gone
+            and ((told := jobs[name].why) is None or told.code != reason.code)
+        ]
+        for name in sorted(untold, key=find_place):
             _explain(context, context.job(name), reason)
     for name in sorted(name for name in held if name in ready):
         _explain(context, context.job(name), why("held_by_look"))

@@ -13,6 +13,7 @@ that they differ from. Any other config is kept as its text.
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import os
@@ -35,6 +36,10 @@ from autoexp_tui.text import plain_tree
 from autoexp_tui.text.plain_tree import Patched
 
 VERSION: Final = 3
+_WITHOUT_CONFIGS: Final = (1, 2)
+"""Of these earlier versions the state of git is read, and no configs."""
+_GZIP: Final = b"\x1f\x8b"
+_ANY_TEXT: Final = ("utf-8", "surrogatepass")
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
 _MOST_NAMES: Final = 1000
@@ -75,8 +80,8 @@ class ProvenanceRecord:
     wholes: Sequence[dict[str, Any]] = ()
     """Configs that others differ from."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Job name -> its two configs as JSON: texts, or a number of `wholes` and what is
-    put into it."""
+    """Job name -> its two configs as JSON: compressed texts, or a number of `wholes`
+    and what is put into it."""
 
     def get_configs(self, job: str) -> JobConfigs | None:
         """One job's configs; None when planning kept none.
@@ -89,7 +94,7 @@ class ProvenanceRecord:
             return None
         try:
             resolved, unresolved = map(self._restore_config, json.loads(kept))
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, zlib.error) as error:
             hint = "Make the plan again with autoexp-plan."
             problem = f"a config is damaged: {error}"
             raise EnvironmentFailed(problem, hint=hint) from error
@@ -97,7 +102,7 @@ class ProvenanceRecord:
 
     def _restore_config(self, kept: Any) -> str:
         if isinstance(kept, str):
-            return kept
+            return zlib.decompress(base64.b85decode(kept)).decode(*_ANY_TEXT)
         number, changes = kept
         values = {tuple(path): value for path, value in changes}
         return format_yaml(plain_tree.with_values(self.wholes[number], values))
@@ -122,7 +127,7 @@ class RecordBuilder:
         if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
             parts = [self._split_patched(tree) for tree in (resolved, unresolved)]
         else:
-            parts = [format_yaml(tree) for tree in (resolved, unresolved)]
+            parts = [_pack(format_yaml(tree)) for tree in (resolved, unresolved)]
         self._kept[index] = json.dumps(parts, separators=(",", ":"))
 
     def _split_patched(self, tree: Patched) -> object:
@@ -139,6 +144,11 @@ class RecordBuilder:
         }
         wholes = [whole for _, whole in self._wholes.values()]
         return ProvenanceRecord(git=git, wholes=wholes, configs=configs)
+
+
+def _pack(text: str) -> str:
+    """Thousands of whole configs are held at a time."""
+    return base64.b85encode(zlib.compress(text.encode(*_ANY_TEXT))).decode()
 
 
 def _note_changes(
@@ -182,7 +192,8 @@ def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
     Raises:
         EnvironmentFailed: it is there and the disk does not give it.
     """
-    return read_record(record_path(state_dir, plan_id))
+    path = record_path(state_dir, plan_id)
+    return read_record(path) or read_record(path.with_suffix(""))  # of earlier versions
 
 
 def read_record(path: Path) -> ProvenanceRecord | None:
@@ -191,8 +202,10 @@ def read_record(path: Path) -> ProvenanceRecord | None:
     if data is None:
         return None
     try:
-        tree = json.loads(gzip.decompress(data))
-        if tree["version"] != VERSION:
+        tree = json.loads(gzip.decompress(data) if data[:2] == _GZIP else data)
+        if tree["version"] in _WITHOUT_CONFIGS:
+            tree |= {"wholes": (), "configs": {}}
+        elif tree["version"] != VERSION:
             return None
         git = dict(tree["git"])
         untracked = tuple(git.pop("untracked", ()))
@@ -240,6 +253,7 @@ def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) 
 def _build_files(
     plan: Plan, job: JobSpec, record: ProvenanceRecord | None
 ) -> dict[str, str]:
+    directory = Path(job.output_dir) / "provenance"
     files = {
         "overrides.txt": _join_lines(
             mask_override(text, plan.mask) for text in (*plan.overrides, *job.overrides)
@@ -253,9 +267,9 @@ def _build_files(
     if record is not None and record.git.untracked:
         files["git_untracked.txt"] = _join_lines(record.git.untracked)
     configs = record.get_configs(job.name) if record is not None else None
-    if configs is None:
+    if configs is None and not (directory / "resolved_config.yaml").exists():
         files["MISSING.txt"] = "The plan came without the record of its configs.\n"
-    else:
+    if configs is not None:
         files["resolved_config.yaml"] = mask_yaml(configs.resolved, plan.mask)
         files["unresolved_config.yaml"] = mask_yaml(configs.unresolved, plan.mask)
     return files

@@ -7,7 +7,7 @@ While an overlay is up nothing below it hears a key. The app hands each key to
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.widgets.bars import Prompt, Typed
 
 Result = TypeVar("Result")
-MOST_LINES = 10**9
+_ALL_LINES: Final = 10**9
+"""As far as there is anything."""
 
 
 class Frame(LinesWidget, can_focus=True):
@@ -139,7 +140,7 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
     def handle_scroll(self, key: str) -> None:
         """Scroll for a key that means it."""
         page = max(1, self.frame.size.height // 2)
-        self.frame.move(count_lines_moved(find_move(key), page, MOST_LINES))
+        self.frame.move(count_lines_moved(find_move(key), page, _ALL_LINES))
 
     # ------------------------------------------------------- what subclasses say
     def build_title(self) -> Line:

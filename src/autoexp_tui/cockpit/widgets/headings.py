@@ -87,6 +87,10 @@ class HeadingsPane(ListPane):
 
     def renew(self) -> None:
         """Take the model's newest session."""
+        self.relist()
+
+    def relist(self) -> None:
+        """List the lines anew."""
         self.items = list(self.list_items())
         keys = tuple(one.key for one in self.items)
         self.set_keys(self.keys if keys == self.keys else keys)
@@ -124,7 +128,7 @@ class HeadingsPane(ListPane):
         if not key or (key in self.open) == on:
             return False
         (self.open.add if on else self.open.discard)(key)
-        self.renew()
+        self.relist()
         if not on:
             self.move_to_key(key)
         return True
@@ -269,8 +273,10 @@ class WaitingPane(HeadingsPane):
         self.waits = Waits()
 
     def renew(self) -> None:
-        self.waits.take(self.model.session)
-        super().renew()
+        if self.waits.take(self.model.session):
+            self.relist()
+        else:
+            self.update_lines()
 
     def list_items(self) -> Iterator[Item]:
         for group in self.waits.groups:

@@ -196,9 +196,9 @@ class SlurmExecutor:
             if "said" in memory.held or "gone" in memory.held:
                 self._look(memory, fresh=True)
         now = self._clock.monotonic()
+        terms = self._get_terms()
+        reports = tuple(self._report(memory, terms, now) for memory in memories)
         with self._lock:
-            terms = self._get_terms()
-            reports = tuple(self._report(memory, terms, now) for memory in memories)
             late = tuple(self._list_late(now))
         self._cancel_left_over()
         return PollAnswer(
@@ -355,8 +355,10 @@ class SlurmExecutor:
 
     def _report(self, memory: TaskMemory, terms: Terms, now: float) -> TaskReport:
         sent_at = self._sent_at.get(memory.task.token, NEVER)
-        memory.weigh(self._watch, terms, sent_at=sent_at, me=self._me, now=now)
-        return self._check_report(memory, report(memory), now)
+        with self._lock:
+            memory.weigh(self._watch, terms, sent_at=sent_at, me=self._me, now=now)
+            found = report(memory)
+        return self._check_report(memory, found, now)  # it may touch a disk that hangs
 
     def _check_report(
         self, memory: TaskMemory, found: TaskReport, now: float
