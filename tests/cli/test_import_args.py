@@ -70,7 +70,10 @@ def test_a_program_that_changed_is_told_and_written_only_by_force(
         run()
     head, *changes = caught.value.problem.splitlines()
     assert head == "train.yaml and train.schema.json would change; nothing was written."
-    assert [line.split()[0][0] for line in changes] == ["-", "+"]
+    assert [(line.split()[0][0], "0.1" in line, "0.2" in line) for line in changes] == [
+        ("-", True, False),
+        ("+", False, True),
+    ]
     assert schema.read_text() == before
 
     capsys.readouterr()

@@ -224,11 +224,12 @@ def test_hostile_names_reach_no_terminal(place: Place) -> None:
 
 # ---------------------------------------------------------------- without any engine
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("told", "words", "code", "said"),
     [
-        (("stop", "k7f2"), 0, "no engine runs k7f2"),
-        (("restart", "k7f2"), 0, "all jobs of k7f2 have ended"),
+        ((RELEASED,), ("stop", "k7f2"), 0, "no engine runs k7f2"),
+        (all_ended(), ("restart", "k7f2"), 0, "all jobs of k7f2 have ended"),
         (
+            all_ended(),
             ("kill", "k7f2", "train", "--yes"),
             1,
             "train is cancelled: there is nothing to kill",
@@ -236,9 +237,13 @@ def test_hostile_names_reach_no_terminal(place: Place) -> None:
     ],
 )
 def test_where_nothing_is_to_be_done_nothing_is_started(
-    place: Place, words: tuple[str, ...], code: int, said: str
+    place: Place,
+    told: Sequence[events.Event],
+    words: tuple[str, ...],
+    code: int,
+    said: str,
 ) -> None:
-    session = place.session("k7f2", *all_ended())
+    session = place.session("k7f2", *told)
     before = sorted(os.listdir(session.lease))
     found, out, err = place.say(*words)
     assert (found, said in out + err) == (code, True)
