@@ -141,7 +141,7 @@ def test_an_engine_that_cannot_write_is_not_waited_for() -> None:
 
 HANGING = """
 import sys, time
-from autoexp_tui.cli import background, monitor, submit
+from autoexp_tui.cli import submit
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.detach import end_at_once
 with end_at_once():

@@ -268,7 +268,10 @@ def test_what_no_config_holds_is_refused_by_line(
     ids=["brackets", "indented"],
 )
 def test_a_file_too_deep_for_the_parser_itself_is_refused(text: str) -> None:
-    assert problems_of(text) == (Problem(DEEP[0], "exp.yaml", hint=DEEP[1]),)
+    (problem,) = problems_of(text)
+    assert (problem.message, problem.hint) == DEEP
+    # The line is known only if the interpreter's own limit leaves room to compose it.
+    assert problem.where in ("exp.yaml", "exp.yaml:60")
 
 
 def test_an_alias_deep_in_a_file_counts_with_what_it_stands_for() -> None:

@@ -85,12 +85,12 @@ def test_hours_have_no_digit_more_than_counts(number: float, text: str) -> None:
 
 def test_above_a_bound_the_words_name_the_key() -> None:
     found = estimate([spender(f"j{n}", gpus=3) for n in range(4)])
-    assert [*Bounds(10, 3).exceeded(found).items()] == [
+    assert [*Bounds(10, 3).find_excess(found).items()] == [
         ("slurm.confirm.gpu_hours", "12 GPU h, above the bound of 10"),
         ("slurm.confirm.jobs", "4 jobs, above the bound of 3"),
     ]
-    assert not Bounds(12, 4).exceeded(found)
-    assert not Bounds(None, None).exceeded(found)
+    assert not Bounds(12, 4).find_excess(found)
+    assert not Bounds(None, None).find_excess(found)
 
 
 def test_bounds_are_those_of_the_config_or_the_usual_ones() -> None:

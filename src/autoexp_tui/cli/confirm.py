@@ -77,7 +77,7 @@ def _find_above(
     """What is above its bound, done jobs left out; nothing with `--yes`."""
     bounds = read_bounds(plan)
     jobs = [job for job in plan.jobs if going is None or job.name in going]
-    if options.yes or not bounds.exceeded(estimate(jobs)):
+    if options.yes or not bounds.find_excess(estimate(jobs)):
         return ()
     done = _find_done_jobs(plan, options)
     found = estimate([job for job in jobs if job.name not in done])

@@ -80,7 +80,7 @@ class Bounds:
     gpu_hours: float | None = GPU_HOURS
     jobs: int | None = JOBS
 
-    def exceeded(self, found: Estimate) -> Mapping[str, str]:
+    def find_excess(self, found: Estimate) -> Mapping[str, str]:
         """Key of a bound -> what is above it; nothing: no confirmation is needed."""
         above: dict[str, str] = {}
         if self.gpu_hours is not None and found.gpu_hours > self.gpu_hours:
@@ -94,7 +94,7 @@ class Bounds:
 
     def describe(self, found: Estimate) -> list[str]:
         """The same in words, each with its key."""
-        return [f"{words} ({key})" for key, words in self.exceeded(found).items()]
+        return [f"{words} ({key})" for key, words in self.find_excess(found).items()]
 
 
 def read_bounds(plan: Plan) -> Bounds:
@@ -114,7 +114,7 @@ def _read_number(
 
 def check_bounds(plan: Plan) -> Iterator[Problem]:
     """Warnings: what will be asked before the plan is submitted."""
-    for key, words in read_bounds(plan).exceeded(estimate(plan.jobs)).items():
+    for key, words in read_bounds(plan).find_excess(estimate(plan.jobs)).items():
         verb = "has" if key.endswith("jobs") else "may take"
         yield Problem(
             f"{verb} {words}",

@@ -132,7 +132,7 @@ class JobBuilder:
         self._base_is_a_key = self._base.has("base")
 
     @cached_property
-    def _known(self) -> Collection[Place]:
+    def _filter_places(self) -> Collection[Place]:
         """The keys that filters may name."""
         points = self._world.families.points
         return dict.fromkeys(list_places(point.parameters for point in points))
@@ -349,7 +349,9 @@ class JobBuilder:
         return False
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
-        return is_kept_by(mark.text, point.parameters, self._known, view.interpolate)
+        return is_kept_by(
+            mark.text, point.parameters, self._filter_places, view.interpolate
+        )
 
     def _filter(
         self, draft: Draft, view: ConfigView, marks: Sequence[DeferredFilter]
