@@ -1,4 +1,2 @@
-"""What the program knows: plans, jobs, states, facts, snapshots, reasons and errors.
-
-Standard library only. Nothing here reads a clock or touches a disk.
-"""
+"""What the program knows. Standard library only; nothing here reads a clock or a
+disk."""

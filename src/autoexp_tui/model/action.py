@@ -1,8 +1,5 @@
-"""What every action is: what a rule may do when it applies.
-
-Modules of kinds import no effects. What a kind orders outside is imported where it
-fires: planning needs the fields of actions, and nothing that runs jobs.
-"""
+"""What every action is: what a rule may do when it applies. Effects are imported where
+an action fires: planning needs its fields, and nothing that runs jobs."""
 
 from __future__ import annotations
 
@@ -35,8 +32,7 @@ class Action(Kind):
     restarts: ClassVar[bool] = False
     """Whether the job may run again because of it."""
     is_of_run: ClassVar[bool] = False
-    """Whether it acts on the job's own run: there is nothing to do once that is over
-    for good."""
+    """Whether it acts on the job's own run: nothing is to do once that is over."""
     follows_run: ClassVar[bool] = False
     """Whether it waits for the end of the run that made it due."""
     needs_values: ClassVar[bool] = False
@@ -48,23 +44,19 @@ class Action(Kind):
     """All must pass; one that WAITs defers the action, it is not dropped."""
 
     def execute(self, firing: Any) -> bool:
-        """Carry it out for an `actions.firing.Firing`; False: it has been put off or
-        dropped instead."""
+        """Carry it out for an `actions.firing.Firing`; False: put off, or dropped."""
         raise NotImplementedError(type(self).__name__)
 
     def bind(self, firing: Any) -> tuple[Self | None, tuple[Any, ...]]:
-        """The action with every value put in; None, and what is missing.
-
-        Its conditions are left out: they were judged already.
-        """
+        """The action with every value put in (conditions left out), or what is
+        missing."""
         bound: tuple[Self | None, tuple[Any, ...]] = firing.bind(
             replace(self, conditions=())
         )
         return bound
 
     def can_fire_late(self, job: Any) -> bool:
-        """Whether it may be carried out now although it was put off before: what
-        follows a run fires at its end."""
+        """Whether it may be carried out now although it was put off before."""
         return not self.follows_run
 
 

@@ -26,8 +26,7 @@ class Command(Kind):
     )
 
     def handle(self, context: DecisionContext, order: Order) -> None:
-        """Carry it out: what a policy's command does. The engine's own are handled by
-        the engine."""
+        """Carry out a policy's command; the engine's own are handled by the engine."""
         raise NotImplementedError(self.kind)
 
 
@@ -39,8 +38,7 @@ class Submit(Command):
     jobs: tuple[str, ...] = ()
     """Empty: all."""
     plan_id: str = ""
-    """The plan whose jobs were shown: no other is submitted in its place. Empty: the
-    sender names no plan."""
+    """The plan whose jobs were shown: no other is submitted. Empty: none is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,10 +140,8 @@ def is_personal(command: Command) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sender:
-    """One process on one host, and whether it is a job's.
-
-    What it says of itself can be forged by any code of the same user.
-    """
+    """One process on one host, and whether it is a job's; code of the user can forge
+    it."""
 
     user: str = ""
     host: str = ""
@@ -164,8 +160,7 @@ class Sender:
     job: str = ""
     """Of which job it is a process, in words; empty: of none that was found."""
     doubt: Literal["", "unnamed", "ended"] = ""
-    """`unnamed`: the command names no sender. `ended`: neither it nor its session's
-    leader lived when the engine looked."""
+    """`unnamed`: the command names none. `ended`: neither it nor its leader lived."""
     checked: bool = False
     """Whether the engine looked at the process itself, on its own host."""
 

@@ -1,14 +1,9 @@
 """What every condition is, and how it is judged.
 
-A condition has its fields, the facts that it reads, its verdict and its words in one
-place. Judging is pure: it reads only the facts of its own keys and never raises. It
-says what is so; whoever asks decides what follows from it: a condition with `blocking`
-False is left out of what holds a job back, and FAIL of a cancel condition means
-"never".
-
-What nobody could look at is *unknown*: WAIT, and neither a timeout, nor `Not`, nor the
-end of a writer turns that into an answer.
-"""
+Judging is pure: it reads only the facts of its own keys and never raises. Whoever asks
+decides what follows: a condition with `blocking` False holds no job back, and FAIL of a
+cancel condition means "never". What nobody could look at is *unknown*: WAIT, and
+neither a timeout, nor `Not`, nor the end of a writer turns that into an answer."""
 
 from __future__ import annotations
 
@@ -57,8 +52,7 @@ class EvalContext:
 
     job: str
     waiting_lived: float | None = None
-    """Start of the waiting clock, in seconds that engines lived; None while the job
-    does not wait: no timeout runs."""
+    """When (lived) the wait began; None: the job does not wait, no timeout runs."""
     action: str = ""
     """`<rule>/<index>` of the action whose condition it is, for `Cooldown`."""
     attempts: int | None = None
@@ -142,11 +136,8 @@ class Condition(Kind):
         yield from ()
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-        """Whether it cannot cease to hold, once it holds.
-
-        A file may go, a value change, a command say something else; but a line that was
-        logged, an hour that has struck, a word that was given and a job's end stay.
-        """
+        """Whether it cannot cease to hold, once it holds, as a job's end or a line
+        logged."""
         return False
 
     def find_deadline(self, ctx: EvalContext) -> float | None:
@@ -156,7 +147,6 @@ class Condition(Kind):
         return ctx.waiting_lived + self.timeout_seconds
 
 
-# ------------------------------------------------------------------------- questions
 def walk(spec: Condition) -> Iterator[Condition]:
     """A condition, and all that it is made of."""
     yield spec
@@ -242,11 +232,8 @@ def is_final(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> bo
 def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     """What `spec` says, given `facts`, at `now`. Never raises.
 
-    WAIT becomes FAIL `start_timeout` once `timeout_seconds` of waiting have passed
-    (for an approval: `approval_timeout`, counted from when it was asked, and only
-    with `on_timeout: reject`), unless the facts are unknown. A kind of somebody
-    else's that raises cannot say; a bug of ours is raised.
-    """
+    WAIT becomes FAIL once its time-out has passed, unless the facts are unknown. A kind
+    of somebody else's that raises cannot say; a bug of ours is raised."""
     try:
         return _judge(spec, facts, now, ctx)
     except Exception as error:  # somebody else's code may raise anything
@@ -291,11 +278,8 @@ def _last_look(why: Why) -> str | None:
 def find_wake(
     spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> float | None:
-    """When (lived) the verdict may next change although no fact does; None: never.
-
-    Always later than `now`; until then `evaluate` says the same of the same facts,
-    while nobody sets the wall clock.
-    """
+    """When (lived), later than now, the verdict may change although no fact does; None:
+    never, while nobody sets the wall clock."""
     found: list[float | None] = []
     for part in walk(spec):
         with _leave_out_theirs(part):
@@ -304,7 +288,6 @@ def find_wake(
     return min((at for at in found if at is not None and at > now.lived), default=None)
 
 
-# -------------------------------------------------------------------------- verdicts
 def _why(code: str, **args: str | float | None) -> Why:
     """A reason without the arguments that are not known."""
     known = ((k, _arg(v)) for k, v in args.items() if v is not None and v != "")

@@ -62,8 +62,7 @@ class Roster:
 
     active: set[str] = field(default_factory=set)
     ready: dict[str, int] = field(default_factory=dict)
-    """Job of which everything passed -> its place in line; only a slot, or the pause,
-    is in the way."""
+    """Job of which everything passed -> its place in line for a slot."""
     lost: set[str] = field(default_factory=set)
     """A late exit record may still tell how they ended."""
     failed_policies: set[str] = field(default_factory=set)
@@ -129,11 +128,7 @@ class DecisionContext:
         return self.state.jobs[name]
 
     def find_action(self, job: str, key: str, put_off: Deferred) -> Armed | None:
-        """The action that `<rule>/<index>` names for a job; None when rules changed.
-
-        Rules are looked up by name, so that an action that was put off is found again
-        by the next engine.
-        """
+        """The action that `<rule>/<index>` names for a job; None when rules changed."""
         name, _, index = key.rpartition("/")
         watched = self.rules_of(job)
         rules: tuple[LogEvent | StateEvent, ...] = (

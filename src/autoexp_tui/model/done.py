@@ -1,9 +1,6 @@
-"""Work that is done already: what a completed job leaves, and what it spares a plan.
-
-A job's work is known by its fingerprint, and its results by the session that made
-them and the work that it did. A job need not run again when its work was done and
-everything it builds on is still what it was built on then.
-"""
+"""Work that is done already: what a completed job leaves, and what it spares a plan. A
+job need not run again when its work was done and everything it builds on is still what
+it was built on then."""
 
 from __future__ import annotations
 
@@ -32,16 +29,9 @@ class DoneReport:
 
 
 def is_of_attempt(work: DoneWork, session: str, attempt: int) -> bool:
-    """Whether a word of success is of an attempt that is about to be sent, or later.
-
-    An engine that was deposed amid sending may go on when the job has long completed:
-    what it sends finds the attempt claimed, and the word must stay.
-
-    Args:
-        work: the word that lies there.
-        session: of the submission.
-        attempt: number of the attempt that is sent.
-    """
+    """Whether the word that lies there is of an attempt about to be sent, or later: a
+    deposed engine may go on sending when the job has completed, and the word must
+    stay."""
     return work.session == session and work.attempts >= attempt
 
 
@@ -94,11 +84,8 @@ def _find_maker(state: SessionState, job: JobRecord) -> str:
 
 
 def _work_used(job: JobRecord, other: JobRecord) -> str:
-    """The fingerprint of the attempt of `other` whose results a completed job used.
-
-    That is the newest when the job began. Attempts that continue go on with what the
-    first of them read, and `other` may have run again with other values since.
-    """
+    """The fingerprint of the attempt of `other` whose results a completed job used: the
+    newest when the first of the attempts that continue each other was ordered."""
     if other.done is not None:
         return other.done.fingerprint
     began = _find_begin(job)
@@ -115,12 +102,7 @@ def _find_begin(job: JobRecord) -> float:
 
 
 def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
-    """Which jobs of `plan` need not run, by what was found of each.
-
-    Args:
-        plan: what would run.
-        found: job -> what lies in its output directory.
-    """
+    """Which jobs of `plan` need not run, by what was found of each."""
     done: dict[str, DoneWork] = {}
     changed: list[str] = []
     upstream: list[str] = []
@@ -155,8 +137,8 @@ def _is_used(work: DoneWork, other: DoneWork) -> bool:
 
 
 def _upstream_first(plan: Plan) -> Iterator[JobSpec]:
-    """Every job of the plan after all that it depends on; what waits for a circle, or
-    for a job that the plan has not, is left out."""
+    """Every job after all that it depends on; without circles and what hangs on
+    them."""
     jobs = {job.name: job for job in plan.jobs}
     sorter = TopologicalSorter({job.name: job.depends_on for job in plan.jobs})
     with suppress(CycleError):

@@ -1,8 +1,5 @@
-"""A decision in the making: events, and the state as it will be once they count.
-
-Deciders emit into a draft and see at once what they emitted; the session's own state
-moves only after the journal has the events.
-"""
+"""A decision in the making: deciders emit and see at once what they emitted; the
+session's own state moves only after the journal has the events."""
 
 from __future__ import annotations
 
@@ -36,11 +33,7 @@ class Draft:
         self._cause_id = cause_id
 
     def emit(self, event: Event) -> Recorded:
-        """Add an event and apply it to the draft.
-
-        Raises:
-            IllegalTransition: a bug of the caller.
-        """
+        """Add an event and apply it to the draft; raises IllegalTransition."""
         session = event.find_opened_session() or self.state.session
         seq = self.state.seq + 1
         record = Recorded(

@@ -1,17 +1,6 @@
-"""The errors a person may meet, drawn once.
-
-AutoexpError
-├── UsageError            exit 2: the command line, or the primary config
-├── ValidationFailed      exit 3: the plan has errors (all of them at once)
-├── NotConfirmed          exit 3: a confirmation was refused or cannot be asked
-├── SessionOwned          exit 4: another engine owns the session or a directory
-├── EnvironmentFailed     exit 5: unwritable, full, missing outside thing
-├── StoppedByGuard        exit 6: a budget or the storm breaker
-└── JournalDamaged        exit 5: a record that cannot be read, with its place
-
-Each carries the problem's parts; the text is made in `__str__`. Anything else that
-escapes is a bug and gets a traceback in the session's log.
-"""
+"""The errors a person may meet. `exit_code` 2: the command line or the primary config;
+3: the plan, or no confirmation; 4: another owner; 5: the machine, or a record that does
+not read; 6: a guard. What else escapes is a bug, with a traceback in the log."""
 
 from __future__ import annotations
 
@@ -66,8 +55,8 @@ class Problem:
     job: str = ""
     hint: str = ""
     place: str = ""
-    """The file and line of what `where` names, `config/exp.yaml:41`; empty: no file
-    has it, or `where` says it."""
+    """`config/exp.yaml:41` of what `where` names; empty: no file has it, or `where`
+    says it."""
     others: tuple[str, ...] = ()
     """Further jobs that have the same, called as `job` is."""
 

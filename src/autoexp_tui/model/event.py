@@ -1,11 +1,6 @@
-"""What every event is, and the fold of events that a session's state is.
-
-An event has its fields, what it does to the state, and its words in one place. Times
-are UTC seconds since the epoch, by the clock of whoever reported them; attempts count
-from 1, runs from 0. Replay, resume and the live engine apply events by the same
-function. An illegal transition is a bug in the decider and raises; nothing is repaired
-silently.
-"""
+"""What every event is, and the fold of events that a session's state is. Times are UTC
+seconds, by the clock of whoever reported them; attempts count from 1, runs from 0. An
+illegal transition is a bug in the decider and raises."""
 
 from __future__ import annotations
 
@@ -76,12 +71,8 @@ class Event:
     """The fields that its headline tells."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        """Change the state; by default nothing.
-
-        Raises:
-            IllegalTransition: it does not fit the job's state.
-            KeyError: it names a job, plan or token that the session does not have.
-        """
+        """Change the state; raises IllegalTransition, or KeyError for an unknown
+        name."""
 
     def format_headline(self, now: float) -> Headline:
         """The event on one line, not cleaned; `now` in UTC seconds."""
@@ -132,13 +123,11 @@ class Recorded:
     command_id: str = ""
     event: Event
     more: bool = False
-    """Further records of the same commit follow; without its last one, a commit does
-    not count."""
+    """Further records of the same commit follow; without its last, none counts."""
     v: int = 1
     """Version of the event's type."""
 
 
-# ------------------------------------------------------------------------- the fold
 def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
     """Apply every record in order to `state`, and return it."""
     with unseen(state):
@@ -149,12 +138,8 @@ def fold(state: SessionState, records: Iterable[Recorded]) -> SessionState:
 
 @contextmanager
 def unseen(state: SessionState, *, ours: bool = False) -> Iterator[None]:
-    """Fold fast: nobody looks at `state` before this ends.
-
-    A job's records are then changed where they are, not copied at each event; a long
-    journal folds in half the time. Only for a state that has no jobs yet, or whose
-    records are `ours`: those that somebody may hold already are left alone.
-    """
+    """Fold fast, records changed in place, while nobody looks at `state`: only one that
+    has no jobs yet, or whose records are `ours`."""
     if state.jobs and not ours:
         yield
         return
@@ -166,12 +151,7 @@ def unseen(state: SessionState, *, ours: bool = False) -> Iterator[None]:
 
 
 def apply(state: SessionState, record: Recorded) -> None:
-    """Move `state` on by one event.
-
-    Raises:
-        IllegalTransition: the event does not fit the job's state.
-        KeyError: it names a job, plan or token that the session does not have.
-    """
+    """Move `state` on by one event; raises IllegalTransition or KeyError."""
     state.seq = record.seq
     state.epoch = record.epoch
     _update_time(state, record)
@@ -190,7 +170,6 @@ def _update_time(state: SessionState, record: Recorded) -> None:
     state.t = max(state.t, record.t)
 
 
-# ----------------------------------------------------------------- changes of the state
 def update(state: SessionState, job: str, **changes: Any) -> None:
     """Change parts of a job's record."""
     state.jobs[job] = state.renew(state.jobs[job], **changes)
@@ -206,13 +185,8 @@ def move(
     again: bool = False,
     **changes: Any,
 ) -> None:
-    """Change a job's state, and parts of its record.
-
-    `again`: it completed without a run of this session, and may still have one.
-
-    Raises:
-        IllegalTransition: the table has no such step.
-    """
+    """Change a job's state, and parts of its record; `again`: it completed without a
+    run of this session. Raises IllegalTransition."""
     old = state.jobs[job]
     if not (again or is_legal_step(old.state, new)):
         raise IllegalTransition(f"{job}: {old.state} -> {new} by {record.event!r}")
@@ -256,7 +230,6 @@ def keep_metrics(job: JobRecord) -> tuple[Attempt, ...]:
     return (*job.attempts[:-1], replace(job.attempt, noted=job.noted))
 
 
-# ----------------------------------------------------------------------------- words
 def list_names(jobs: Sequence[str]) -> str:
     """`a, b, c, d, e, f and 3 more`."""
     more = f" and {len(jobs) - FEW} more" if len(jobs) > FEW else ""

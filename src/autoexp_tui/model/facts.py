@@ -1,16 +1,10 @@
 """What can be known about the world, and when: keys, facts, moments.
 
-A fact may be *unknown* (nobody has looked, or the look failed); it is never *absent*
-because of an error.
-
-A session has three time scales. `t` orders events and never goes back. It goes on by
-what the machine's clocks count while nobody sets them, and between two engines by what
-the wall clock says. Ages and spans that people read are differences of `t`. `utc` is
-what the wall clock showed. It may be set back or forward at any time, so only `Time.at`
-asks it, and people see it. `lived` counts the seconds for which an engine of the
-session lived, absences left out. Whatever lasts (a cooldown, a time-out, a grace, a
-stall) is stored and judged in it.
-"""
+A fact may be *unknown*; it is never *absent* because of an error. Of the three time
+scales `t` orders events and never goes back: by the machine's clocks while nobody sets
+them, between two engines by the wall clock; ages and spans that people read are its
+differences. `utc` is what the wall clock showed: only `Time.at` asks it. `lived` counts
+the seconds for which an engine lived: whatever lasts is stored and judged in it."""
 
 from __future__ import annotations
 
@@ -31,8 +25,7 @@ class Moment:
     lived: float
 
     def convert_to_t(self, lived: float) -> float:
-        """The `t` of a moment of `lived`, for people: whole seconds, since clocks that
-        are not read at once differ by a little each time."""
+        """The `t` of a moment of `lived`, for people: whole seconds."""
         return round(self.t + lived - self.lived)
 
     def convert_to_lived(self, utc: float) -> float:
@@ -40,7 +33,6 @@ class Moment:
         return self.lived + utc - self.utc
 
 
-# ------------------------------------------------------------------------- keys
 @dataclass(frozen=True, slots=True)
 class StatKey:
     """Size and age of a path."""
@@ -130,7 +122,6 @@ InsideKey: TypeAlias = JobKey | MetadataKey | MetricKey | ApprovalKey | FiredKey
 FactKey: TypeAlias = OutsideKey | InsideKey
 
 
-# ----------------------------------------------------------------------- values
 @dataclass(frozen=True, slots=True)
 class FileStat:
     """A path as stat saw it; `exists` False means the look worked and found none."""
@@ -223,8 +214,8 @@ FactValue: TypeAlias = (
     | float
     | None
 )
-"""`str` for metadata; `float` (seconds that engines lived) for FiredKey; None: looked,
-and there is none."""
+"""`str`: metadata; `float` (seconds that engines lived): FiredKey; None: there is
+none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +234,7 @@ class Fact:
 
     value: FactValue
     observed_at: float
-    """When the look began: monotonic as its source tells it, and in seconds that
-    engines lived as conditions read it."""
+    """When the look began: monotonic by its source, lived as conditions read it."""
     error: str = ""
     silence: Silence | None = None
     """The look has not come back; `error` is set too."""

@@ -12,12 +12,8 @@ class _Held(NamedTuple):
 
 
 class HeldTimes:
-    """By key. Two looks far apart say nothing about the time between them.
-
-    An engine may sleep between two polls, with its machine or by SIGSTOP: a task that
-    was not there yet at the first look and is not there any more at the second has not
-    been gone all the while.
-    """
+    """By key. Two looks far apart, with the machine asleep between, say nothing about
+    the time between them."""
 
     def __init__(self, most_between: float) -> None:
         """`most_between`: seconds that a stretch between two looks counts at most."""
@@ -28,13 +24,8 @@ class HeldTimes:
         return key in self._held
 
     def note(self, key: Hashable, *, holds: bool, now: float) -> float:
-        """Seconds for which it has held by now; 0 when it does not.
-
-        Args:
-            key: what is looked at.
-            holds: whether it holds at this look.
-            now: of this look, monotonic seconds.
-        """
+        """Seconds for which it has held at this look (monotonic); 0 when it does
+        not."""
         if not holds:
             self._held.pop(key, None)
             return 0.0

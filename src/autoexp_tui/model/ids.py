@@ -29,10 +29,7 @@ def event_id(session: str, epoch: int, seq: int) -> str:
 def match_id(
     job: str, attempt: int, run: int, rule: str, offset: int, log: int = 0
 ) -> str:
-    """The identity of a log match: scanning the same bytes again changes nothing.
-
-    `log`: how often the run's log began anew before the one that `offset` is in.
-    """
+    """The identity of a log match; `log`: how often the run's log began anew before."""
     parts = (job, attempt, run, rule, offset)
     return "m" + (digest(*parts, log) if log else digest(*parts))
 

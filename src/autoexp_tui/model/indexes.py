@@ -1,7 +1,5 @@
 """Who must be looked at again: a reverse index from facts to jobs, a timer heap.
-
-Both are volatile; they are rebuilt from the state when an engine starts.
-"""
+Volatile."""
 
 from __future__ import annotations
 
@@ -33,19 +31,16 @@ class Watch:
         self._jobs: dict[FactKey, set[str]] = {}
         self._keys: dict[str, frozenset[FactKey]] = {}
         self._outside: dict[str, tuple[OutsideKey, ...]] = {}
-        """Of a job's keys those that are looked up outside, in an order of their own:
-        sets have none, and what is asked first must be the same in every process."""
+        """Of a job's keys those looked up outside, in an order that every process
+        has."""
         self._wanted: dict[OutsideKey, None] = {}
         self._dropped: dict[OutsideKey, None] = {}
         self._measured: Counter[str] = Counter()
         """Job -> how many of its metrics are read."""
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
-        """`job` reads exactly `keys` from now on.
-
-        It was judged just now, so something has changed for it: what it reads outside
-        is worth another look.
-        """
+        """`job`, judged just now, reads exactly `keys`; those outside deserve a
+        look."""
         old = self._keys.get(job, frozenset())
         if keys != old:
             self._exchange(job, old, keys)

@@ -1,10 +1,6 @@
-"""Kinds: what stands in one module each and is found by its stored name in a table.
-
-Conditions, actions, effects, events and commands are kinds. A base class of each lies
-in this package with the table of its kinds; a kind's module is imported when the kind
-is first asked for. A new kind is a class in a module of its own, and a line of the
-table; one of an installed package of somebody else's is added to it (`extend`).
-"""
+"""Kinds: what stands in one module each and is found by its stored name in a table. The
+base class of each lies in this package; a kind's module is imported when first asked
+for. One of somebody else's package is added to the table (`extend`)."""
 
 from __future__ import annotations
 
@@ -55,8 +51,8 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
 
     def __init__(self, noun: str, homes: Mapping[str, str]) -> None:
         """`homes`: module, below this package, -> `name:Class` of its kinds, or the
-        class alone where that is the name. `noun`: of the kinds of installed packages,
-        whose entry points are called `noun.name`."""
+        class alone where that is the name. `noun`: before the dot of an entry point's
+        name."""
         self._noun = noun
         self._homes: dict[str, str] = {}
         self._loaded: dict[str, type[K]] = {}
@@ -68,11 +64,8 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
                 self._homes[name] = f"autoexp_tui.{module}:{found or name}"
 
     def add(self, name: str, home: str) -> None:
-        """Take in a kind of `home`, `pkg.mod:Class`, before anything is read.
-
-        Raises:
-            ValueError: another kind has the name.
-        """
+        """Take in a kind of `home`, `pkg.mod:Class`; raises ValueError for a name
+        taken."""
         for other in (self._homes.get(name, home), *self._list_rivals(name)):
             if other != home:
                 raise ValueError(f"{name} is the name of {other}")
@@ -130,12 +123,7 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         return ""
 
     def __getitem__(self, name: str) -> type[K]:
-        """The kind of that name.
-
-        Raises:
-            KeyError: there is none.
-            EnvironmentFailed: somebody else's cannot be used.
-        """
+        """The kind of that name; raises KeyError or EnvironmentFailed."""
         kind = self.find(name)
         if kind is None:
             home = self._find_home(name)

@@ -1,9 +1,6 @@
 """What looks like a secret is not shown: values of certain keys, and certain shapes.
-
-Only text is masked, never a number, a boolean, a list, a path or a reference. Masking
-is for people and for what others read; jobs get their true values. It is no fence: what
-is called otherwise and looks like nothing known is shown.
-"""
+Only text is masked, for people and for what others read; jobs get their true values. It
+is no fence: what is called otherwise and looks like nothing known is shown."""
 
 from __future__ import annotations
 

@@ -113,8 +113,8 @@ class DoneWork:
     upstream: Mapping[str, str] = field(default_factory=dict)
     """Job that it depends on -> the mark of the session whose results it used."""
     upstream_work: Mapping[str, str] = field(default_factory=dict)
-    """Job that it depends on -> the fingerprint of the attempt whose results it used;
-    not of a job in records of older versions."""
+    """Job that it depends on -> fingerprint of the work it used; new since version
+    1."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     """What its log told: others may wait for it."""
     step: int | None = None

@@ -1,11 +1,6 @@
-"""What a policy is: a search or a loop of its own over the one engine.
-
-A policy brings events that change its part of the state (`SessionState.parts`),
-commands that say themselves how they are handled, and a pane. What takes time is a job
-or an effect; what was decided is an event. It runs in a session once its first event
-has made its part, and is asked after the jobs are settled, until nothing changes any
-more. Replay folds its events and never runs it. Pure: no clock, no disk.
-"""
+"""What a policy is: a search or a loop of its own over the one engine. It brings events
+that change its part of the state, commands that say how they are handled, and a pane.
+It is asked after the jobs are settled, until nothing changes. Replay never runs it."""
 
 from __future__ import annotations
 
@@ -36,8 +31,8 @@ class Policy:
     """Of its pane."""
 
     def decide(self, context: DecisionContext) -> float | None:
-        """Emit what follows from the state; when (lived) to be asked again at the
-        latest. None: when something has happened."""
+        """Emit what follows; when (lived) to be asked again, None: when something
+        happened."""
         return None
 
     def is_open(self, part: Any) -> bool:

@@ -1,8 +1,5 @@
-"""What a job with certain sbatch options holds: GPUs, nodes, CPUs.
-
-Upper bounds where an option gives a range. What only the cluster knows (how many CPUs
-a node has that is taken whole, say) counts as the least that it can be.
-"""
+"""What a job with certain sbatch options holds: GPUs, nodes, CPUs. Upper bounds of a
+range; what only the cluster knows counts as the least that it can be."""
 
 from __future__ import annotations
 
@@ -57,10 +54,8 @@ def count_cpus(options: Mapping[str, Scalar]) -> int:
 
 
 def count_of(value: Scalar) -> int:
-    """The number in `4`, `2-4` (the most), `a100:4`, `gpu:a100:4`, `1k`; a name is 1.
-
-    Of several types, `a100:2,v100:1`, all together; 0 for what is no count.
-    """
+    """The number in `4`, `2-4` (the most), `gpu:a100:4`, `1k`, the sum of
+    `a100:2,v100:1`; a name is 1, what is no count 0."""
     return sum(map(_count_one, str(value).split(","))) if value is not None else 0
 
 

@@ -1,15 +1,8 @@
-"""What jobs wait for that have not started, and whether and how they come back: what
-their next attempt continues, who comes with them, whether anything is left to do.
+"""What jobs wait for that have not started, and whether and how they come back.
 
 An attempt continues the one before it when it does the same work and was not told to
-begin anew; else it begins anew, and what earlier attempts left does not count for who
-waits. Before such an attempt is submitted the engine looks at what its followers wait
-for, and what lies there is set aside: it counts again once it is another file.
-Identities are compared, never clocks.
-
-The engine revives by this, and a front end counts and names by it before it asks, so
-that what was shown is what is done. Pure; jobs are handed in.
-"""
+begin anew; else what lies there is looked at and set aside before it is submitted, and
+counts again once it is another file. Identities are compared, never clocks."""
 
 from __future__ import annotations
 
@@ -39,7 +32,6 @@ _NOT_SENT = frozenset(
 )
 
 
-# ------------------------------------------------------------------ the next attempt
 def is_beginning_anew(job: JobRecord) -> bool:
     """Whether the next attempt of a job does not continue what lies there."""
     if job.state not in _NOT_SENT or job.use_files:
@@ -79,7 +71,6 @@ def has_old_logs(job: JobRecord) -> bool:
     )
 
 
-# ------------------------------------------------------------------- who comes back
 def is_ended_by_others(job: JobRecord) -> bool:
     """Whether the job was skipped or cancelled on another one's account."""
     return job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
@@ -109,13 +100,7 @@ def list_ended_because_of(
     jobs: Mapping[str, JobRecord],
     below: Mapping[str, Sequence[str]],
 ) -> Iterator[str]:
-    """Jobs, however far downstream of `names`, that come back on their account.
-
-    Args:
-        names: the jobs that come back; they are not told again.
-        jobs: every job by its name.
-        below: what `dependants` found.
-    """
+    """Jobs, however far downstream of `names`, that come back on their account."""
     queue = deque(names)
     found = set(queue)
     while queue:
@@ -126,20 +111,14 @@ def list_ended_because_of(
                 yield other
 
 
-# ------------------------------------------------------------------------ what is left
 def is_open(jobs: Collection[JobRecord], pending: Collection[PendingEffect]) -> bool:
-    """Whether a session has work left: a job that has not ended, or `is_acting`.
-
-    One without jobs is open: its first ones are to come.
-    """
+    """Whether a session has work left: no jobs yet, one that has not ended, an
+    action."""
     return not jobs or not all(job.ended for job in jobs) or is_acting(jobs, pending)
 
 
 def is_acting(jobs: Iterable[JobRecord], pending: Collection[PendingEffect]) -> bool:
-    """Whether an effect is under way, or a rule's action is put off to a known moment.
-
-    An action for whose moment nobody can tell keeps no session open.
-    """
+    """Whether an effect is under way, or an action is put off to a known moment."""
     return bool(pending) or any(
         deferred.until_lived is not None
         for job in jobs
@@ -182,10 +161,8 @@ def asks(record: JobRecord) -> bool:
 
 
 def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
-    """Jobs that no engine will start, and all that wait for them.
-
-    Those that are planned or held, or cannot start; `with_asks`: and those that ask.
-    """
+    """Jobs that no engine will start (`with_asks`: that ask, too), and what waits for
+    them."""
     found = {job.name for job in jobs if _is_for_person(job, with_asks=with_asks)}
     if not found:
         return frozenset()

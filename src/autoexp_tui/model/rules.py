@@ -131,8 +131,8 @@ class MetricFile:
     """A file of a job's from which metrics are read, beside its log."""
 
     path: str
-    """Or a glob; below the job's output directory unless absolute. `{name}`, `{stage}`
-    and further fields of the job stand for their values."""
+    """Or a glob; below the job's output directory. `{name}` and the like are
+    replaced."""
     format: Literal["jsonl", "csv"]
     step: str = ""
     """The key or column of the step; empty: one that is called like it."""
@@ -177,5 +177,4 @@ class Monitoring:
     storm: Storm = field(default_factory=Storm)
     """One for the whole session."""
     lock_stale_seconds: float = LOCK_STALE_SECONDS
-    """An engine on another host is taken for dead once its heartbeat has been seen
-    still for so long; one for the whole session."""
+    """An engine elsewhere is dead once its heartbeat stood still so long."""

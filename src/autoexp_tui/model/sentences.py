@@ -1,10 +1,8 @@
 """Every reason that is ever recorded, in words: a closed table, data only.
 
-A template is text with `{argument}` or `{argument:form}` (forms: `model.wording`).
-Text in square brackets is left out when one of its arguments is missing or empty, so
-every template reads well with few arguments. Each code has a short form for a column
-and a sentence with facts, numbers and the next step.
-"""
+A template is text with `{argument}` or `{argument:form}` (forms: `model.wording`); text
+in square brackets is left out when one of its arguments is missing. Each code has a
+short form for a column, and a sentence with facts and the next step."""
 
 from __future__ import annotations
 

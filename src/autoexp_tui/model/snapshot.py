@@ -1,7 +1,5 @@
-"""What front ends see: one frozen value, its parts shared with the engine's records.
-
-Snapshots compare by identity. `Live` holds what is volatile and never journaled.
-"""
+"""What front ends see: one frozen value, compared by identity; `Live` is never
+journaled."""
 
 from __future__ import annotations
 
@@ -104,8 +102,7 @@ class EngineView:
     owner_alive: bool = True
     """Viewer: whether the owner's heartbeat still moves."""
     halted_pid: int = 0
-    """Viewer: the owner's process on this host while Ctrl-Z or SIGSTOP keeps it from
-    running; else 0."""
+    """Viewer: the owner's process here while Ctrl-Z or SIGSTOP keeps it; else 0."""
     stopped: bool = False
     """The engine has ended in an orderly way: nobody runs this session any more."""
     committed_at: float = 0.0
@@ -168,8 +165,7 @@ class Snapshot:
 
     seq: int
     t: float
-    """Time of the commit on the session's own scale, as all times here are: see
-    `model.facts`."""
+    """Time of the commit on the session's own scale, as all here: see `model.facts`."""
     session: str
     name: str
     plan: Plan | None

@@ -1,9 +1,6 @@
 """What a plan holds: its jobs, what they ask of the executor, how they hang together.
-
-Every value is resolved (a job's own config, its siblings); what is known only at run
-time stays as `{runtime.JOB.KEY}` text and is resolved when it is evaluated or fired.
-What jobs wait for is in `conditions`, how they are watched in `model.rules`.
-"""
+What is known only at run time stays as `{runtime.JOB.KEY}` text until it is
+evaluated."""
 
 from __future__ import annotations
 
@@ -63,8 +60,8 @@ class JobSpec:
     parameters: Mapping[str, object] = field(default_factory=dict)
     """As written in the sweep; of a job that was planned anew, its own values."""
     planned: Mapping[str, object] | None = None
-    """Its parameters in the plan, and what else its own values replace; None: it runs
-    with the plan's values."""
+    """What its own values replace, and its other parameters; None: it has the
+    plan's."""
     config_record: str = ""
     """The file of the record that holds its config; empty: the plan's."""
     overrides: tuple[str, ...] = ()

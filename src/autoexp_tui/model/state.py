@@ -1,9 +1,5 @@
-"""A session's state: engine-private containers of frozen records.
-
-Containers are mutable and belong to one thread; records are frozen, so a snapshot
-shares them. `SessionState.fork()` gives a draft that leaves the original alone: the
-decider works on one, and the journal's word comes before the real state moves.
-"""
+"""A session's state: containers, mutable, of one thread, with frozen records that a
+snapshot shares. The decider works on a `fork()`; the journal's word comes first."""
 
 from __future__ import annotations
 
@@ -127,15 +123,12 @@ class Latched:
 
 Mark: TypeAlias = tuple[str, int]
 """The id of a rule's newest match in a run, and the byte of the log where its line
-begins; -1: in a text that another has replaced since."""
+begins; -1: in a text replaced since."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What rules have found of a job's newest run: enough not to find it again.
-
-    A rule finds its lines in the order of the log, so its newest match tells them all.
-    """
+    """What rules have found, in the log's order, of a job's newest run."""
 
     attempt: int
     run: int
@@ -336,8 +329,7 @@ class SessionState:
     seq: int = 0
     epoch: int = 0
     t: float = 0.0
-    """Of the newest record: see `model.facts`. Times here are on its scale, unless
-    their names say otherwise."""
+    """Of the newest record, on the scale of `model.facts`, as times here."""
     utc: float = 0.0
     """What the wall clock showed at the newest record."""
     lived: float = 0.0
@@ -400,8 +392,7 @@ class SessionState:
         return self.plans[sha] if sha else self.plan
 
     def list_origins(self, job: JobRecord) -> Iterator[JobRecord]:
-        """A job, the one whose rule made it, and so on up to one that a person
-        planned."""
+        """A job, the one whose rule made it, and so on up to a person's."""
         found: JobRecord | None = job
         while found is not None:
             yield found

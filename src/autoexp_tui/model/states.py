@@ -1,8 +1,5 @@
-"""What a job can be, why it ended, which steps between states are legal, and reasons.
-
-One table (`TRANSITIONS`) holds every legal transition; `apply` refuses the rest. A
-reason is stored as its code; `model.wording` makes the sentence when it is shown.
-"""
+"""What a job can be, why it ended, which steps between states are legal, and reasons. A
+reason is stored as its code; `model.wording` makes the sentence."""
 
 from __future__ import annotations
 
@@ -159,7 +156,6 @@ Topic: TypeAlias = Literal[
 """What the Events screen filters by; empty: the event only notes numbers."""
 
 
-# ------------------------------------------------------------------------- reasons
 class Result(StrEnum):
     """What a condition says."""
 

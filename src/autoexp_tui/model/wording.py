@@ -1,9 +1,6 @@
-"""Reasons as sentences: what a recorded `Why` says to a person.
-
-`CODES` is the closed registry of every code that anybody records; a code that is not
-in it is printed plainly, never hidden. Arguments come from outside and are cleaned;
-they are never read as templates or markup. Pure: the present is an argument.
-"""
+"""Reasons as sentences: what a recorded `Why` says to a person. A code that is not in
+`CODES` is printed plainly. Arguments come from outside and are cleaned; they are never
+read as templates or markup."""
 
 from __future__ import annotations
 
@@ -100,9 +97,8 @@ _SAYS_IT_ITSELF: Final = frozenset({"cancel_condition", "cancelled_by_rule"})
 
 
 def format_reason(why: Why, cause: Cause | None, now: float) -> str:
-    """Why a job is where it is; a cancel condition is named, for its fact alone (`the
-    log says ...`) does not tell that it ended the job.
-    """
+    """Why a job is where it is; a cancel condition is named, for its fact alone does
+    not tell that it ended the job."""
     words = sentence(why, now)
     if cause is not Cause.CANCEL_CONDITION or why.code in _SAYS_IT_ITSELF:
         return words
@@ -114,13 +110,7 @@ _KEYS: Final = re.compile(r"\. [A-Z] [a-z].*\.", re.DOTALL)
 
 
 def sentence(why: Why, now: float, *, keys: bool = True) -> str:
-    """The whole reason: facts, numbers, and the next step where there is one.
-
-    Args:
-        why: a recorded reason.
-        now: the present, UTC seconds; other days' times carry their date.
-        keys: whether there is a cockpit whose keys are the next step.
-    """
+    """The whole reason; `keys`: whether a cockpit's keys may be the next step."""
     phrases = CODES.get(why.code)
     if phrases is None:
         return _plain(why)
@@ -149,7 +139,6 @@ def _plain(why: Why) -> str:
     return f"{code} ({args})" if args else code
 
 
-# -------------------------------------------------------------------- templates
 _Piece: TypeAlias = tuple[str, str | None, str]
 """Literal text, and behind it an argument's name (None: there is none) and form."""
 _CLOSING: Final = ("?", "!", ".", "…")
@@ -190,7 +179,6 @@ def _join_texts(said: str, more: str) -> str:
     return said + (more[1:] if closed else more)
 
 
-# ------------------------------------------------------------------------ forms
 def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
     if isinstance(value, str):
         return clean(value, limit=limit)

@@ -1,12 +1,6 @@
-"""Whole files or nothing, and disk errors as sentences.
-
-A reader sees the old bytes or the new ones; a crash leaves at most a dot-file beside
-them. `link_new` is the one way to create what only one process may create: hard links
-are atomic on local disks, NFS and Lustre alike. Knows nothing of what it writes.
-
-The umask stays the user's own, also for jobs. So a mode that a umask might take bits
-from is set behind it, and only on what was just made: what was there keeps its mode.
-"""
+"""Whole files or nothing, and disk errors as sentences. A crash leaves at most a
+dot-file. The umask stays the user's own: a mode that it might take bits from is set
+behind it, and only on what was just made."""
 
 from __future__ import annotations
 
@@ -75,7 +69,6 @@ PASSING: Final = frozenset(
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
-# ------------------------------------------------------------------------------ modes
 @dataclass(frozen=True, slots=True)
 class Modes:
     """Of directories and of files in them."""
@@ -100,23 +93,17 @@ SESSION_MODES: Final[Mapping[Share, Modes]] = MappingProxyType(
 
 
 def read_session_modes(session: Path) -> Modes:
-    """The modes of what is made in a session, as those of its directory tell.
-
-    Raises:
-        OSError: it cannot be looked at.
-    """
+    """The modes of what is made in a session, as its directory's tell; raises
+    OSError."""
     for_others = stat.S_IMODE(session.stat().st_mode) & 0o077
     return SESSION_MODES["group"] if for_others == 0o050 else PRIVATE
 
 
-# ----------------------------------------------------------------- errors as sentences
 def explain(
     error: OSError, path: Path | str, doing: str, place: Place = "state"
 ) -> EnvironmentFailed:
-    """`error` as a sentence: what could not be done, where, and the next step.
-
-    Without `doing`, what is not trusted is told for itself.
-    """
+    """`error` as a sentence. Without `doing`, what is not trusted is told for
+    itself."""
     reason = error.strerror or str(error)
     if isinstance(error, Untrusted):
         problem = f"cannot {doing}: {reason}" if doing else reason
@@ -149,13 +136,8 @@ def write_atomic(
     durable: bool = True,
     place: Place = "state",
 ) -> None:
-    """Make `path` hold exactly `data`; readers never see a part of it.
-
-    `durable` also survives a power cut, at the price of two syncs.
-
-    Raises:
-        EnvironmentFailed: the disk refused; the old file is untouched.
-    """
+    """Make `path` hold `data`, all or nothing; `durable` survives a power cut, by two
+    syncs; raises EnvironmentFailed."""
     with explaining(path, "write", place):
         temporary = _temporary(path, data, mode, durable=durable)
         try:
@@ -175,13 +157,8 @@ def link_new(
     durable: bool = True,
     place: Place = "state",
 ) -> bool:
-    """Create `path` with `data`, whole at once; False when it exists already.
-
-    Of any number of processes that try, exactly one gets True.
-
-    Raises:
-        EnvironmentFailed: the disk refused, or knows no hard links.
-    """
+    """Create `path` with `data`, whole at once; False when it exists: of any number
+    that try, on NFS and Lustre too, one gets True; raises EnvironmentFailed."""
     with explaining(path, "create", place):
         temporary = _temporary(path, data, mode, durable=durable)
         try:
@@ -194,21 +171,14 @@ def link_new(
 
 
 def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> None:
-    """Make `path` and its parents; one that exists keeps its mode.
-
-    Raises:
-        EnvironmentFailed: the disk refused, or something else has that name.
-    """
+    """Make `path` and its parents; what exists keeps its mode; raises
+    EnvironmentFailed."""
     with explaining(path, "make the directory", place):
         make_private(path, mode)
 
 
 def make_private(path: Path, mode: int = 0o700) -> None:
-    """As `make_directory`, with the system's own words for what went wrong.
-
-    Raises:
-        OSError: the disk refused, or something else has that name.
-    """
+    """As `make_directory`; raises OSError."""
     # pathlib and os give the mode to the last directory alone.
     if path.is_dir():
         return
@@ -245,11 +215,7 @@ def sync_directory(path: Path) -> None:
 
 
 def open_with_mode(path: Path, flags: int, mode: int) -> int:
-    """Open a file; one that is made has `mode`, which a umask takes no bits from.
-
-    Raises:
-        OSError: the disk refused.
-    """
+    """Open a file; a new one has `mode`, without the umask's say; raises OSError."""
     descriptor = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, mode)
     try:
         if mode & 0o070 and not mode & 0o007 and not os.fstat(descriptor).st_size:

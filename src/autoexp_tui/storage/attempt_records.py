@@ -1,11 +1,6 @@
-"""Reads what the wrapper left in an attempt's directory.
-
-Records appear whole, by rename, so one that cannot be read is damaged, not unfinished;
-it is named in `damaged` and counts as not there; so is an exit record that lacks the
-nonce of its begin record, in `forged`. An exit record that could not be written is read
-where the wrapper left it instead. What the records *mean* together with what the queue
-says is the executors' and the engine's to decide.
-"""
+"""Reads what the wrapper left in an attempt's directory. Records appear whole, by
+rename, so one that cannot be read is damaged, not unfinished: it counts as not there.
+What they *mean* is the executors' and the engine's to decide."""
 
 from __future__ import annotations
 
@@ -27,8 +22,8 @@ Fields: TypeAlias = Mapping[str, Any]
 _MOST_BYTES = 64 * 1024
 """More than any record of ours has."""
 _SETTLE_SECONDS = 2.0
-"""How long a directory's age must stand before a look at it is believed for good:
-two changes within one tick of the file system's clock leave the same age."""
+"""An age of a directory that stood so long is believed: two changes within one tick of
+a file system's clock leave the same."""
 _RUN = re.compile(r"(begin|exit)\.(\d{1,9})\.json")
 _UNREADABLE = (ValueError, KeyError, TypeError, RecursionError)
 _DUPLICATE = re.compile(r"duplicate\.(.+)\.json")
@@ -75,8 +70,7 @@ class Run:
     """Records that somebody removed, changed or forged, and the wrapper put right."""
     exited: ExitRecord | None = None
     ending: str = ""
-    """Why the wrapper ended the command (`time limit`, `cancel file`, a signal);
-    empty when it ended by itself."""
+    """Why the wrapper ended the command (`time limit`, a signal); empty: it did not."""
     timed_out: bool = False
 
 
@@ -132,15 +126,8 @@ class AttemptRecords:
 
 
 def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
-    """Every record of an attempt, by one listing.
-
-    Args:
-        attempt_dir: where they are.
-        copies: whether to look for copies of an exit record that is not there.
-
-    Raises:
-        OSError: the directory is there, or may be, and could not be looked at.
-    """
+    """Every record of an attempt, by one listing; `copies`: and, in place of an exit
+    record that is not there, what the wrapper left elsewhere; raises OSError."""
     try:
         names = os.listdir(attempt_dir)
     except (FileNotFoundError, NotADirectoryError):
@@ -216,14 +203,8 @@ class RecordCache:
         """Directories that were read; the rest cost one stat each."""
 
     def read(self, attempt_dir: str, *, fresh: bool = False) -> AttemptRecords:
-        """The records now; `fresh` looks whatever the directory's age says.
-
-        A fresh look also takes copies of an exit record that is not there: they come
-        while the directory cannot be written.
-
-        Raises:
-            OSError: the directory is there, or may be, and could not be looked at.
-        """
+        """The records now; `fresh` looks whatever the directory's age says, at copies
+        too; raises OSError."""
         age = _measure_age(attempt_dir)
         known = self._known.get(attempt_dir)
         same = known if known and known.age == age else None
@@ -258,7 +239,6 @@ def _measure_age(directory: str) -> tuple[int, int]:
     return (found.st_mtime_ns, found.st_ino)
 
 
-# ------------------------------------------------------------------------ parsing
 def _read_json(path: str) -> Fields:
     fields = json.loads(read_checked(path, "session", _MOST_BYTES))
     if not isinstance(fields, dict):

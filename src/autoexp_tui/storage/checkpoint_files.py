@@ -1,9 +1,6 @@
 """Checkpoints of jobs on disk: found by a pattern, moved aside by a rename beside them.
-
-A checkpoint is a file or a directory below the job's output directory, reached without
-symbolic links and itself none. Nothing is ever deleted, nothing outside the directory
-touched. Whether one is good is not for this module to say.
-"""
+One lies below the job's output directory, reached without links and itself none.
+Nothing is ever deleted, nothing outside touched."""
 
 from __future__ import annotations
 
@@ -43,11 +40,7 @@ class CheckpointFiles:
     """Implements `engine.ports.Checkpoints`."""
 
     def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
-        """The checkpoint that is meant; see the port.
-
-        Raises:
-            EnvironmentFailed: it lies outside the output directory, or cannot be seen.
-        """
+        """The checkpoint that is meant; see the port; raises EnvironmentFailed."""
         root = _require_root(look.output_dir)
         found = _find_matches(root, look.glob) if look.glob else []
         meant = _find_named(root, look.path) if look.path else None
@@ -64,11 +57,7 @@ class CheckpointFiles:
         )
 
     def move(self, move: MoveCheckpoint) -> None:
-        """Rename it, then mend the pointer; a move that was done stays done.
-
-        Raises:
-            EnvironmentFailed: it is gone, its new name is taken, or the disk refused.
-        """
+        """Rename it, then mend the pointer; done once; raises EnvironmentFailed."""
         root = _require_root(move.output_dir)
         source, target = move.checkpoint.path, move.target
         _require_inside(root, source)
@@ -78,14 +67,11 @@ class CheckpointFiles:
             _update_pointer(root, move)
 
 
-# -------------------------------------------------------------- looking, while it runs
 def look_for_checkpoints(
     places: Sequence[CheckpointPlace], seconds: float = 5.0
 ) -> Mapping[str, SeenCheckpoint | str]:
-    """Job -> its newest checkpoint; or why none is known, in words.
-
-    `seconds`: where looking takes longer, the rest of the jobs is not looked at.
-    """
+    """Job -> its newest checkpoint, or why none is known; after `seconds` none is
+    sought."""
     until = time.monotonic() + seconds
     late = f"not looked for: it takes more than {seconds:g} s"
     return {
@@ -111,7 +97,6 @@ def _find_newest(place: CheckpointPlace) -> SeenCheckpoint | str:
     return SeenCheckpoint(step=newest.step, age=age)
 
 
-# -------------------------------------------------------------------------- finding
 @dataclass(frozen=True, slots=True)
 class _Seen:
     """A checkpoint with what orders it among others."""
@@ -193,7 +178,6 @@ def _find_free_name(path: str) -> str:
     return next(name for name in names if not os.path.lexists(name))
 
 
-# --------------------------------------------------------------------------- moving
 def _move_once(source: str, target: str) -> None:
     there, taken = os.path.lexists(source), os.path.lexists(target)
     if taken and not there:
@@ -256,10 +240,7 @@ def _update_text(pointer: str, move: MoveCheckpoint) -> None:
 
 
 def _list_names(checkpoint: Checkpoint, width: int) -> Sequence[str]:
-    """How a pointer may name a checkpoint: its path, its name, its step.
-
-    `width`: digits of a step that is written with zeros in front (`0008000`).
-    """
+    """How a pointer may name it; `width`: digits of a step with zeros in front."""
     name = os.path.basename(checkpoint.path)
     step = [] if checkpoint.step is None else [str(checkpoint.step).zfill(width)]
     return (checkpoint.path, name, *step)

@@ -1,12 +1,6 @@
-"""Word of a completed job in its output directory: `.autoexp/done.json`.
-
-It outlives the session's own files. Written when a job completes, gone before it is
-sent again: what lies there always tells of results that are there. What cannot be read
-says nothing.
-
-Most jobs of a new plan have no output directory. A parent that many of them share is
-listed once, instead of a look at each, which a network file system answers slowly.
-"""
+"""Word of a completed job in its output directory: `.autoexp/done.json`. It outlives
+the session; gone before the job is sent again, so it tells of results that are there.
+What cannot be read says nothing."""
 
 from __future__ import annotations
 
@@ -39,11 +33,7 @@ def get_done_path(output_dir: Path) -> Path:
 
 
 def write_done(output_dir: Path, work: DoneWork, mode: int = 0o600) -> None:
-    """Keep what a completed job leaves, durable.
-
-    Raises:
-        EnvironmentFailed: the disk refused, or its metadata has no JSON form.
-    """
+    """Keep what a completed job leaves, durable; raises EnvironmentFailed."""
     path = get_done_path(output_dir)
     try:
         tree = {"version": VERSION} | json.loads(encode(work))
@@ -54,11 +44,7 @@ def write_done(output_dir: Path, work: DoneWork, mode: int = 0o600) -> None:
 
 
 def forget_done(output_dir: Path) -> None:
-    """Take the word back, durable: the job is about to run again.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-    """
+    """Take the word back, durable: the job runs again; raises EnvironmentFailed."""
     path = get_done_path(output_dir)
     doing = "take back that the job is done"
     with explaining(path, doing, "output"), suppress(FileNotFoundError):
@@ -99,7 +85,6 @@ def find_done(
         return {spec.name: work for spec, work in found if work is not None}
 
 
-# ------------------------------------------------------------------ output directories
 def filter_existing(jobs: Iterable[JobSpec]) -> Sequence[JobSpec]:
     """The jobs whose output directory is there, or cannot be known not to be."""
     specs = list(jobs)

@@ -1,10 +1,6 @@
-"""Commands that other processes leave for a session's engine, one file each.
-
-`leave` writes `inbox/<time>-<command_id>.json` whole or not at all. The engine takes
-them oldest first and forgets a command once its events are synced; killed in between,
-it is given the command again, and knows its id from the journal. What is no command is
-set aside in `inbox/rejected/` with the reason beside it: nothing is tried for ever.
-"""
+"""Commands that other processes leave for a session's engine, one file each. The engine
+forgets one once its events are synced; killed in between, it is given it again, and
+knows its id from the journal. What is no command is set aside with the reason."""
 
 from __future__ import annotations
 
@@ -47,11 +43,7 @@ class NotACommand(Exception):
 
 
 def leave(session: SessionDir, order: Order, utc: float) -> Path:
-    """Leave a command for the session's engine, whether one runs now or later.
-
-    Raises:
-        EnvironmentFailed: the session is not the user's alone, or the disk refused.
-    """
+    """Leave a command for the engine, now or later; raises EnvironmentFailed."""
     session.require_own()
     make_directory(session.inbox)
     stamp = f"{max(0, int(utc * 1e6)):017d}"
@@ -69,8 +61,8 @@ class FileInbox:
         on_rejected: Callable[[str, str], None] = lambda _name, _reason: None,
         check: Callable[[Sender | None], Sender | None] = lambda sender: sender,
     ) -> None:
-        """`on_rejected` is told the file's name and the reason; `check` finds out who
-        sent what only a person may decide."""
+        """`on_rejected` is told file and reason; `check` finds who sent a person's
+        word."""
         self._session = session
         self._on_rejected = on_rejected
         self._check = check
@@ -82,11 +74,7 @@ class FileInbox:
         """Names of files that could not be read the last time."""
 
     def take(self) -> Sequence[Order]:
-        """Commands since the last call, oldest first; rubbish is set aside.
-
-        Raises:
-            EnvironmentFailed: the inbox cannot be listed.
-        """
+        """Commands since the last call, oldest first; raises EnvironmentFailed."""
         orders: list[Order] = []
         for name in self._new_names():
             if len(orders) == AT_A_LOOK:
@@ -146,11 +134,7 @@ class FileInbox:
 
 
 def _read(path: Path) -> Order | None:
-    """The command in a file; None when it went away, or the disk failed just now.
-
-    Raises:
-        NotACommand: it holds none.
-    """
+    """The command; None: gone, or the disk failed just now; raises NotACommand."""
     if path.suffix != ".json":
         raise NotACommand("its name does not end in .json")
     try:

@@ -1,13 +1,6 @@
 """A session's journal on disk, read: every record in order, and the state they make.
-
-What an append did not acknowledge does not count for its engine; what is on disk when a
-successor seals the part counts for everybody (`journal_parts`). Never writes.
-
-A journal that another engine writes is followed as it grows, over take-overs. What was
-read may turn out not to count: an engine cut back a write that failed, or a successor's
-seal left out the last bytes of the one before. Then the follower says so, and its owner
-loads the session anew.
-"""
+Never writes. What a follower read may turn out not to count, when an engine cut back a
+write that failed or a successor's seal left it out: then it says so."""
 
 from __future__ import annotations
 
@@ -75,16 +68,10 @@ class StoredPlans(dict[str, Plan]):
         return plan
 
 
-# ---------------------------------------------------------------------- reading
 def read_session(
     session: SessionDir, notices: list[str] | None = None
 ) -> Iterator[Recorded]:
-    """Every record that counts, oldest first.
-
-    Raises:
-        JournalDamaged: a record cannot be read, or is missing.
-        EnvironmentFailed: a file cannot be read.
-    """
+    """Every record that counts, oldest first; raises JournalDamaged."""
     seq = 0
     for part in find_chain(session, notices):
         for record, *_ in read_records(part, seq, notices):
@@ -95,12 +82,8 @@ def read_session(
 def read_records(
     part: Part, seq: int, notices: list[str] | None = None
 ) -> Iterator[tuple[Recorded, int, int]]:
-    """The records of a part that follow record `seq`, each with its bytes' place.
-
-    Raises:
-        JournalDamaged: a record cannot be read, is missing, or another engine's.
-        EnvironmentFailed: the part cannot be read.
-    """
+    """The records of a part after record `seq`, with their places; raises
+    JournalDamaged."""
     epoch = part.id[0]
     for found in read_part(part, notices):
         record = found[0]
@@ -116,15 +99,8 @@ def read_records(
 
 
 def list_earlier(directory: str, seq: int, count: int) -> Sequence[Recorded]:
-    """The newest `count` records before record `seq`, oldest first.
-
-    For looking at what a snapshot does not carry any more. Lines are told by their
-    number: only those of the page are decoded.
-
-    Raises:
-        JournalDamaged: one of them does not read, or the parts do not fit.
-        EnvironmentFailed: a file cannot be read.
-    """
+    """The newest `count` records before record `seq`, oldest first: only these are
+    decoded; raises JournalDamaged."""
     page: list[Recorded] = []
     if not directory or seq <= 1:
         return page
@@ -144,14 +120,8 @@ def list_earlier(directory: str, seq: int, count: int) -> Sequence[Recorded]:
     return page
 
 
-# ---------------------------------------------------------------------- folding
 def load_state(session: SessionDir, *, tail: int = TAIL) -> Loaded:
-    """Fold a session that somebody else may be writing.
-
-    Raises:
-        JournalDamaged: a record or a plan cannot be read.
-        EnvironmentFailed: a file cannot be read.
-    """
+    """Fold a session that somebody else may be writing; raises JournalDamaged."""
     notices: list[str] = []
     return fold_chain(session, find_chain(session, notices), notices, tail)
 
@@ -211,11 +181,8 @@ def _fold_part(
 
 
 def _require_nothing_ran(session: SessionDir) -> None:
-    """A journal without a plan is that of a session in which nothing ever ran.
-
-    Raises:
-        JournalDamaged: something did, so records are gone.
-    """
+    """In a session whose journal has no plan, nothing ever ran; else raises
+    JournalDamaged."""
     try:
         ran = sorted(path.name for path in session.attempts.iterdir())
     except OSError:
@@ -231,7 +198,6 @@ def _require_nothing_ran(session: SessionDir) -> None:
         )
 
 
-# ------------------------------------------------------------------------ following
 class JournalFollower:
     """Goes on where `load_state` ended."""
 
@@ -241,15 +207,8 @@ class JournalFollower:
         self._last = loaded.events[-1] if loaded.events else None
 
     def poll(self) -> Sequence[Recorded] | None:
-        """The records since the last look; a line that is not whole yet waits.
-
-        None: what was read before does not all count, so load the session anew. Idle,
-        this costs one listing of the session's directory and one stat.
-
-        Raises:
-            EnvironmentFailed: the journal cannot be read just now.
-            JournalDamaged: the chain of parts is broken.
-        """
+        """The records since the last look; None: what was read does not all count, so
+        load anew. Idle, it costs one listing and one stat. Raises JournalDamaged."""
         found: list[Recorded] = []
         rest = self._find_rest()
         if rest is None or not all(self._read_news(part, found) for part in rest):

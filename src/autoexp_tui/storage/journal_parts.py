@@ -1,16 +1,10 @@
 """How the parts of a journal hang together: which count, in which order, up to where.
 
 Each engine writes a part of its own, `journal.<epoch>.jsonl`, which nobody else ever
-writes, moves or removes. The first record of a part names its predecessor and how many
-bytes of it count (the *seal*). The chain of seals, followed back from the newest part,
-is the journal; what it does not reach is void: late bytes of a deposed engine, and
-parts whose engine died before their first commit was whole. Earlier versions went on in
-further parts, `journal.<epoch>.<segment>.jsonl`, and compressed finished ones; those
-read as before.
-
-So a deposed engine that wakes late cannot hurt: nothing that it still does touches a
-name or a byte that counts.
-"""
+writes, moves or removes. Its first record names its predecessor and how many bytes of
+it count (the *seal*). The chain of seals, followed back from the newest part, is the
+journal; what it does not reach is void: a deposed engine that wakes late cannot hurt.
+Earlier versions went on in `journal.<epoch>.<segment>.jsonl`, and compressed parts."""
 
 from __future__ import annotations
 
@@ -60,22 +54,14 @@ class Part:
     """None: all whole commits count."""
 
 
-# ------------------------------------------------------------------------ the chain
 def find_chain(
     session: SessionDir,
     notices: list[str] | None = None,
     *,
     upto: PartId | None = None,
 ) -> list[Part]:
-    """The parts that count, oldest first; empty when no record was ever written.
-
-    `notices` takes sentences about what is odd and no damage. `upto`: as if there were
-    no parts after that one.
-
-    Raises:
-        JournalDamaged: the chain is broken.
-        EnvironmentFailed: a part cannot be read.
-    """
+    """The parts that count, oldest first; `notices` takes what is odd and no damage;
+    `upto`: as if no part came after; raises JournalDamaged."""
     with explaining(session.path, "list the journal"):
         there = session.list_parts()
     parts = [part for part in there if upto is None or part <= upto]
@@ -128,13 +114,8 @@ def _list_surplus(
 
 
 def find_seal(part: Part) -> Seal:
-    """The seal that a successor gives the newest part: its whole commits, as of now.
-
-    A part whose length is known already is sealed at that.
-
-    Raises:
-        EnvironmentFailed: the part cannot be read.
-    """
+    """The seal that a successor gives a part: its known length, or its whole
+    commits."""
     end = part.length
     if end is None:
         end = 0
@@ -144,15 +125,10 @@ def find_seal(part: Part) -> Seal:
     return Seal(part=part.path.name, bytes=end)
 
 
-# ------------------------------------------------------------------ reading one part
 @contextmanager
 def open_part(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a part as they were written, packed or not.
-
-    Raises:
-        EnvironmentFailed: the file cannot be read.
-        JournalDamaged: its compressed form is damaged.
-    """
+    """The bytes of a part as they were written, packed or not; raises
+    JournalDamaged."""
     try:
         with _open_file(path) as file:
             yield file
@@ -178,12 +154,7 @@ def _open_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_first_record(part: Part) -> Recorded | None:
-    """The record that opens a part; None while its first commit is not whole.
-
-    Raises:
-        JournalDamaged: its line is whole and does not read.
-        EnvironmentFailed: the file cannot be read.
-    """
+    """The record that opens a part; None: its first commit is not whole."""
     with open_part(part.path) as file:
         first = line = file.readline(_LONGEST_LINE)
         while line.startswith(MORE):
@@ -192,12 +163,8 @@ def read_first_record(part: Part) -> Recorded | None:
 
 
 def read_lines(part: Part, offset: int = 0) -> Iterator[tuple[bytes, int]]:
-    """The lines of a part that count, each with its offset; at last one that is torn.
-
-    Raises:
-        JournalDamaged: its compressed form is damaged.
-        EnvironmentFailed: the part cannot be read.
-    """
+    """The lines of a part that count, each with its offset; at last one that is
+    torn."""
     limit = sys.maxsize if part.length is None else part.length
     with open_part(part.path) as file:
         file.seek(offset)
@@ -211,15 +178,8 @@ def read_lines(part: Part, offset: int = 0) -> Iterator[tuple[bytes, int]]:
 def read_part(
     part: Part, notices: list[str] | None = None, offset: int = 0
 ) -> Iterator[tuple[Recorded, int, int]]:
-    """The records of a part from `offset`, each with where its line begins and ends.
-
-    The records of a commit come together: what is torn off at the end of a part that
-    nobody sealed, a line or the rest of a commit, is left out, with a notice.
-
-    Raises:
-        JournalDamaged: a line does not read, or sealed bytes are missing.
-        EnvironmentFailed: the part cannot be read.
-    """
+    """The records of a part, each with where its line begins and ends. What is torn off
+    a part that nobody sealed is left out, with a notice. Raises JournalDamaged."""
     commit: list[tuple[Recorded, int, int]] = []
     torn, end = 0, offset
     for number, (line, start) in enumerate(read_lines(part, offset), 1):

@@ -1,10 +1,6 @@
-"""Going on with a session whose journal is damaged, from the last commit that reads.
-
-No file is edited, moved or removed. A repair is a take-over whose seal lies earlier: a
-new part seals the journal after its last good commit, and what follows there is void
-from then on, as the late bytes of a deposed engine are. It stays on disk for whoever
-has a better idea. It is what was accepted that is left out: only a person orders it.
-"""
+"""Going on with a session whose journal is damaged, from the last commit that reads. No
+file is edited, moved or removed: a take-over seals the journal after that commit, and
+what follows is void, on disk for whoever has a better idea."""
 
 from __future__ import annotations
 
@@ -53,11 +49,8 @@ class Salvage:
 
 
 def find_salvage(session: SessionDir) -> Salvage | None:
-    """What a repair would go on from; None when nothing at all reads.
-
-    Raises:
-        EnvironmentFailed: a file cannot be read, whatever is in it; a plan is gone.
-    """
+    """What a repair would go on from; None when nothing reads; raises
+    EnvironmentFailed."""
     parts = session.list_parts()
     for newest in reversed(parts):
         try:
@@ -102,12 +95,7 @@ def _count_lines(part: Path, offset: int) -> int:
 
 
 def repair_journal(session: SessionDir, salvage: Salvage, clock: Clock) -> str:
-    """Seal the journal where it reads; what was done, as a sentence.
-
-    Raises:
-        SessionOwned: an engine lives, or may.
-        EnvironmentFailed: the disk refused; nothing has changed.
-    """
+    """Seal the journal where it reads, and say so; raises SessionOwned."""
     lease = take_lease(session, clock)
     try:
         _seal_at(session, lease, salvage, clock)

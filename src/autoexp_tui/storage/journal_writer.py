@@ -1,5 +1,4 @@
-"""The part of a journal that one engine writes: one line an event, one write and one
-sync a commit."""
+"""The part of a journal that one engine writes: one write and one sync a commit."""
 
 from __future__ import annotations
 
@@ -45,11 +44,8 @@ class Held(Protocol):
 
 
 class FileJournal:
-    """The part that one engine writes. Implements `ports.Journal`.
-
-    The first record must be the one that seals the predecessor: an EngineStarted with
-    `seal`, or the SessionStarted of a new session. The file is made with it.
-    """
+    """The part that one engine writes. Implements `ports.Journal`. Its first record,
+    with which the file is made, is an EngineStarted with `seal` or a new session's."""
 
     def __init__(
         self,
@@ -59,14 +55,8 @@ class FileJournal:
         chain: Sequence[Part] | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Open the journal under a lease that is held already.
-
-        `chain`: what counts of the journal, when that is not for the journal to tell.
-
-        Raises:
-            JournalDamaged: the chain of parts is broken.
-            EnvironmentFailed: a part cannot be read.
-        """
+        """`chain`: what counts of the journal, when that is not for the journal to
+        tell; raises JournalDamaged."""
         self.session = session
         self._lease = lease
         self._log_fault = log_fault
@@ -100,12 +90,7 @@ class FileJournal:
             self._notices.append(text)
 
     def load(self, *, tail: int = TAIL) -> Loaded:
-        """Fold what the predecessors left, up to the seal and not a byte further.
-
-        Raises:
-            JournalDamaged: a record or a plan cannot be read.
-            EnvironmentFailed: a file cannot be read.
-        """
+        """Fold what the predecessors left, up to the seal; raises JournalDamaged."""
         loaded = fold_chain(self.session, self._chain, self._notices, tail)
         if loaded.state.plan is not None:
             self._mask = loaded.state.plan.mask
@@ -114,15 +99,9 @@ class FileJournal:
         return loaded
 
     def append(self, records: Sequence[Recorded]) -> None:
-        """Write the records and sync once; when it returns, they count.
-
-        Raises:
-            SessionOwned: a successor has taken the session; this journal is closed
-                for good and nothing of this call counts.
-            EnvironmentFailed: the disk refused; nothing of this call counts, and the
-                same records may be tried again.
-            ValueError: the records do not continue the journal: a bug.
-        """
+        """Write the records and sync once; when it returns, they count. Raises
+        SessionOwned (closed for good), or EnvironmentFailed (nothing counts, it may be
+        tried again)."""
         if not records:
             return
         self._check_records(records)
@@ -138,12 +117,8 @@ class FileJournal:
         self._seq = records[-1].seq
 
     def add_plan(self, plan: Plan) -> str:
-        """Store a plan beside the journal, durable; returns its sha.
-
-        Raises:
-            EnvironmentFailed: the disk refused.
-            ValidationFailed: the plan holds a value that JSON cannot.
-        """
+        """Store a plan beside the journal, durable; its sha; raises
+        EnvironmentFailed."""
         self._mask = plan.mask
         return self.session.save_plan(plan)
 

@@ -1,13 +1,8 @@
-"""The model's values as JSON, and back: plans, jobs, commands, live detail, done work.
+"""The model's values as JSON, and back. Decoding checks with pydantic, imported at its
+first use, after the first paint.
 
-Encoding is standard library alone; decoding checks with pydantic, which is imported at
-its first use, after the first paint. The model's dataclasses are the only models. The
-lines of journals are `record_codec`'s. No file is touched here.
-
-What JSON cannot hold: where a field's type admits text, `nan` and the infinities become
-the texts `nan`, `inf`, `-inf`; a number-only field refuses them. Characters that no
-encoding can write (undecodable bytes of a file name) become U+FFFD.
-"""
+Where a field's type admits text, `nan` and the infinities become texts; a number-only
+field refuses them. Characters that no encoding can write become U+FFFD."""
 
 from __future__ import annotations
 
@@ -54,7 +49,6 @@ class Undecodable(ValueError):
         """Whether a newer version wrote it."""
 
 
-# ----------------------------------------------------------------------- encoding
 def _list_fields(model: Any) -> tuple[str, ...]:
     """The names of a dataclass's fields, in order."""
     return tuple(part.name for part in fields(model))
@@ -89,20 +83,12 @@ _encode_loosely: Final = _build_encoder(allow_nan=True)
 
 
 def encode(value: Any) -> bytes:
-    """A dataclass of the core as one line of JSON.
-
-    Raises:
-        Unencodable: it would not read back.
-    """
+    """A dataclass of the core as one line of JSON; raises Unencodable."""
     return to_json(value, lambda data: decode(type(value), data, type(value).__name__))
 
 
 def to_json(value: object, check: Callable[[bytes], object]) -> bytes:
-    """`value` as JSON; what JSON cannot hold goes the slow way, which is checked.
-
-    Raises:
-        Unencodable: it has no JSON form, or `check` refuses the one it has.
-    """
+    """`value` as JSON, the slow way, checked, where it must; raises Unencodable."""
     try:
         return _encode_strictly(value).encode()
     except Unencodable:
@@ -133,7 +119,6 @@ def _replace_unwritable(value: object) -> object:
     return {_replace_unwritable(key): _replace_unwritable(tree[key]) for key in tree}
 
 
-# ----------------------------------------------------------------------- decoding
 def read_json(data: bytes) -> Any:
     """Plain data; raises ValueError, for nan and the infinities as well."""
     from pydantic_core import from_json
@@ -142,11 +127,8 @@ def read_json(data: bytes) -> Any:
 
 
 def decode(model: type[T], data: bytes, where: str, *, finite: bool = True) -> T:
-    """A dataclass of the core from its JSON; `finite`: without nan and infinities.
-
-    Raises:
-        JournalDamaged: it does not read; names `where` and what is wrong.
-    """
+    """A dataclass from its JSON; `finite`: no nan, no infinities; raises
+    JournalDamaged."""
     check = build_validator(cast(Any, model), finite=finite)
     try:
         value = check.validate_json(data, strict=True)
@@ -159,10 +141,8 @@ def decode(model: type[T], data: bytes, where: str, *, finite: bool = True) -> T
 
 @cache
 def build_validator(model: Any, *, finite: bool = True) -> SchemaValidator:
-    """What checks and makes a dataclass `model`, built when it is first needed.
-
-    Unknown fields are refused. `finite` refuses nan and the infinities as numbers.
-    """
+    """What checks and makes a dataclass, without unknown fields; built at its first
+    use."""
     from pydantic import ConfigDict, TypeAdapter
     from pydantic_core import CoreConfig, SchemaValidator
 
@@ -192,13 +172,8 @@ def names_unknown_kind(text: str) -> bool:
     return "does not match any of the expected tags" in text
 
 
-# ----------------------------------------------------------------- plans and jobs
 def encode_plan(plan: Plan) -> bytes:
-    """`plan` as one line of JSON: a manifest's bytes. Equal plans, equal bytes.
-
-    Raises:
-        ValidationFailed: a value that JSON cannot hold, with the field's name.
-    """
+    """A manifest's bytes: equal plans, equal bytes; raises ValidationFailed."""
     return _encode_for_people(plan, "plan")
 
 
@@ -219,12 +194,7 @@ def _encode_for_people(value: Plan | JobSpec, where: str) -> bytes:
 
 
 def decode_plan(data: bytes, where: str = "plan") -> Plan:
-    """The plan of a manifest, of this version or an earlier one.
-
-    Raises:
-        JournalDamaged: it does not read; names `where` and what is wrong. `newer` when
-            a later version of this program wrote it, or a kind of it is not known.
-    """
+    """A plan of this version or an earlier one; raises JournalDamaged."""
     from autoexp_tui.model.specs import Plan
 
     try:
@@ -272,7 +242,6 @@ def mask_plan(plan: Plan, data: bytes) -> bytes:
     return data if masked == tree else json.dumps(masked).encode()
 
 
-# ------------------------------------------------------- commands and live detail
 def decode_order(data: bytes, where: str = "order") -> Order:
     """The order that `encode` wrote; raises as `decode_plan` does."""
     from autoexp_tui.model.commands import Order

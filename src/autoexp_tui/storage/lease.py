@@ -1,13 +1,9 @@
 """The right to write one session: one owner, whatever dies, stops or loses the network.
 
 Each engine links `lease/<epoch>.json`, one number above the highest; of any number that
-try, one succeeds, and no file is ever overwritten. A higher number deposes: its holder
-writes on at most into bytes that the successor's seal makes void (see `journal`).
-
-A holder on this host is judged by its process. One elsewhere is judged by its heartbeat
-alone, the changing mtime of its file, against *this* process's monotonic clock: two
-hosts' clocks are never compared.
-"""
+try, one succeeds, and no file is overwritten. A higher number deposes (see
+`journal_parts`). A holder on this host is judged by its process, one elsewhere by its
+heartbeat, the changing mtime of its file, against *this* process's monotonic clock."""
 
 from __future__ import annotations
 
@@ -79,8 +75,7 @@ class Holder:
         return f"{self}, stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it"
 
     def find_halted(self, me: Identity) -> int:
-        """Its pid when it was stopped and can answer nothing, as far as `me` sees; else
-        0."""
+        """Its pid when it was stopped, as far as `me` sees; else 0."""
         if self.identity is None or self.released or not self.identity.is_halted(me):
             return 0
         return self.identity.pid
@@ -96,20 +91,13 @@ class FileLease:
         self._next = session.lease / f"{epoch + 1}.json"
 
     def is_held(self) -> bool:
-        """Whether no successor has taken the session. One stat.
-
-        Raises:
-            OSError: the disk did not answer.
-        """
+        """Whether no successor has taken the session. One stat; raises OSError."""
         return not self._next.exists()
 
     def heartbeat(self) -> bool:
-        """Touch one's own file; False when the session is another's.
-
-        A disk that fails, or a session that was moved or removed, says nothing about
-        who owns it, and is no error here: the journal meets the same at its next
-        append, and the engine holds.
-        """
+        """Touch one's own file; False when the session is another's. A disk that fails,
+        or a session that was moved, says nothing of that: the journal meets the
+        same."""
         try:
             os.utime(self._path)
             return self.is_held()
@@ -119,19 +107,13 @@ class FileLease:
             return True
 
     def release(self) -> None:
-        """Give it back: a successor need not wait, wherever it runs.
-
-        Raises:
-            EnvironmentFailed: the disk refused; a successor elsewhere will wait.
-        """
+        """Give it back: a successor need not wait; raises EnvironmentFailed."""
         link_new(_get_mark(self.session, self.epoch), b"", durable=False)
 
 
 class LeaseWatch:
-    """Looks at a session's lease again and again: for viewers and for who waits.
-
-    `now` in its methods is this process's monotonic clock, `utc` the wall clock.
-    """
+    """Looks at a session's lease again and again; `now` is monotonic, `utc` the
+    wall's."""
 
     def __init__(self, session: SessionDir, *, me: Identity | None = None) -> None:
         self._session = session
@@ -141,11 +123,8 @@ class LeaseWatch:
         self._moved = False
 
     def find_holder(self) -> Holder | None:
-        """Who holds the highest epoch; None before the first engine.
-
-        Raises:
-            EnvironmentFailed: the lease cannot be read.
-        """
+        """Who holds the highest epoch; None before the first; raises
+        EnvironmentFailed."""
         with explaining(self._session.lease, "read the lease"):
             epoch = find_highest_epoch(self._session)
             return _read_holder(self._session, epoch) if epoch else None
@@ -155,11 +134,9 @@ class LeaseWatch:
         return holder.find_halted(self._me) if holder else 0
 
     def check_alive(self, holder: Holder | None, now: float) -> Alive:
-        """Whether the holder's engine lives; a heartbeat must be watched to tell.
-
-        UNKNOWN: it is elsewhere, and its heartbeat has neither moved nor been still
-        for long enough while this object watched.
-        """
+        """Whether the holder's engine lives; UNKNOWN: it is elsewhere, and its
+        heartbeat has neither moved nor been still for long enough while this object
+        watched."""
         if holder is None or holder.released:
             return Alive.NO
         if holder.identity is not None:
@@ -177,17 +154,8 @@ class LeaseWatch:
     def take_if_free(
         self, now: float, utc: float, stale_seconds: float | None = None
     ) -> FileLease | None:
-        """Take the session if it is free; None while another may own it.
-
-        Args:
-            now: monotonic seconds.
-            utc: the same moment.
-            stale_seconds: what the lease says of its own heartbeat; None: what that
-                of the former holder said, or the default.
-
-        Raises:
-            EnvironmentFailed: the session is not the user's alone, or the disk refused.
-        """
+        """Take the session; None while another may own it. `stale_seconds`: what the
+        lease says of itself; None: as the former holder. Raises EnvironmentFailed."""
         self._session.require_own()
         modes = self._session.read_modes()
         make_directory(self._session.lease, modes.directory)
@@ -217,11 +185,7 @@ class LeaseWatch:
 
 
 def find_engine(session: SessionDir) -> tuple[Holder | None, Alive]:
-    """Who holds a session, and whether that engine lives, by one look.
-
-    Raises:
-        EnvironmentFailed: the lease cannot be read.
-    """
+    """Who holds a session, and whether that engine lives; raises EnvironmentFailed."""
     watch = LeaseWatch(session)
     holder = watch.find_holder()
     return holder, watch.check_alive(holder, 0.0)
@@ -237,15 +201,8 @@ def take_lease(
     watch: LeaseWatch | None = None,
     pause: Callable[[float], None] = time.sleep,
 ) -> FileLease:
-    """Become the session's owner, at once or within `wait` seconds.
-
-    `watch` has looked at the lease before: a heartbeat that it saw stand still counts.
-    `stale_seconds`: as for `LeaseWatch.take_if_free`.
-
-    Raises:
-        SessionOwned: another engine owns it, or may; names it and what to do.
-        EnvironmentFailed: the disk refused.
-    """
+    """Become the session's owner within `wait` seconds; a heartbeat that `watch` saw
+    stand still counts. Raises SessionOwned or EnvironmentFailed."""
     watch = watch or LeaseWatch(session, me=me)
     deadline = clock.monotonic() + wait
     while True:
@@ -281,11 +238,7 @@ def explain_owner(
 
 
 def find_highest_epoch(session: SessionDir) -> int:
-    """The highest epoch that was ever taken, 0 for none.
-
-    Raises:
-        OSError: the directory cannot be listed.
-    """
+    """The highest epoch that was ever taken, 0 for none; raises OSError."""
     try:
         names = os.listdir(session.lease)
     except FileNotFoundError:

@@ -1,10 +1,6 @@
-"""A session as other processes watch it: live.json, heartbeats, the watcher's eyes.
-
-The engine hands over snapshots and never waits; a thread of the sink writes at most two
-a second, and nothing at all while no viewer's heartbeat moves. Heartbeats are files
-whose mtime changes; this side only watches them change against its own clock. A viewer
-reads the journal, the lease and live.json.
-"""
+"""A session as other processes watch it: live.json, heartbeats, the watcher's eyes. The
+engine hands over snapshots and never waits; a thread writes two a second, and nothing
+while no viewer's heartbeat (the mtime of a file) moves by its own clock."""
 
 from __future__ import annotations
 
@@ -43,17 +39,12 @@ VIEWER_SECONDS = 10.0
 BEAT_SECONDS = 3.0
 """How often a viewer should beat."""
 LIVE_LAG_SECONDS = 60.0
-"""For so long volatile detail may stay behind a journal that moves on: a network file
-system may show a file as it was a minute ago."""
+"""For so long detail may stay behind the journal: a network file system may be late."""
 
 
-# ------------------------------------------------------------------- the owner's side
 def is_of_now(detail: LiveDetail, seq: int, epoch: int) -> bool:
-    """Whether detail is not older than a journal that was read to record `seq`.
-
-    It is left lying when the last viewer goes, and when its engine is stopped or dies;
-    an engine that works writes it anew for whoever watches.
-    """
+    """Whether detail is not older than a journal that was read to record `seq`: it is
+    left lying when the last viewer goes, and when its engine is stopped or dies."""
     return detail.seq >= seq and detail.engine.epoch >= epoch
 
 
@@ -173,7 +164,6 @@ class FileLiveSink:
         return False
 
 
-# ------------------------------------------------------------------- the viewer's side
 class ViewerHeartbeat:
     """A viewer's sign of life; `beat` every few seconds, `close` on leaving."""
 
@@ -256,12 +246,7 @@ class FileSessionWatcher:
         """The record of detail that the journal has left behind, and since when."""
 
     def load(self) -> tuple[SessionState, Sequence[Recorded]]:
-        """The session as its journal tells it now, and its newest records.
-
-        Raises:
-            JournalDamaged: a record or a plan cannot be read.
-            EnvironmentFailed: a file cannot be read.
-        """
+        """The session as its journal tells it now; raises JournalDamaged."""
         loaded = load_state(self._session)
         self._follower = JournalFollower(self._session, loaded)
         self._loaded = self._newest = loaded.state.seq
@@ -269,12 +254,7 @@ class FileSessionWatcher:
         return loaded.state, loaded.events
 
     def news(self) -> Sequence[Recorded] | None:
-        """Records since the last call; None: load the session anew.
-
-        Raises:
-            JournalDamaged: the journal's parts do not hang together.
-            EnvironmentFailed: the journal cannot be read just now.
-        """
+        """Records since the last call; None: load anew; raises JournalDamaged."""
         if self._follower is None:
             return None
         news = self._follower.poll()
@@ -283,10 +263,7 @@ class FileSessionWatcher:
         return news
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's volatile detail; None while it writes none, or wrote it long ago.
-
-        What the journal tells of a run is newer than that.
-        """
+        """The owner's detail; None while it writes none, or wrote it long ago."""
         detail = self._reader.read() if self._alive else None
         if detail is None or not self._is_of_now(detail):
             self._live = None
@@ -295,8 +272,7 @@ class FileSessionWatcher:
         return self._live
 
     def _is_of_now(self, detail: LiveDetail) -> bool:
-        """Of what was read at once it must not be older; of news it may be for long
-        enough that its next state can have come."""
+        """Not older than what was loaded; behind news for at most a minute."""
         if not is_of_now(detail, self._loaded, self._epoch):
             return False
         if detail.seq >= self._newest:
@@ -308,11 +284,7 @@ class FileSessionWatcher:
         return now - self._behind[1] < LIVE_LAG_SECONDS
 
     def owner_alive(self) -> bool:
-        """Whether an engine owns the session, as far as can be told from here.
-
-        Raises:
-            EnvironmentFailed: the lease cannot be read.
-        """
+        """Whether an engine owns the session, from here; raises EnvironmentFailed."""
         holder = self._lease.find_holder()
         alive = self._lease.check_alive(holder, self._clock.monotonic())
         self._alive = alive is not Alive.NO
@@ -324,11 +296,7 @@ class FileSessionWatcher:
         return self._halted_pid
 
     def leave(self, order: Order) -> None:
-        """Put a command into the session's inbox.
-
-        Raises:
-            EnvironmentFailed: it could not be written.
-        """
+        """Put a command into the session's inbox; raises EnvironmentFailed."""
         leave(self._session, order, self._clock.utc())
 
     def beat(self) -> None:

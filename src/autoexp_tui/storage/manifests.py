@@ -1,8 +1,6 @@
 """Plans that were made and not yet submitted: one manifest each, in a state directory.
-
-Manifests are many and large, so one is told by its first bytes until the right one is
-found. In a state directory that users share, each has shelves of their own.
-"""
+One is told by its first bytes, for they are many and large. In a state directory that
+users share, each has shelves of their own."""
 
 from __future__ import annotations
 
@@ -46,13 +44,9 @@ _MOST_LOOKED_AT: Final = 500
 _MANIFEST: Final = re.compile(r"plan_[^/]*(?<!\.provenance)\.json")
 
 
-# --------------------------------------------------------------------------- places
 def make_state_dir(state_dir: Path, share: Share) -> None:
-    """Make the directory that holds sessions, and those above it.
-
-    Raises:
-        EnvironmentFailed: the disk refused, or others may meddle with it.
-    """
+    """Make the directory that holds sessions, and those above; raises
+    EnvironmentFailed."""
     require(state_dir, require_place)
     make_directory(state_dir.parent, MODES[share].directory)
     # Who may write there may leave sessions of their own, and take away no others.
@@ -81,16 +75,9 @@ def _find_shelf(state_dir: Path, name: str) -> Path:
     return usual if mine else state_dir / f"{name}.{os.geteuid()}"
 
 
-# --------------------------------------------------------------- writing and reading
 def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
-    """Keep a plan under its id, to be submitted later; returns the file.
-
-    `data`: the plan as it is encoded, where that is known.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-        ValidationFailed: the plan holds a value that JSON cannot.
-    """
+    """Keep a plan, encoded as `data` or not yet, under its id; raises
+    EnvironmentFailed."""
     make_state_dir(state_dir, plan.share)
     path = get_manifest(state_dir, plan.plan_id)
     data = data or encode_plan(plan)
@@ -100,13 +87,8 @@ def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
 
 
 def read_manifest(path: Path, *, run: bool = False) -> Plan:
-    """The plan of a manifest that a person named.
-
-    `run`: its commands are to run as the user, so nobody else may have written it.
-
-    Raises:
-        UsageError: there is none, it does not read, or others may have written it.
-    """
+    """The plan of a manifest; `run`: as its commands run as the user, nobody else may
+    have written it; raises UsageError."""
     data = _read_bytes(path, run=run)
     try:
         return decode_plan(data, str(path))
@@ -136,7 +118,6 @@ def _read_bytes(path: Path, *, run: bool) -> bytes:
         raise explain(error, path, "read") from error
 
 
-# -------------------------------------------------------------------------- finding
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestHead:
     """What the beginning of a manifest says."""

@@ -1,11 +1,8 @@
 """Whose an output directory is: two sessions must not write one job's files.
 
-The owner is linked as `<output_dir>/.autoexp/owner.json` before a job is submitted. A
-dead owner is not removed but followed by `owner.1.json`, `owner.2.json` ...: the
-highest number owns, and of any number that try for the next one, one gets it. Whether
-another owner lives is asked of its session: a living engine, or an attempt that has not
-ended.
-"""
+The owner is linked as `.autoexp/owner.json` there before a job is submitted. A dead one
+is not removed but followed by `owner.1.json`, `owner.2.json` ...: the highest owns, and
+of any number that try for the next one, one gets it."""
 
 from __future__ import annotations
 
@@ -60,14 +57,8 @@ def take_ownership(
     share: Share = "private",
 ) -> None:
     """Become the owner of `output_dir`; again for the same work changes nothing.
-
-    `living` says why another owner counts as alive, empty when it is dead. Who takes
-    many directories passes one `Living` to all, and each session is folded once.
-
-    Raises:
-        SessionOwned: another living session owns it; names it and what to do.
-        EnvironmentFailed: the directory cannot be written.
-    """
+    `living` says why another counts as alive, and looks at each session once. Raises
+    SessionOwned."""
     judge = living or Living()
     home = output_dir / ".autoexp"
     modes = MODES[share]
@@ -90,13 +81,8 @@ def take_ownership(
 def require_free(
     output_dir: Path, living: Callable[[Owner], str], share: Share = "private"
 ) -> Owner | None:
-    """Refuse a directory that a living session writes; nothing is changed. Its dead
-    owner, if it had one.
-
-    Raises:
-        SessionOwned: names that session and what to do.
-        EnvironmentFailed: the directory cannot be read.
-    """
+    """Refuse a directory that a living session writes; its dead owner; raises
+    SessionOwned."""
     current = read_owner(output_dir, share)
     if current is not None and (reason := living(current)):
         raise _build_refusal(output_dir, current, reason)
@@ -106,11 +92,7 @@ def require_free(
 def read_owner(
     output_dir: Path, share: Share = "private", number: int | None = None
 ) -> Owner | None:
-    """Who owns `output_dir`, dead or alive; None for nobody, or an unreadable file.
-
-    Raises:
-        EnvironmentFailed: the directory cannot be read.
-    """
+    """Who owns `output_dir`, dead or alive; None: nobody, or it does not read."""
     if number is None:
         number = _find_highest(output_dir / ".autoexp")
     data = _record(_path(output_dir, number), share) if number >= 0 else None
@@ -129,11 +111,8 @@ def _record(path: Path, share: Share) -> bytes | None:
 
 
 class Living:
-    """Says why another session still counts as owner, or nothing when it does not.
-
-    An engine on another host that has not released its lease counts: from here it
-    cannot be told whether it lives. So does a session that cannot be read.
-    """
+    """Says why another session still counts as owner; empty: it does not. An engine
+    that may live counts, and a session that cannot be read."""
 
     def __init__(self) -> None:
         self._states: dict[Path, SessionState] = {}

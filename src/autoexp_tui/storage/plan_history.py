@@ -1,7 +1,5 @@
-"""Earlier plans of a state dir: the last one of a config, and what changed since.
-
-Reads alone; what cannot be read is passed over, for nothing depends on it.
-"""
+"""Earlier plans of a state dir: the last one of a config, and what changed since. What
+cannot be read is passed over, for nothing depends on it."""
 
 from __future__ import annotations
 
@@ -45,10 +43,7 @@ class SinceLast:
 
 
 def compare_to_last(plan: Plan) -> SinceLast | None:
-    """What changed since the last plan of the same config in the same state dir.
-
-    None: there is none, or it cannot be read.
-    """
+    """What changed since the last plan of the same config; None: none that reads."""
     for head in list_manifests(Path(plan.state_dir)):
         if head.plan_id != plan.plan_id and _is_earlier(head, plan):
             found = _compare_manifests(head, plan)
@@ -111,17 +106,13 @@ def _config_text(record: ProvenanceRecord, job: str) -> str:
     return ""
 
 
-# ------------------------------------------------------------------------ configs
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SECTION: Final = re.compile(r"^(?=[^ \n-]|-[^ \n])", re.MULTILINE)
 
 
 def compare_configs(old: str, new: str) -> list[ValueChange]:
-    """The dotted keys in which two configs differ, as `probes.yaml_text` writes them.
-
-    Most configs of a plan share most of their text: only top-level sections that
-    differ are read.
-    """
+    """The dotted keys in which two configs, as `probes.yaml_text` writes them, differ:
+    only top-level sections that differ are read."""
     before, after = _split_sections(old), _split_sections(new)
     return [
         change

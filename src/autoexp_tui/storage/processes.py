@@ -1,8 +1,5 @@
-"""Which process is this, and does it live: pids are reused, hosts share names.
-
-A process is told apart by host, boot, pid namespace, pid and start time. From outside
-its host or namespace nothing can be said of it: `UNKNOWN`, never `DEAD`.
-"""
+"""Which process is this, and does it live: told apart by host, boot, pid namespace, pid
+and start time. From outside its host or namespace nothing can be said: `UNKNOWN`."""
 
 from __future__ import annotations
 
@@ -55,11 +52,7 @@ class Identity:
 
     @classmethod
     def from_json(cls, tree: dict[str, Any]) -> Identity:
-        """The identity of `as_json`.
-
-        Raises:
-            ValueError: it is none.
-        """
+        """The identity of `as_json`; raises ValueError: it is none."""
         try:
             return cls(**{name: kind(tree[name]) for name, kind in _FIELDS.items()})
         except (KeyError, TypeError, ValueError) as error:
@@ -101,10 +94,8 @@ _FIELDS: dict[str, Any] = {part.name: str for part in fields(Identity)} | {"pid"
 
 
 def read_start(pid: int) -> str | None:
-    """When a process of this namespace started; None when it does not live.
-
-    A zombie does not live. Empty where the system tells no start times.
-    """
+    """When a process here started; None: it is dead, or a zombie; empty: nobody
+    tells."""
     stat = read_stat(pid)
     if stat is None:
         return (

@@ -1,15 +1,9 @@
 """What a job was made from, kept beside its results: `output_dir/provenance/`.
 
-Two halves, since Hydra lives in the planning process alone and a job may be submitted
-days later by another engine. Planning leaves a *record* next to the manifest, keyed by
-plan id: each job's config, resolved and as written, and the state of the git
-repository. Before a job's first submit, `write_provenance` takes the job's part out of
-the record. Neither the engine nor anything here reads a config.
-
-Most configs of a plan are one another but for a few keys, and are made as that (see
-`text.plain_tree.Patched`): of them what differs is kept, beside the one whole
-that they differ from. Any other config is kept as its text.
-"""
+Planning leaves a *record* next to the manifest: each job's config, resolved and as
+written, and the state of git. Before a job's first submit its part is taken out. Most
+configs of a plan differ in a few keys (`text.plain_tree.Patched`): of those the
+difference is kept, beside one whole."""
 
 from __future__ import annotations
 
@@ -80,15 +74,11 @@ class ProvenanceRecord:
     wholes: Sequence[dict[str, Any]] = ()
     """Configs that others differ from."""
     configs: Mapping[str, str] = field(default_factory=dict)
-    """Job name -> its two configs as JSON: compressed texts, or a number of `wholes`
-    and what is put into it."""
+    """Job name -> its two configs as JSON: texts, or a number of `wholes` with
+    changes."""
 
     def get_configs(self, job: str) -> JobConfigs | None:
-        """One job's configs; None when planning kept none.
-
-        Raises:
-            EnvironmentFailed: they are damaged.
-        """
+        """One job's configs; None when planning kept none; raises EnvironmentFailed."""
         kept = self.configs.get(job)
         if kept is None:
             return None
@@ -108,7 +98,6 @@ class ProvenanceRecord:
         return format_yaml(plain_tree.with_values(self.wholes[number], values))
 
 
-# ------------------------------------------------------------------- while planning
 class RecordBuilder:
     """Gathers the configs of jobs while they are made; nobody changes them after."""
 
@@ -168,11 +157,7 @@ def record_path(state_dir: Path, plan_id: str) -> Path:
 
 
 def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path:
-    """Keep a record of a plan, or of a job of it that is planned anew; its file.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-    """
+    """Keep the record of a plan, or of a job planned anew; raises EnvironmentFailed."""
     path = record_path(state_dir, plan_id)
     tree = {
         "version": VERSION,
@@ -185,13 +170,8 @@ def save_record(state_dir: Path, plan_id: str, record: ProvenanceRecord) -> Path
     return path
 
 
-# ------------------------------------------------------------- before the first submit
 def load_record(state_dir: Path, plan_id: str) -> ProvenanceRecord | None:
-    """The record of a plan; None when there is none, or none that we can read.
-
-    Raises:
-        EnvironmentFailed: it is there and the disk does not give it.
-    """
+    """The record of a plan; None: none that we can read; raises EnvironmentFailed."""
     path = record_path(state_dir, plan_id)
     return read_record(path) or read_record(path.with_suffix(""))  # of earlier versions
 
@@ -219,11 +199,8 @@ def read_record(path: Path) -> ProvenanceRecord | None:
 
 
 def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
-    """The record of a plan: in `state_dir`, else where planning left it.
-
-    Raises:
-        EnvironmentFailed: it is there and the disk does not give it.
-    """
+    """The record in `state_dir`, else where planning left it; raises
+    EnvironmentFailed."""
     found = load_record(state_dir, plan.plan_id)
     made = Path(plan.state_dir)
     if found is None and plan.state_dir and made != state_dir:
@@ -232,15 +209,8 @@ def record_of(plan: Plan, state_dir: Path) -> ProvenanceRecord | None:
 
 
 def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) -> Path:
-    """Write `provenance/` into the job's output directory; may be repeated.
-
-    Secrets are masked: others may read it. Without a record (a manifest that was copied
-    elsewhere) the configs are left out, and a note says so. Not synced: nothing of the
-    engine depends on it.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-    """
+    """Write `provenance/` into the job's output directory, masked, for others may read
+    it; may be repeated; raises EnvironmentFailed."""
     directory = Path(job.output_dir) / "provenance"
     modes = MODES[plan.share]
     make_directory(directory, modes.directory, place="output")
@@ -297,7 +267,6 @@ def _join_lines(lines: Iterable[str]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-# --------------------------------------------------------------------------------- git
 # A repository's own configuration may name programs: filters, drivers of diffs, hooks,
 # a watcher of files, ssh. Whoever looks at a directory has not agreed to them. They are
 # all switched off on the command line, which wins over every file; files under a filter
@@ -362,12 +331,7 @@ class Git:
     """git in one directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Find out what its configuration would run.
-
-        Raises:
-            OSError: there is no git, or something cannot be switched off.
-            TimeoutExpired: it took too long.
-        """
+        """Find out what its configuration would run; raises OSError, TimeoutExpired."""
         self._directory = directory
         self._settings = dict(_OFF)
         self._settings |= dict(self._list_drivers())
@@ -386,15 +350,8 @@ class Git:
             yield name, "false" if name.endswith(".required") else ""
 
     def read(self, *words: str, most: int) -> tuple[bytes, bool]:
-        """What git says, `most` bytes of it, and whether there was more.
-
-        Nothing when git fails. It takes no lock, and is ended as soon as it has said
-        enough.
-
-        Raises:
-            OSError: there is no git.
-            TimeoutExpired: it took too long.
-        """
+        """What git says, `most` bytes of it, and whether there was more; nothing when
+        it fails; raises OSError or TimeoutExpired."""
         settings = [
             word
             for key, value in self._settings.items()

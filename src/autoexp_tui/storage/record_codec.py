@@ -1,11 +1,8 @@
 """The lines of a journal: records as JSON, and back.
 
-A line is one flat object, newline-terminated: the envelope (`v`, `seq`, `epoch`, `t`,
-`utc`, `lived`, `event_id`, `cause_id`, `command_id`, `type`) and the event's own
-fields. A record that others of its commit follow begins with `more`. Each line ends
-with `crc`, the CRC-32 of the bytes before it: a bit that flipped inside a text would
-read well. Lines of earlier versions have none, and are taken as they are.
-"""
+A line is one flat object: the envelope, `type` and the event's own fields; `more` first
+where others of its commit follow. It ends with `crc`, the CRC-32 of the bytes before
+it: a bit that flipped inside a text would read well. Old lines have none."""
 
 from __future__ import annotations
 
@@ -45,11 +42,7 @@ UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
 
 
 def encode_record(record: Recorded) -> bytes:
-    """The journal line of `record`, newline included.
-
-    Raises:
-        Unencodable: a field holds what JSON cannot, or its type does not allow.
-    """
+    """The journal line of `record`, newline included; raises Unencodable."""
     event = record.event
     name = type(event).__name__
     tree: Fields = {"more": True} if record.more else {}
@@ -80,11 +73,7 @@ def has_secret(event: Event, line: bytes, rules: MaskRules) -> bool:
 
 
 def decode_record(line: bytes, where: str = "") -> Recorded:
-    """The record of one journal line.
-
-    Raises:
-        JournalDamaged: it does not read; names `where`, what is wrong and the remedy.
-    """
+    """The record of one journal line; raises JournalDamaged."""
     try:
         return parse_record(line)
     except Undecodable as error:
@@ -93,11 +82,7 @@ def decode_record(line: bytes, where: str = "") -> Recorded:
 
 
 def parse_record(line: bytes) -> Recorded:
-    """`decode_record` for who knows the place only afterwards.
-
-    Raises:
-        Undecodable: it does not read.
-    """
+    """`decode_record` for who knows the place only afterwards; raises Undecodable."""
     tree = _read_object(_strip_crc(line))
     if "type" not in tree:
         raise Undecodable("the record has no 'type'")
@@ -174,7 +159,6 @@ def _read_object(line: bytes) -> Fields:
     return tree
 
 
-# -------------------------------------------------------------------- line checksum
 def _format_crc(rest: bytes) -> bytes:
     return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
 

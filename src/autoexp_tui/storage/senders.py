@@ -1,10 +1,7 @@
 """Who sent a command: this process as others may check it, and whether it is a job's.
-
-Approvals are a person's. A process is a job's when the wrapper's variable is in its
-environment or an ancestor's, when an attempt's supervisor is among its ancestors, or
-when the Slurm job it runs in is an attempt of a session of ours. Code of the same user
-can forge all of this; nothing here is a fence against it.
-"""
+Approvals are a person's. A process is a job's by the wrapper's variable, by a
+supervisor among its ancestors, or by the Slurm job it runs in. It is no fence against
+code of the same user."""
 
 from __future__ import annotations
 
@@ -49,11 +46,8 @@ def describe_sender(state_dir: Path) -> Sender:
 
 
 def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
-    """What the engine finds, on its own host, of the process that sent a command.
-
-    Of another host's, or another container's, nothing can be found; what the sender
-    found of itself stands.
-    """
+    """What the engine finds, on its own host, of the process that sent a command; of
+    another host's, what the sender found of itself stands."""
     if sender is None:
         return Sender(doubt="unnamed")
     me = Identity.get_own()
@@ -106,7 +100,6 @@ def _find_tty() -> str:
     return ""
 
 
-# ------------------------------------------------------------------- is it a job's
 def job_of(pid: int, state_dir: Path) -> str:
     """The job that a process of this host belongs to, in words; empty: to none."""
     chain = list(_list_ancestors(pid))

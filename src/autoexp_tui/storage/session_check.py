@@ -1,9 +1,6 @@
-"""Everything that can be told of a session's soundness by reading what lies on disk.
-
-Read-only, safe beside a living engine, and stopped by nothing. Jobs' records are read
-before the journal, so that what the journal lacks was truly not recorded then; a living
-engine may record it a moment later: then it is a note.
-"""
+"""All that can be told of a session's soundness by reading what lies on disk. Jobs'
+records are read before the journal, so that what the journal lacks was not recorded
+then; a living engine may do so a moment later: then it is a note."""
 
 from __future__ import annotations
 
@@ -37,8 +34,8 @@ LITTLE_FILES = 1000
 _LOOK = "`autoexp-sessions show` tells its state; its log tells what it did."
 
 Severity: TypeAlias = Literal["error", "warning", "note"]
-"""An *error* keeps the session from going on as it should, or something accepted is
-lost; a *warning* may; a *note* is no flaw, but worth a word."""
+"""An *error* keeps the session from going on, or something accepted is lost; a
+*warning* may; a *note* is no flaw."""
 _ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
 RecordsOnDisk: TypeAlias = Mapping[tuple[str, int], AttemptRecords]
@@ -113,7 +110,6 @@ def check_session(session: SessionDir) -> SessionReport:
     return report
 
 
-# -------------------------------------------------------------------------- journal
 def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
     report.engine = _find_engine(session, report)
     on_disk = _read_attempts(session, report)
@@ -183,7 +179,6 @@ def _check_plans(session: SessionDir, report: SessionReport) -> None:
         decode_plan(data, str(session.plan))
 
 
-# ----------------------------------------------------------------------------- jobs
 def _read_attempts(session: SessionDir, report: SessionReport) -> RecordsOnDisk:
     """The records of every attempt that left any."""
     try:
@@ -296,7 +291,6 @@ class _JobsCheck:
             self.report.add("error", place, problem, hint)
 
 
-# --------------------------------------------------------------- leases and the inbox
 def _check_leases(session: SessionDir, report: SessionReport) -> None:
     if not session.lease.is_dir():
         report.add("error", session.lease, "there is no directory of leases")
@@ -343,12 +337,8 @@ def _check_inbox(session: SessionDir, report: SessionReport) -> None:
         report.add("note", session.inbox_rejected, problem)
 
 
-# --------------------------------------------------------------------- modes, disk
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
-    """What others may read or write, and what we may not.
-
-    Of a disk that is mounted read-only one finding says it all; that is not here.
-    """
+    """What others may read or write, and what we may not."""
     usual = read_session_modes(session.path).directory
     needed = os.R_OK if _is_read_only(session) else os.R_OK | os.W_OK
     for path in (session.path, *sorted(session.path.iterdir())):

@@ -1,10 +1,5 @@
-"""Where everything of a session lies: the one owner of every path below it.
-
-Directories are 0700 and files 0600. With `project.share` the group may read what a
-viewer needs: the journal, the plans, the lease and the present. Nobody else builds
-these paths. What the files hold is their writers' business; only plans are read and
-written here, because they are stored under the digest of their bytes.
-"""
+"""Where everything of a session lies: the one owner of every path below it. Directories
+are 0700 and files 0600; with `project.share` the group may read what a viewer needs."""
 
 from __future__ import annotations
 
@@ -98,13 +93,8 @@ class SessionDir:
         """Holds the records of one attempt: claim, begin, exit, duplicates."""
         return self.attempts / format_filename(job) / str(number)
 
-    # ------------------------------------------------------------------- journal
     def get_part(self, epoch: int, segment: int = 0) -> Path:
-        """The part that the engine of lease `epoch` writes, and nobody else ever.
-
-        Earlier versions wrote further segments, and compressed finished ones
-        (`get_packed`).
-        """
+        """The part of lease `epoch`; earlier versions wrote further segments."""
         number = f"{epoch}.{segment}" if segment else f"{epoch}"
         return self.path / f"journal.{number}.jsonl"
 
@@ -120,17 +110,9 @@ class SessionDir:
         except (NotADirectoryError, FileNotFoundError, PermissionError):
             return False  # somebody else's, or no session at all
 
-    # --------------------------------------------------------------------- plans
     def save_plan(self, plan: Plan) -> str:
-        """Keep a plan, durable before this returns; its sha.
-
-        Where the group may read the session, one that holds a secret stays private,
-        and a masked copy lies beside it.
-
-        Raises:
-            EnvironmentFailed: the disk refused.
-            ValidationFailed: the plan holds a value that JSON cannot.
-        """
+        """Keep a plan, durable; its sha. Where the group may read the session, one that
+        holds a secret stays private, beside a masked copy. Raises EnvironmentFailed."""
         data = encode_plan(plan)
         sha = hash_plan(data)
         if self._find_plan(sha) is not None:
@@ -146,11 +128,8 @@ class SessionDir:
         return sha
 
     def load_plan(self, sha: str) -> Plan:
-        """The plan that was stored as `sha`; of another's session as that one shows it.
-
-        Raises:
-            JournalDamaged: it is gone, changed, or does not read.
-        """
+        """The plan of that sha; of another's session as that shows it; raises
+        JournalDamaged."""
         if not _SHA.fullmatch(sha):
             raise JournalDamaged(f"{sha!r} is not the sha of a plan", str(self.path))
         data = None
@@ -176,30 +155,18 @@ class SessionDir:
                 return data
         return None
 
-    # --------------------------------------------------------------------- whose
     def read_modes(self) -> Modes:
-        """Of what viewers read: the user's alone, or readable by the group.
-
-        Raises:
-            EnvironmentFailed: its directory cannot be looked at.
-        """
+        """Of what viewers read; raises EnvironmentFailed."""
         with explaining(self.path, "look at the directory"):
             return read_session_modes(self.path)
 
     def find_user(self) -> str:
-        """The name of the other user whose it is; empty: one's own.
-
-        Raises:
-            EnvironmentFailed: it is no directory, or cannot be looked at.
-        """
+        """The name of the other user whose it is; empty: ours; raises
+        EnvironmentFailed."""
         return require(self.path, find_session_user)
 
     def require_own(self) -> None:
-        """Refuse to run it, or to change it, unless it is the user's alone.
-
-        Raises:
-            EnvironmentFailed: says whose it is, or who may write to it.
-        """
+        """Refuse what is not the user's alone; raises EnvironmentFailed."""
         require(self.path, require_own_session)
 
     def is_odd(self) -> bool:
@@ -208,11 +175,7 @@ class SessionDir:
         return not stat.S_ISDIR(mode) and not stat.S_ISREG(mode)
 
     def make(self) -> None:
-        """Make the directories that every session has.
-
-        Raises:
-            EnvironmentFailed: the disk refused.
-        """
+        """Make the directories that every session has; raises EnvironmentFailed."""
         make_directory(self.path)
         for path in (self.inbox_rejected, self.attempts, self.scripts, self.viewers):
             make_directory(path)
@@ -230,13 +193,8 @@ def get_packed(part: Path) -> Path:
     return part.with_name(f"{part.name}.gz")
 
 
-# ----------------------------------------------------------- looking, with sentences
 def require(path: Path, judge: Callable[[Path], T]) -> T:
-    """What `judge` says of a path.
-
-    Raises:
-        EnvironmentFailed: the path is refused, or cannot be looked at.
-    """
+    """What `judge` says of a path; raises EnvironmentFailed."""
     try:
         return judge(path)
     except OSError as error:
@@ -247,11 +205,8 @@ def require(path: Path, judge: Callable[[Path], T]) -> T:
 def require_ground(
     job: JobSpec, base_output_dir: str, share: Share = "private"
 ) -> None:
-    """Refuse to write where a job would when others may meddle with it.
-
-    Raises:
-        EnvironmentFailed: names the directory, and says why.
-    """
+    """Refuse where a job would write if others may meddle there; raises
+    EnvironmentFailed."""
     output = Path(job.output_dir)
     base = Path(base_output_dir) if base_output_dir else output.parent
     require(output, lambda path: require_below(base, path / ".autoexp", share))
@@ -260,11 +215,7 @@ def require_ground(
 
 
 def read_if_there(path: Path) -> bytes | None:
-    """A file's bytes, None when there is no file.
-
-    Raises:
-        EnvironmentFailed: it cannot be read.
-    """
+    """A file's bytes, None when there is no file; raises EnvironmentFailed."""
     with explaining(path, "read"):
         try:
             return read_checked(path, "session", MOST_BYTES)

@@ -1,9 +1,6 @@
-"""The sessions of a state dir as rows: name, counts, whether an engine lives.
-
-A session that has not changed since it was last listed is not folded again: its row is
-kept in `snapshot.json`, with the name and size of the journal part it was made from.
-Any mismatch means folding again; a cache that cannot be written is done without.
-"""
+"""The sessions of a state dir as rows: name, counts, whether an engine lives. A row is
+kept in `snapshot.json`, with name and size of the journal part it was made from; any
+mismatch means folding again."""
 
 from __future__ import annotations
 
@@ -73,14 +70,8 @@ class SessionRow:
 
 
 def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
-    """Every session of some state dirs, the one with the newest event first.
-
-    A session that cannot be read is a row with its problem, and so is a place that
-    does not answer.
-
-    Raises:
-        EnvironmentFailed: the first cannot be listed; others are passed over then.
-    """
+    """Every session of some state dirs, the one with the newest event first; what
+    cannot be read, or does not answer, is a row too. Raises EnvironmentFailed."""
     rows: list[SessionRow] = []
     sessions: list[SessionDir] = []
     for place, found in zip(places, look_into(places), strict=True):

@@ -1,9 +1,5 @@
-"""Removing a session's own directory, and nothing else.
-
-What jobs wrote (outputs, logs, the memory of what is done) lies elsewhere and stays:
-no link is followed, and a session in whose directory a job writes is refused. The
-directory is renamed first, so that a session is there as a whole or not at all.
-"""
+"""Removing a session's own directory, and nothing else: outputs and logs lie elsewhere.
+It is renamed first, so that a session is there as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -51,13 +47,8 @@ def _list_sizes(directory: Path) -> Iterator[int]:
 
 
 def require_removable(session: SessionDir) -> None:
-    """Nobody runs the session, none of its jobs may, and nothing else lies in it.
-
-    Raises:
-        SessionOwned: an engine lives, or one on another host may.
-        UsageError: jobs of it may run, it is a link, or jobs write into it.
-        EnvironmentFailed: it cannot be read.
-    """
+    """Nobody runs it, none of its jobs may, nothing else lies in it; raises
+    SessionOwned, UsageError or EnvironmentFailed."""
     if session.path.is_symlink():
         raise UsageError(
             f"it is a link to {session.path.resolve()}",
@@ -123,12 +114,7 @@ def _require_no_output(session: SessionDir, state: SessionState) -> None:
 
 
 def remove(session: SessionDir) -> Size:
-    """Remove a session's directory; what was removed.
-
-    Raises:
-        AutoexpError: as `require_removable`; then it is left as it was.
-        EnvironmentFailed: the disk refused; what is left is not listed any more.
-    """
+    """Remove a session's directory; what was removed; raises AutoexpError."""
     require_removable(session)
     size = size_of(session.path)
     gone = session.path.with_name(f"{_GONE}{session.id}-{secrets.token_hex(4)}")
@@ -145,11 +131,7 @@ def remove(session: SessionDir) -> Size:
 
 
 def sweep(state_dir: Path) -> None:
-    """Remove what earlier removals left because they were killed or refused.
-
-    Raises:
-        EnvironmentFailed: the disk refuses still.
-    """
+    """Remove what killed or refused removals left; raises EnvironmentFailed."""
     with explaining(state_dir, "remove what is left of sessions"):
         for entry in state_dir.glob(f"{_GONE}*"):
             if entry.is_dir() and not entry.is_symlink():

@@ -1,7 +1,4 @@
-"""The sessions of state directories: made, listed, and found by what people type.
-
-A state directory also holds `manifests` and `entries` (see `manifests`).
-"""
+"""The sessions of state directories: made, listed, and found by what people type."""
 
 from __future__ import annotations
 
@@ -36,18 +33,14 @@ SHORTEST_PREFIX = 2
 """Letters of an id that may stand for all of it, when no other begins so."""
 
 
-# ------------------------------------------------------------------------- making one
 def create_session(
     state_dir: Path,
     new_id: Callable[[int], str] | None = None,
     *,
     share: Share = "private",
 ) -> SessionDir:
-    """A new session with an id that nobody has; making its directory is the claim.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-    """
+    """A new session with an id that nobody has: its directory is the claim; raises
+    EnvironmentFailed."""
     state_dir = state_dir.absolute()
     make_state_dir(state_dir, share)
     for name in _generate_ids(new_id or random_id):
@@ -73,21 +66,13 @@ def _generate_ids(new_id: Callable[[int], str]) -> Iterator[str]:
 
 
 def random_id(length: int) -> str:
-    """A short id such as `k7f2`: a letter first and a digit next.
-
-    So it is never read as a number, nor as a word of YAML, nor as `manifests`.
-    """
+    """Such as `k7f2`, a letter and a digit first: no number, no word of YAML."""
     rest = "".join(secrets.choice(_BASE32) for _ in range(length - 2))
     return secrets.choice(_LETTERS) + secrets.choice(_DIGITS) + rest
 
 
-# --------------------------------------------------------------------------- listing
 def find_sessions(state_dir: Path) -> list[SessionDir]:
-    """The sessions of a state dir by id; none when there is no such directory.
-
-    Raises:
-        EnvironmentFailed: it cannot be read.
-    """
+    """The sessions of a state dir, there or not, by id; raises EnvironmentFailed."""
     state_dir = state_dir.absolute()
     with explaining(state_dir, "list the sessions"):
         try:
@@ -100,10 +85,8 @@ def find_sessions(state_dir: Path) -> list[SessionDir]:
 
 
 def look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
-    """The sessions of each state dir; why there are none, as the error of the look.
-
-    A TimeoutError: it did not answer in `ANSWER_SECONDS`; nobody waits for it longer.
-    """
+    """The sessions of each state dir, or the error of the look; TimeoutError: it
+    hangs."""
     return ask_all([partial(find_sessions, one) for one in places], ANSWER_SECONDS)
 
 
@@ -112,15 +95,9 @@ def describe_silence() -> str:
     return f"it did not answer within {ANSWER_SECONDS:g} s"
 
 
-# --------------------------------------------------------------------------- finding
 def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
-    """The session of that id, or whose id begins so, in one of the state directories.
-
-    Raises:
-        UsageError: there is none, and names those that are spelled like it; or there
-            are several.
-        EnvironmentFailed: the first of the places, or the session, cannot be read.
-    """
+    """The session whose id is, or alone begins, so; raises UsageError,
+    EnvironmentFailed."""
     first, *others = places
     known = _list_known(places)
     found = match_id(known, session_id)
@@ -170,11 +147,8 @@ def _find_elsewhere(place: Path, session_id: str) -> str:
 
 
 def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir]:
-    """The sessions of that id; without any, the ones whose id begins so.
-
-    Raises:
-        UsageError: several sessions begin so.
-    """
+    """The sessions of that id, else whose id begins so; raises UsageError for
+    several."""
     exactly = [session for session in sessions if session.id == session_id]
     if exactly or len(session_id) < SHORTEST_PREFIX:
         return exactly
@@ -196,11 +170,7 @@ def _suggest_ids(session_id: str, sessions: Sequence[SessionDir]) -> str:
 
 
 def require_readable(path: Path) -> None:
-    """Whether what has a session's name may be looked into at all.
-
-    Raises:
-        EnvironmentFailed: there is such a directory, and it is closed to us.
-    """
+    """Refuse a directory that is closed to us; raises EnvironmentFailed."""
     try:
         os.listdir(path)
     except PermissionError as error:

@@ -2,17 +2,12 @@
 
 *Read as ours*: judged at the thing itself, through a handle. It must be a regular file,
 or a directory, bounded in size, owned by the user and writable by nobody else; no pipe
-is waited for and no link followed. Directories above it are not judged.
-
-*Written into*: the person's word is taken down to the directory that they named, links
-included. Refused is one that everybody may write to without the sticky bit, or that
-belongs to somebody else, unless we may write to it through a group. Below it every
-component is the user's own, or with `project.share` a group member's, and a link is
-the user's or root's.
-
-Where the system gives what we make another owner or mode than we ask for (CIFS, FUSE),
-that owner is us, and modes say nothing.
-"""
+is waited for and no link followed. Directories above it are not judged. *Written into*:
+the person's word is taken down to the directory that they named. Refused is one that
+everybody may write to without the sticky bit, or that is somebody else's, unless we may
+write to it through a group. Below it every component is the user's own, or with
+`project.share` a group member's, and a link is the user's or root's. Where a file
+system makes up owner and mode (CIFS, FUSE), that owner is us, and modes say nothing."""
 
 from __future__ import annotations
 
@@ -56,25 +51,17 @@ def build_refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
     return error
 
 
-# ---------------------------------------------------------------------- regular files
 Who: TypeAlias = Literal["anybody", "own", "session"] | Share
 """Whose a file may be: *anybody*'s, links followed; the user's *own*; a *session*'s, of
-its directory's owner too (those of others are read and never run); beside results that
-are shared also a member's of the group."""
+its directory's owner too (read, never run); a member's of the group."""
 
 
 @contextmanager
 def open_regular(
     path: Path | str,
 ) -> Iterator[tuple[int | None, os.stat_result | None]]:
-    """A regular file of anybody's and its state, links followed; None: there is none.
-
-    Opening a file, rather than asking for its state alone, also makes a network file
-    system tell its real size.
-
-    Raises:
-        OSError: it is there, or may be, and cannot be read.
-    """
+    """A regular file of anybody's, links followed, and its state (of its real size,
+    which opening makes a file server tell); None: there is none; raises OSError."""
     try:
         handle, found = _open_file(path, follow=True)
     except (FileNotFoundError, NotADirectoryError):
@@ -87,13 +74,7 @@ def open_regular(
 
 
 def open_checked(path: Path | str, who: Who, most: int = RECORD_BYTES) -> BinaryIO:
-    """A regular file that nobody but `who` may have written.
-
-    Raises:
-        Untrusted: it is no regular file, others may have written it, or it has more
-            than `most` bytes.
-        OSError: it cannot be read.
-    """
+    """A regular file that only `who` may have written; raises Untrusted, OSError."""
     handle, found = _open_file(path, follow=who == "anybody")
     try:
         if found.st_size > most:
@@ -168,25 +149,14 @@ def _describe_kind(found: os.stat_result) -> str:
     return kinds.get(stat.S_IFMT(found.st_mode), "a regular file")
 
 
-# ---------------------------------------------------------------------------- sessions
 def find_session_user(path: Path | str) -> str:
-    """Whose session a directory is: the name of another user; empty: our own.
-
-    Raises:
-        Untrusted: it is no directory.
-        OSError: it cannot be looked at.
-    """
+    """The other user whose session it is; empty: our own; raises Untrusted, OSError."""
     found = _read_session(path)
     return "" if _is_mine(found.st_uid, path) else format_user(found.st_uid)
 
 
 def require_own_session(path: Path | str) -> None:
-    """Refuse to run a session that is not the user's alone.
-
-    Raises:
-        Untrusted: it is no directory, another user's, or others may write to it.
-        OSError: it cannot be looked at.
-    """
+    """Refuse a session that is not the user's alone; raises Untrusted, OSError."""
     found = _read_session(path)
     if not _is_mine(found.st_uid, path):
         name = os.path.basename(path)
@@ -216,7 +186,6 @@ def _read_session(path: Path | str) -> os.stat_result:
     return found
 
 
-# ------------------------------------------------------------------------ written into
 _ELSEWHERE: Final = (
     "Choose another place; or, if whoever may write there may have your results: "
     "autoexp-sessions trust {path}"
@@ -224,14 +193,8 @@ _ELSEWHERE: Final = (
 
 
 def require_place(place: Path | str) -> None:
-    """Refuse a directory that the user named, when others may meddle with it.
-
-    One that is not there yet is made by us, and is ours then.
-
-    Raises:
-        Untrusted: says why.
-        OSError: it cannot be looked at.
-    """
+    """Refuse a directory that the user named, if others may meddle there; one that is
+    not there is made by us. Raises Untrusted or OSError."""
     with suppress(FileNotFoundError, NotADirectoryError):
         found = os.stat(place)
         if reason := _explain_place(place, found):
@@ -241,15 +204,9 @@ def require_place(place: Path | str) -> None:
 def require_below(
     place: Path | str, target: Path | str, share: Share = "private"
 ) -> None:
-    """Refuse `target` when what leads from `place` to it is not the user's own.
-
-    When shared, it may be another's who is in a group of ours, and be that group's. A
-    target that does not lie below `place` was named as it is.
-
-    Raises:
-        Untrusted: says which component, and why.
-        OSError: one of them cannot be looked at.
-    """
+    """Refuse `target` when what leads from `place` to it is not the user's own, nor,
+    when shared, a group member's; one elsewhere was named. Raises Untrusted or
+    OSError."""
     inside = os.path.relpath(os.path.abspath(target), os.path.abspath(place))
     if inside.split(os.sep)[0] == os.pardir:
         require_place(target)
@@ -263,11 +220,7 @@ def require_below(
 def require_logs(
     base: Path | str, log_dir: Path | str, share: Share = "private"
 ) -> None:
-    """As `require_below`, from where the user's word ends for a log directory.
-
-    One below the output directories is reached through them; of another one the
-    directory that holds it was named.
-    """
+    """As `require_below`: below the outputs through them, else the parent was named."""
     inside = os.path.abspath(log_dir).startswith(os.path.abspath(base) + os.sep)
     require_below(base if inside else os.path.dirname(log_dir), log_dir, share)
 
@@ -351,7 +304,6 @@ def has_no_modes(place: Path | str) -> bool:
     return False
 
 
-# --------------------------------------------------------------- the user's own word
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """A directory whose odd owner or mode the user accepted."""
@@ -372,11 +324,7 @@ def get_accepted_file() -> Path:
 
 
 def build_accepted(place: Path | str) -> Accepted:
-    """The directory as it is recorded: another owner or inode asks again.
-
-    Raises:
-        OSError: it is no directory, or cannot be looked at.
-    """
+    """The directory as it is recorded; raises OSError."""
     found = os.stat(place)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
@@ -384,11 +332,7 @@ def build_accepted(place: Path | str) -> Accepted:
 
 
 def load_accepted() -> tuple[Accepted, ...]:
-    """What the user accepted; nothing where that cannot be read.
-
-    Raises:
-        Untrusted: others may have written it.
-    """
+    """What the user accepted; nothing where that cannot be read; raises Untrusted."""
     try:
         tree: Any = json.loads(read_checked(get_accepted_file(), "own"))
         return tuple(Accepted(**entry) for entry in tree)
@@ -415,7 +359,6 @@ def _require_accepted(place: Path | str, found: os.stat_result, reason: str) -> 
         )
 
 
-# ------------------------------------------------------------------- users and modes
 def format_user(uid: int) -> str:
     """How people know a user: `alice`, or `user 1001`."""
     try:

@@ -1,9 +1,6 @@
-"""What is kept of this user outside of sessions: known places, a key, crash logs.
-
-The list of state directories (`$XDG_STATE_HOME/autoexp-tui/state-dirs`, one absolute
-path a line) only helps to find sessions again: one that cannot be read is empty, one
-that cannot be written is done without.
-"""
+"""What is kept of this user outside of sessions: known places, a key, crash logs. The
+list of places (`state-dirs`) only helps to find sessions again: one that cannot be read
+is empty, one that cannot be written is done without."""
 
 from __future__ import annotations
 
@@ -36,7 +33,6 @@ def find_user_file(name: str) -> Path | None:
     return Path(base, "autoexp-tui", name) if os.path.isabs(base) else None
 
 
-# ------------------------------------------------------------------- state directories
 def note_place(state_dir: Path) -> None:
     """Keep a state directory in the list; whatever hinders that is let be."""
     place = os.path.realpath(state_dir)
@@ -75,14 +71,9 @@ def _read_places() -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for text in texts if os.path.isabs(text)))
 
 
-# ----------------------------------------------------------------------- key of digests
 def hash_keyed(text: str) -> str:
-    """The digest of a text under the user's own key, in hex.
-
-    Who has only the digest of a short password finds it by trying; without the key they
-    do not. It lies in `digest-key`, 0600, made at its first use, so that digests of one
-    user can be compared. Where it cannot be kept, each process has its own.
-    """
+    """The digest of a text in hex, under the user's own key, without which a short
+    password would be found by trying; a key that cannot be kept is this process's."""
     data = text.encode("utf-8", "surrogatepass")
     return hmac.new(_load_key(), data, hashlib.sha256).hexdigest()[:32]
 
@@ -109,15 +100,9 @@ def _read_key(place: Path) -> bytes:
         return os.read(handle, _KEY_BYTES + 1) if handle is not None else b""
 
 
-# -------------------------------------------------------------------------- crash logs
 def write_crash_log(text: str, name: str, directory: Path) -> Path:
-    """Keep a text in a new file, 0600: below `directory`, else among temporary files.
-
-    Its name cannot be guessed, so nobody has put a link there before.
-
-    Raises:
-        OSError: neither can be written.
-    """
+    """Keep a text in a new file with a name that cannot be guessed, below `directory`,
+    else among temporary files; raises OSError."""
     stem, suffix = os.path.splitext(name)
     try:
         make_private(directory)
