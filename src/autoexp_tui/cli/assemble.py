@@ -95,12 +95,8 @@ _PORTION = 200
 
 
 def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
-    """Create a session for `plan` and an engine that has begun.
-
-    Raises:
-        SessionOwned: a living session writes one of the output directories.
-        AutoexpError: the session cannot be made; nothing was submitted.
-    """
+    """Create a session for `plan` and an engine that has begun; raises SessionOwned
+    where a living session writes one of the output directories, AutoexpError."""
     done = {} if options.force else check_done(plan).done
     foreign = _find_foreign(plan, done, force=options.force)
     require_executor(plan)
@@ -142,11 +138,7 @@ def _portion(values: Sequence[T]) -> Iterator[tuple[T, ...]]:
 
 
 def _find_foreign(plan: Plan, done: Container[str], *, force: bool) -> list[str]:
-    """Jobs that are not done whose directories hold other work.
-
-    Raises:
-        SessionOwned: a living session writes one of them.
-    """
+    """Jobs that are not done whose directories hold other work."""
     living, found = Living(), []
     for spec in plan.jobs:
         if spec.name in done:
@@ -167,11 +159,8 @@ def resume_session(
 ) -> Engine:
     """Take over a session whose engine is gone, or lets go within `wait` seconds.
 
-    `watch`: what has looked at its lease before, and seen who is still.
-
-    Raises:
-        SessionOwned: another engine lives.
-        AutoexpError: the session cannot be read.
+    `watch`: what has looked at its lease before, and seen who is still. Raises
+    SessionOwned or AutoexpError.
     """
     lease = take_lease(session, SystemClock(), wait=wait, watch=watch)
     with _open_journal(session, lease) as journal:
@@ -238,7 +227,6 @@ def _measure_unrecorded(
     return max(0.0, lease.st_mtime - part.st_mtime)
 
 
-# --------------------------------------------------------------------------- parts
 def _build_engine(
     session: SessionDir,
     lease: FileLease,
@@ -372,12 +360,8 @@ class Ground:
         specs: Sequence[JobSpec],
         plans: Sequence[Plan | None],
     ) -> None:
-        """Own the output directories and keep how each job came to be.
-
-        Raises:
-            AutoexpError: another living session owns one, it is another user's, or the
-                disk refused.
-        """
+        """Own the output directories and keep how each job came to be; raises
+        AutoexpError."""
         session, tasks = submission.session, submission.tasks
         for task, spec, plan in zip(tasks, specs, plans, strict=True):
             directory = Path(spec.output_dir)
@@ -397,11 +381,8 @@ class Ground:
             note_lengths(Path(task.attempt_dir), task.metric_places)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
-        """Leave word that the job's work is done, while the directory is ours.
-
-        Raises:
-            AutoexpError: the disk refused.
-        """
+        """Leave word that the job's work is done, while the directory is ours; raises
+        AutoexpError where the disk refused."""
         directory = Path(spec.output_dir)
         owner = read_owner(directory, self.share)
         if owner is not None and owner.same_session(self._build_owner(spec)):

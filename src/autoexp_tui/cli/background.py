@@ -30,10 +30,8 @@ WAIT_SECONDS = 15.0
 def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -> bool:
     """Start a detached engine for a session that was given back under `epoch`.
 
-    True once it owns the session; False when it did not come up in time.
-
-    Raises:
-        EnvironmentFailed: the session is not the user's alone, or cannot be written.
+    True once it owns the session; False when it did not come up in time. Raises
+    EnvironmentFailed where the session is not the user's alone, or cannot be written.
     """
     from autoexp_tui.storage.atomic import explaining
 

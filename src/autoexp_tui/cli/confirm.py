@@ -23,10 +23,8 @@ _YES = frozenset({"y", "yes"})
 def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[str, ...]:
     """Which jobs go first, once what they may cost is confirmed; empty: all go.
 
-    With `first_family` those of the first one that has not done all its work.
-
-    Raises:
-        NotConfirmed: nobody said yes to what is above the bounds.
+    With `first_family` those of the first one that has not done all its work. Raises
+    NotConfirmed where nobody said yes to what is above the bounds.
     """
     chosen: tuple[str, ...] = ()
     if first_family:

@@ -125,7 +125,6 @@ def release_terminal() -> None:
     sys.stderr = sys.stdout
 
 
-# ----------------------------------------------------------------------------- visits
 def name_visit_file(directory: Path) -> Path:
     """The file of a session's directory whose mtime says when this user left."""
     return directory / f"left.{os.getuid()}"

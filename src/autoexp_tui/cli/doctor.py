@@ -183,7 +183,6 @@ def _check_terminal() -> Iterator[Finding]:
         yield Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
 
 
-# ------------------------------------------------------------------------------- slurm
 def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
     """Every finding about the cluster; one where there is none.
 
@@ -252,7 +251,6 @@ def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     return Finding("accounting", "hint", f"sacct: {why}; {without}", "sacctmgr ping")
 
 
-# ----------------------------------------------------------------- the state directory
 def _check_shared_state(state_dir: Path, commands: Commands) -> Finding:
     """Whether compute nodes see the state directory, as far as can be told here."""
     try:

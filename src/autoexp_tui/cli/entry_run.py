@@ -140,14 +140,9 @@ def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
     }
 
 
-# ------------------------------------------------------------------------- attempts
 @contextmanager
 def _lock(entry: Entry) -> Iterator[None]:
-    """Keep others from starting the same entry meanwhile.
-
-    Raises:
-        SessionOwned: one runs.
-    """
+    """Keep others from starting the same entry meanwhile."""
     make_directory(entry.home)
     path = entry.home / "running"
     with explaining(path, "take the lock of the entry"), path.open("a+b") as lock:
@@ -189,7 +184,6 @@ def _build_work(entry: Entry, attempt: int) -> DoneWork:
     )
 
 
-# ---------------------------------------------------------------------- supervision
 def _supervise(task_file: Path, log: Path, *, mirror: bool) -> int:
     """Run the wrapper, pass signals on, and show what the log gains."""
     shown = log.stat().st_size if log.exists() else 0

@@ -60,11 +60,7 @@ def _read_slots(plan: Plan) -> int:
 
 
 def require_executor(plan: Plan) -> None:
-    """Refuse a plan whose executor this version does not have.
-
-    Raises:
-        UsageError: says which there are.
-    """
+    """Refuse a plan whose executor this version does not have; raises UsageError."""
     if _name_executor(plan) not in LOCAL_NAMES | SLURM_NAMES:
         raise UsageError(
             f"no executor {plan.executor.class_name!r} in this version",
@@ -84,12 +80,7 @@ def _name_executor(plan: Plan) -> str:
 
 
 def make_executor(plan: Plan, session: SessionDir) -> Executor:
-    """The executor that the plan asks for.
-
-    Raises:
-        UsageError: it names one that this version does not have, or its template is
-            no use.
-    """
+    """The executor that the plan asks for; raises UsageError."""
     require_executor(plan)
     if not is_for_slurm(plan):
         return _make_local(plan, session)
@@ -103,11 +94,7 @@ def make_executor(plan: Plan, session: SessionDir) -> Executor:
 
 
 def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
-    """Who looks at runs of the plan that a rule ends.
-
-    Raises:
-        EnvironmentFailed: the disk refused the script for it.
-    """
+    """Who looks at runs of the plan that a rule ends; raises EnvironmentFailed."""
     from autoexp_tui.executors import diagnostics as evidence
     from autoexp_tui.executors.slurm.commands import ClusterCommands
 
@@ -133,11 +120,8 @@ def _make_local(plan: Plan, session: SessionDir) -> Executor:
 
 
 def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
-    """How a session of `plan` uses its cluster; what it does not set has its default.
-
-    Raises:
-        UsageError: the template cannot be read, or would start nothing.
-    """
+    """How a session of `plan` uses its cluster; what it does not set has its default;
+    raises UsageError where the template cannot be read, or would start nothing."""
     from autoexp_tui.executors.slurm.executor import SlurmSettings
     from autoexp_tui.executors.slurm.script import read_template
     from autoexp_tui.executors.slurm.submit import SubmitSettings

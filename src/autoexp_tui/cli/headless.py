@@ -61,11 +61,7 @@ class Interrupted(Exception):
 
 
 def watch(handle: EngineHandle, how: Watching) -> Snapshot:
-    """Report until nothing can move any more; the last snapshot.
-
-    Raises:
-        Interrupted: on SIGINT or SIGTERM; the jobs go on.
-    """
+    """Report until nothing can move any more; the last snapshot; raises Interrupted."""
     inbox: Inbox = queue.SimpleQueue()
     handle.subscribe(inbox.put)
     report = Report(quiet=how.quiet)
@@ -159,7 +155,6 @@ def _is_in_storm(snapshot: Snapshot) -> bool:
     return snapshot.paused is not None and snapshot.paused.code == "storm"
 
 
-# -------------------------------------------------------------------------- report
 @dataclass(slots=True)
 class Report:
     """Says each change of a job's state once, and what rules decided."""
@@ -315,7 +310,6 @@ def _format_reason(job: JobRecord, now: float) -> str:
     return f"  {text}" if text else ""
 
 
-# -------------------------------------------------------------------------- result
 def build_result(snapshot: Snapshot) -> Mapping[str, object]:
     """What `--json` prints at the end."""
     jobs = zip(snapshot.jobs, snapshot.live, strict=True)

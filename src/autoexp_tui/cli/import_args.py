@@ -80,12 +80,8 @@ _FLAGS = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """Ask the program, and write the two files.
-
-    Raises:
-        UsageError: a file would change, and --force is not given.
-        EnvironmentFailed: the disk does not let us.
-    """
+    """Ask the program, and write the two files; raises UsageError or
+    EnvironmentFailed."""
     args = build_parser("autoexp-import-args", __doc__, _FLAGS).parse_args(argv)
     if args.target is None:
         hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"

@@ -74,11 +74,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check_name(name: str, command: Sequence[str]) -> str:
-    """The name, when it and the command can be written into a config.
-
-    Raises:
-        UsageError: they cannot.
-    """
+    """The name, when it and the command can be written into a config."""
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"--name: {name!r} cannot name an experiment",
@@ -133,7 +129,6 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-# ----------------------------------------------------------------------- the command
 def name_command(command: Sequence[str]) -> str:
     """A name for the experiment: that of the script, else of the program."""
     script = next((word for word in command if word.endswith(_SCRIPTS)), command[0])
@@ -189,7 +184,6 @@ def _escape_interpolation(word: str) -> str:
     return str(escape_dollars(word))
 
 
-# ------------------------------------------------------------------------ the config
 _CONFIG = """\
 # {comment}
 #   autoexp-plan --config-ref {name}    shows what would run

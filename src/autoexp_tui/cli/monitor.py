@@ -64,11 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _find_by_manifest(options: Options) -> SessionDir:
-    """The newest session that runs the plan of `--manifest`.
-
-    Raises:
-        UsageError: nobody has submitted it, or it does not read.
-    """
+    """The newest session that runs the plan of `--manifest`."""
     from autoexp_tui.storage.manifests import read_manifest, read_manifest_head
     from autoexp_tui.storage.sessions import find_sessions
 

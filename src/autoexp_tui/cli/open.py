@@ -39,7 +39,6 @@ _BEYOND = 10**18
 """No journal has so many records."""
 
 
-# ----------------------------------------------------------------------------- a plan
 def build_request(options: Options) -> PlanningRequest:
     """What the planning process is asked for these options."""
     from autoexp_tui.config.planning_messages import PlanningRequest
@@ -56,10 +55,8 @@ def build_request(options: Options) -> PlanningRequest:
 def make_plan(options: Options, *, run: bool = True) -> Plan:
     """The plan of a manifest, or of the config, made in the planning process.
 
-    `run`: it is to run, so nobody else may have written the manifest.
-
-    Raises:
-        AutoexpError: it cannot be read, composed or validated.
+    `run`: it is to run, so nobody else may have written the manifest. Raises
+    AutoexpError where it cannot be read, composed or validated.
     """
     from autoexp_tui.config.planning import run_planning
     from autoexp_tui.storage.manifests import read_manifest
@@ -78,11 +75,8 @@ def make_plan(options: Options, *, run: bool = True) -> Plan:
 
 
 def refuse_overrides(options: Options, given: str) -> None:
-    """Overrides compose a new plan: beside one that is made they would do nothing.
-
-    Raises:
-        UsageError: there are some; `given` is the option that names the plan.
-    """
+    """Overrides compose a new plan: beside one that is made they would do nothing;
+    raises UsageError."""
     own = add_local((), local=True)
     written = [text for text in options.overrides if text not in own]
     if written:
@@ -95,11 +89,7 @@ def refuse_overrides(options: Options, given: str) -> None:
 
 
 def _require_stages(plan: Plan, options: Options) -> None:
-    """`--approve` names stages that the plan has.
-
-    Raises:
-        UsageError: it names another, which would wait for ever.
-    """
+    """`--approve` names stages that the plan has."""
     stages = sorted({job.stage for job in plan.jobs})
     unknown = sorted(options.approve - {"*"} - set(stages))
     if unknown:
@@ -130,14 +120,9 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     )
 
 
-# -------------------------------------------------------------------------- a session
 def find_session(options: Options, session_id: str = "") -> SessionDir:
-    """The session that `--session` names, or an id, or the beginning of one.
-
-    Raises:
-        UsageError: there is none, or there are several; or overrides beside --session.
-        EnvironmentFailed: it cannot be read.
-    """
+    """The session that `--session` names, or an id, or the beginning of one; raises
+    UsageError, EnvironmentFailed where it cannot be read."""
     from autoexp_tui.storage.sessions import find_session
 
     if not session_id:
@@ -154,11 +139,7 @@ def list_places(options: Options) -> tuple[Path, ...]:
 
 
 def require_person(what: str, state_dir: Path) -> None:
-    """This process is no job's.
-
-    Raises:
-        NotConfirmed: it is; names the job.
-    """
+    """This process is no job's; raises NotConfirmed."""
     from autoexp_tui.storage.senders import describe_sender
 
     if job := describe_sender(state_dir).job:
@@ -187,14 +168,8 @@ class SessionOpener:
             return self.view(directory)
 
     def own(self, directory: str, wait: float = 0.0) -> LiveHandle:
-        """Run the session in this process; another engine has `wait` seconds to let go.
-
-        Raises:
-            SessionOwned: another engine lives.
-            UsageError: `--approve` names a stage that the session does not have.
-            NotConfirmed: a job brings approvals with it.
-            AutoexpError: the session cannot be read.
-        """
+        """Run the session in this process; another engine has `wait` seconds to let go;
+        raises SessionOwned, UsageError, NotConfirmed or AutoexpError."""
         from autoexp_tui.cli.assemble import resume_session
         from autoexp_tui.engine.live import LiveHandle
         from autoexp_tui.storage.journal import list_earlier
@@ -239,11 +214,7 @@ class SessionOpener:
 
     def join(self, directory: str) -> SessionHandle:
         """Run the session if it is free; else watch it, and go on once its engine has
-        gone.
-
-        Raises:
-            AutoexpError: the session cannot be read.
-        """
+        gone; raises AutoexpError where the session cannot be read."""
         from autoexp_tui.engine.session_handle import SessionHandle
 
         handle = SessionHandle(lambda: self.enter(directory), self)
@@ -263,12 +234,8 @@ class SessionOpener:
 def open_replay(
     session: SessionDir, *, speed: float, log_fault: Callable[[str], None]
 ) -> ReplayHandle:
-    """A handle that plays a session's journal, as much of it as there is now.
-
-    Raises:
-        JournalDamaged: a record cannot be read, or does not follow.
-        EnvironmentFailed: a file cannot be read.
-    """
+    """A handle that plays a session's journal, as much of it as there is now; raises
+    JournalDamaged or EnvironmentFailed."""
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.replay_buffer import ReplayBuffer
     from autoexp_tui.probes.clock import SystemClock

@@ -126,10 +126,7 @@ def parse_options(
 ) -> tuple[Options, argparse.Namespace]:
     """What a command was told: the common options, and all with its own `flags`.
 
-    Options and overrides come in any order.
-
-    Raises:
-        UsageError: an argument is neither an option nor an override.
+    Options and overrides come in any order. Raises UsageError.
     """
     more = (_OVERRIDES,) if overrides else ()
     made = build_parser(prog, about, (*_COMMON, *flags, *more))
@@ -138,11 +135,7 @@ def parse_options(
 
 
 def read_options(args: argparse.Namespace) -> Options:
-    """The common options from parsed arguments.
-
-    Raises:
-        UsageError: an argument is neither an option nor an override.
-    """
+    """The common options from parsed arguments; raises UsageError."""
     overrides = tuple(getattr(args, "overrides", ()))
     for text in overrides:
         _check_override(text)

@@ -68,11 +68,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Each of these is another answer: one call gives one.
-
-    Raises:
-        UsageError: several are asked for.
-    """
+    """Each of these is another answer: one call gives one."""
     asked = {
         "--sweep": args.sweep,
         "--points": args.points and not args.sweep,
@@ -181,11 +177,8 @@ def _show_difference(result: PlanningAnswer, other: str, options: Options) -> in
 
 
 def show_check(result: PlanningAnswer, options: Options) -> int:
-    """The plan, and what its cluster says of it: 0, or 3 when it would refuse a job.
-
-    Raises:
-        AutoexpError: the plan has errors, is not for a cluster, or none answers.
-    """
+    """The plan, and what its cluster says of it: 0, or 3 when it would refuse a job;
+    raises AutoexpError."""
     from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.executors.slurm.check import check_cluster
     from autoexp_tui.executors.slurm.commands import ClusterCommands
@@ -266,7 +259,6 @@ def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
             yield f"{reason}, run again: {shown}"
 
 
-# ----------------------------------------------------------------- a cluster's answers
 def format_check(check: ClusterCheck, now: float) -> str:
     """What was asked, and each answer with the next step."""
     facts = check.facts

@@ -48,11 +48,7 @@ _NICENESS: Final = 10
 
 
 def show_diff(plan: Plan, other: str, options: Options) -> None:
-    """Print how `plan` differs from another one.
-
-    Raises:
-        UsageError: there is no such plan, or it does not read.
-    """
+    """Print how `plan` differs from another one; raises UsageError."""
     old = _find_plan(other, options, plan)
     found = compare_plans(old, plan)
     if options.json:
@@ -80,7 +76,6 @@ def format_since(plan: Plan) -> Iterator[str]:
     yield from (f"  {line}" for line in rest)
 
 
-# ------------------------------------------------------------------ for the cockpit
 def find_changes(plan: Plan) -> PlanChanges | None:
     """How a plan differs from the last one of its config; None without one.
 
@@ -122,13 +117,8 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
-# ------------------------------------------------------------------ the other plan
 def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
-    """The plan of a file, a plan's id, a session, or the newest of a config.
-
-    Raises:
-        UsageError: nothing is called so, or it does not read.
-    """
+    """The plan of a file, a plan's id, a session, or the newest of a config."""
     path = Path(other)
     is_file = path.is_file() or path.suffix == ".json"
     return read_manifest(path if is_file else _find_path(other, options, plan))
@@ -156,11 +146,7 @@ def _list_sessions(options: Options, place: Path) -> Sequence[SessionDir]:
 def _find_newest(
     other: str, place: Path, sessions: Sequence[SessionDir], plan: Plan
 ) -> Path:
-    """The newest other plan of a config, or of a session's name.
-
-    Raises:
-        UsageError: there is none, with what is called alike.
-    """
+    """The newest other plan of a config, or of a session's name."""
     of_sessions = (read_manifest_head(one.plan) for one in sessions)
     heads = [*list_manifests(place), *filter(None, of_sessions)]
     named = [head for head in heads if other in (head.config_ref, head.name)]

@@ -33,12 +33,8 @@ _FLAGS = (
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the config's campaign, or go on with a session, to its end.
-
-    Raises:
-        UsageError: one family is asked of a session, or the rest of a plan.
-        NotConfirmed: nobody said yes to what is above the bounds.
-    """
+    """Run the config's campaign, or go on with a session, to its end; raises UsageError
+    or NotConfirmed."""
     options, args = parse_options("autoexp-run", __doc__, argv, _FLAGS)
     if args.first_family and options.session:
         raise UsageError(

@@ -69,13 +69,8 @@ def main(argv: Sequence[str]) -> int:
     return run_entry(found, say, mirror=not os.environ.get("SLURM_JOB_ID"))
 
 
-# --------------------------------------------------------------------------- choosing
 def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
-    """The job that the command line, or the array, means.
-
-    Raises:
-        UsageError: none or two are named, or it is not in the plan.
-    """
+    """The job that the command line, or the array, means."""
     if args.index is not None and args.job:
         raise UsageError("--index and --job name the entry twice", hint="Leave one.")
     by_name = {job.name: job for job in plan.jobs}
@@ -108,7 +103,6 @@ def _list_entries(plan: Plan) -> str:
     return f"entries: {', '.join(shown)}{more}" if shown else "it has no entries"
 
 
-# ---------------------------------------------------------------------------- running
 def _build_entry(plan: Plan, job: JobSpec, state_dir: str) -> Entry:
     place = state_dir or os.environ.get(STATE_DIR_VARIABLE, "") or plan.state_dir
     return Entry(
@@ -129,11 +123,7 @@ def _is_done(entry: Entry) -> bool:
 
 
 def _require_may_start(entry: Entry) -> None:
-    """Refuse what a session would not start yet.
-
-    Raises:
-        NotConfirmed: with every condition that is not met.
-    """
+    """Refuse what a session would not start yet."""
     reasons = [f"  - {one}" for one in list_unmet(entry.job, entry.plan, time.time())]
     if reasons:
         raise NotConfirmed(

@@ -90,11 +90,7 @@ def _require_terminal() -> None:
 
 
 def _require_session(options: Options, args: argparse.Namespace) -> None:
-    """A replay is of something that happened.
-
-    Raises:
-        UsageError: the options ask for something else as well.
-    """
+    """A replay is of something that happened."""
     parse_speed(args.speed)
     if options.config_ref or options.manifest or args.submit:
         raise UsageError(
@@ -104,11 +100,8 @@ def _require_session(options: Options, args: argparse.Namespace) -> None:
 
 
 def parse_speed(text: str) -> float:
-    """Seconds of a session in one second of its replay: `60`, `60x`, `max`.
-
-    Raises:
-        UsageError: it is no speed.
-    """
+    """Seconds of a session in one second of its replay: `60`, `60x`, `max`; raises
+    UsageError where it is no speed."""
     try:
         speed = math.inf if text == "max" else float(text.removesuffix("x"))
     except ValueError:
@@ -162,11 +155,7 @@ def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions
 
 
 class _RowFilter:
-    """A filter in the sweep's own language, for the rows of the table.
-
-    Raises:
-        ExpressionError: the text is none.
-    """
+    """A filter in the sweep's own language, for the rows of the table."""
 
     def __init__(self, text: str) -> None:
         from autoexp_tui.sweep.expression import compile_expression
@@ -191,7 +180,6 @@ def _load_later(module: str, name: str) -> Callable[..., Any]:
     return lambda *args: getattr(import_module(module), name)(*args)
 
 
-# ------------------------------------------------------------------------ the cockpit
 class Cockpit:
     """One run of the cockpit, from its first paint to what becomes of the engine."""
 
@@ -341,7 +329,6 @@ class Cockpit:
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)
         return self._running
 
-    # ------------------------------------------------------------------- leaving
     def _remember_leaving(self, handle: SessionHandle) -> None:
         """Keep when this user saw the session last; a replay is no look at it."""
         own = self._session.path if self._session is not None else ""

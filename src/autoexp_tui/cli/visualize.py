@@ -107,7 +107,6 @@ def to_ascii(text: str) -> str:
     )
 
 
-# --------------------------------------------------------------------------- drawing
 def render_chart(chart: Chart, width: int, *, color: bool = False) -> str:
     """A chart as lines of at most `width` columns; less than 24 count as 24."""
     from rich.console import Console

@@ -89,7 +89,6 @@ def _measure_memory(load: GpuLoad) -> float | None:
     return 100.0 * load.used_mib / load.total_mib
 
 
-# ------------------------------------------------------------------------- samples
 def _parse_samples(data: bytes) -> Iterator[tuple[float, tuple[GpuLoad, ...]]]:
     for line in data.split(b"\n"):
         record = parse_json_object(line) or {}

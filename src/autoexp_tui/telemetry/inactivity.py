@@ -59,11 +59,7 @@ class QuietPeriod:
 
 
 def compile_quiet_rule(rule: LogEvent, stall_after_seconds: float) -> QuietRule:
-    """A rule of `QUIET_TYPES`, ready to use.
-
-    Raises:
-        ValueError: its pattern is refused, or has no group to read a number from.
-    """
+    """A rule of `QUIET_TYPES`, ready to use; raises ValueError."""
     after = stall_after_seconds if rule.after_seconds is None else rule.after_seconds
     if not rule.pattern:
         return QuietRule(rule, after)
@@ -73,7 +69,6 @@ def compile_quiet_rule(rule: LogEvent, stall_after_seconds: float) -> QuietRule:
     return QuietRule(rule, after, pattern, LineSearch([pattern]))
 
 
-# ------------------------------------------------------------------------- clocks
 @dataclass(slots=True)
 class _Clock:
     """Since when something has not moved; it stands until that first happens.
@@ -116,7 +111,6 @@ class _Clock:
         return runs and not self.told and self.measure(seen_at) >= after
 
 
-# ------------------------------------------------------------------------ one run
 class InactivityWatch:
     """The quiet of one run, for its stall and for each of its rules."""
 
@@ -133,7 +127,6 @@ class InactivityWatch:
         ordered = sorted(rules, key=lambda rule: rule.counts)
         self._clocks = [(rule, _Clock(start)) for rule in ordered]
 
-    # -------------------------------------------------------------------- what moves
     def note_look(self, now: float) -> None:
         """Somebody looked at the log, whatever there was to see."""
         if self.looked_at is None or now - self.looked_at > LOOK_GAP_SECONDS:
@@ -175,7 +168,6 @@ class InactivityWatch:
             if rule.counts and rule.pattern is None:
                 clock.report(step, now, step, offset)
 
-    # ------------------------------------------------------------------- what stands
     @property
     def moved_at(self) -> float | None:
         """When the run's own counter last moved; None: it has not."""

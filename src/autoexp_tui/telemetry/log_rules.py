@@ -58,11 +58,8 @@ class Match:
 
 
 def compile_rule(rule: LogEvent) -> CompiledRule:
-    """A rule ready to scan; one over silence is `telemetry.inactivity`'s.
-
-    Raises:
-        ValueError: its pattern is refused, or has not the group that is extracted.
-    """
+    """A rule ready to scan; one over silence is `telemetry.inactivity`'s; raises
+    ValueError where its pattern is refused, or has not the group that is extracted."""
     pattern = compile_rule_pattern(rule)
     groups = [
         (key, _group_number(rule, pattern, group))
@@ -133,7 +130,6 @@ def find_number(pattern: Pattern, line: bytes) -> float | None:
     return None if number is None else float(number)
 
 
-# ----------------------------------------------------------------------- compiling
 def _group_number(rule: LogEvent, pattern: Pattern, group: str) -> int:
     number = int(group) if group.isdecimal() else pattern.names.get(group)
     if number is None or number > pattern.groups:
@@ -142,11 +138,7 @@ def _group_number(rule: LogEvent, pattern: Pattern, group: str) -> int:
 
 
 def compile_rule_pattern(rule: LogEvent) -> Pattern:
-    """A rule's pattern.
-
-    Raises:
-        ValueError: it is refused.
-    """
+    """A rule's pattern; raises ValueError where it is refused."""
     if not rule.pattern:
         raise ValueError(f"rule {rule.name}: its pattern is empty")
     is_literal = rule.pattern_type == "substring"
@@ -154,11 +146,8 @@ def compile_rule_pattern(rule: LogEvent) -> Pattern:
 
 
 def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pattern:
-    """A pattern for lines; `is_literal`: a text that is looked for as it is.
-
-    Raises:
-        ValueError: it is refused; the message begins with `where`.
-    """
+    """A pattern for lines; `is_literal`: a text that is looked for as it is; raises
+    ValueError."""
     try:
         return (
             compile_literal_pattern(source)
@@ -170,7 +159,6 @@ def compile_pattern(where: str, source: str, *, is_literal: bool = False) -> Pat
         raise ValueError(f"{where}: {problem}") from error
 
 
-# ---------------------------------------------------------------------- limits
 @dataclass(slots=True)
 class GatheredMatches:
     """Matches that are told as one."""

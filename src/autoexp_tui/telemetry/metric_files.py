@@ -40,7 +40,6 @@ _STEP_KEYS: Final = (
 )
 
 
-# --------------------------------------------------------------------------- paths
 def find_unknown_fields(path: str) -> list[str]:
     """What stands between braces in a path and is no field of a job."""
     return [name for name in _FIELD.findall(path) if name not in PATH_FIELDS]
@@ -72,7 +71,6 @@ def locate_files(rules: Monitoring, job: JobSpec) -> tuple[str, ...]:
     return tuple(locate_file(file, job) for file in rules.metrics_files)
 
 
-# ------------------------------------------------------------------------- readers
 _Record: TypeAlias = Mapping[str, object]
 """Key or column -> value."""
 
@@ -163,7 +161,6 @@ def _parse_step(value: object) -> int | None:
     return int(number)
 
 
-# ---------------------------------------------------------------------------- JSONL
 class _JsonLines:
     """A JSON object a line; nested keys are joined by dots."""
 
@@ -191,7 +188,6 @@ def _flatten(record: _Record, prefix: str, depth: int) -> Iterator[tuple[str, ob
             yield from _flatten(value, f"{prefix}{key}.", depth + 1)
 
 
-# ------------------------------------------------------------------------------ CSV
 class _Csv:
     """Rows below a header; quoted fields may span lines.
 

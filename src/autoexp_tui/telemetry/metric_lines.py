@@ -163,7 +163,6 @@ def _find_all(line: bytes, mark: bytes) -> Iterator[int]:
         at = line.find(mark, at + len(mark))
 
 
-# -------------------------------------------------------------------------- step
 def _find_counter(line: bytes) -> _Found | None:
     """The first step counter of the line: its step and its total."""
     for mark in (b"iter", b"step"):
@@ -190,7 +189,6 @@ def _parse_count(text: bytes | None) -> int | None:
     return int(text.replace(b"|", b"")[:18]) if text else None
 
 
-# -------------------------------------------------------------------------- losses
 def _find_losses(line: bytes, *, evaluation: bool) -> Iterator[tuple[str, _Found]]:
     """(name, match of its value) of each loss."""
     for at in _find_all(line, b"loss"):
@@ -264,7 +262,6 @@ def read_loss(line: bytes, number: int) -> float | None:
     return float(match["number"]) if match else None
 
 
-# ---------------------------------------------------------------------- companions
 def _read_companions(line: bytes) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, regex, mark in _COMPANIONS:

@@ -82,7 +82,6 @@ class StepCounter:
         return self._reported is None or not self._reported.isdisjoint(values)
 
 
-# ---------------------------------------------------------------- users' own metrics
 @dataclass(frozen=True, slots=True)
 class CompiledMetric:
     """A metric of the user's, ready to read."""
@@ -93,11 +92,7 @@ class CompiledMetric:
 
 
 def compile_metric(metric: MetricPattern) -> CompiledMetric:
-    """A metric of the user's, ready to read.
-
-    Raises:
-        ValueError: its pattern is refused, or has no group.
-    """
+    """A metric of the user's, ready to read; raises ValueError."""
     pattern = compile_pattern(f"metric {metric.name}", metric.pattern)
     if not pattern.groups:
         raise ValueError(f"metric {metric.name}: the pattern has no group")
@@ -146,7 +141,6 @@ class OwnMetrics:
 _NO_METRICS: Final = OwnMetrics()
 
 
-# ------------------------------------------------------------------------ the reader
 _Line: TypeAlias = tuple[int, bytes, int]
 """(start, folded text, lines like it right before it that are not read)."""
 
@@ -192,7 +186,6 @@ def _cut(line: bytes) -> bytes:
     return line[: line.rfind(b" ", 0, MAX_LINE) + 1 or MAX_LINE]
 
 
-# -------------------------------------------------------------------------- backlogs
 _NO_LOSS: Final = -1
 _NUMBERS: Final = b"0123456789 #?"
 """What differs in lines that say the same: digits, blanks, what fills a bar."""

@@ -23,11 +23,7 @@ class ManualClock:
         return self._monotonic
 
     def advance(self, seconds: float) -> None:
-        """Let time pass on both clocks.
-
-        Raises:
-            ValueError: `seconds` is negative.
-        """
+        """Let time pass on both clocks; raises ValueError."""
         if seconds < 0:
             raise ValueError("time does not go back; see set_utc")
         self._utc += seconds

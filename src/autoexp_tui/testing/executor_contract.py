@@ -142,7 +142,6 @@ class Remembering:
 class ExecutorContract:
     """The promises. Subclasses provide the fixture `world`, with two slots."""
 
-    # ---------------------------------------------------------------------- outcomes
     def test_a_task_that_ends_well_reports_its_begin_and_exit_code_0(
         self, world: ExecutorWorld
     ) -> None:
@@ -222,7 +221,6 @@ class ExecutorContract:
         assert report.exited.exit_code == 0
         assert world.living(task) == 0
 
-    # ------------------------------------------------------------------------- slots
     def test_no_more_tasks_run_at_a_time_than_there_are_slots(
         self, world: ExecutorWorld
     ) -> None:
@@ -239,7 +237,6 @@ class ExecutorContract:
         assert world.until(all_ended)
         assert 1 <= most <= 2
 
-    # ------------------------------------------------------------------------ cancel
     def test_a_cancelled_task_ends_by_the_signal(self, world: ExecutorWorld) -> None:
         task = world.task("cancelled", Does(seconds=LONG))
         submit(world, task)
@@ -311,7 +308,6 @@ class ExecutorContract:
     ) -> None:
         assert world.executor.cancel([world.task("nobody", Does())]).ok
 
-    # -------------------------------------------------------------------- submissions
     def test_every_task_of_a_submission_has_its_own_id_and_runs(
         self, world: ExecutorWorld
     ) -> None:
@@ -353,7 +349,6 @@ class ExecutorContract:
             assert report.exited.exit_code == 0, task.job
             assert world.current_log(task) == "ran\n", task.job
 
-    # ------------------------------------------------------------------------- looks
     def test_a_task_that_nobody_submitted_is_not_said_to_live(
         self, world: ExecutorWorld
     ) -> None:
@@ -389,7 +384,6 @@ class ExecutorContract:
         world.new_engine()
         assert wait_for_end(world, task).exited == before.exited
 
-    # ------------------------------------------------------------------------- adopt
     def test_a_living_submission_is_found_by_its_token(
         self, world: ExecutorWorld
     ) -> None:
@@ -427,7 +421,6 @@ class ExecutorContract:
         assert wait_for_end(world, task).exited is not None
         assert world.begun(task) == 1
 
-    # ------------------------------------------------------------------------- kills
     def test_a_killed_supervisor_takes_all_its_processes_with_it(
         self, world: ExecutorWorld
     ) -> None:
@@ -451,7 +444,6 @@ class ExecutorContract:
         assert world.begun(task) == 1
 
 
-# ---------------------------------------------------------------------------- helpers
 def submission(*tasks: Task) -> Submission:
     """The tasks as one submission, its token as the engine makes it."""
     token = build_submission_token("k7f2", tuple(task.id for task in tasks))

@@ -45,7 +45,6 @@ _MOST_NAMED = 5
 """How many jobs a question names before it only counts them."""
 
 
-# ---------------------------------------------------------------------- the session's
 def pause(request: Request) -> int:
     """Submit nothing more; what is paused already stays so."""
     return _send_wish(request, commands.Pause(), "it is paused already")
@@ -64,7 +63,6 @@ def _send_wish(request: Request, command: commands.Command, note: str) -> int:
     return print_answer(request, answer)
 
 
-# -------------------------------------------------------------------------- the jobs'
 def kill(request: Request) -> int:
     """End jobs that wait or run."""
     jobs = _choose_jobs(request, lambda job: not job.ended)
@@ -124,11 +122,7 @@ def _say_resubmitted(state: SessionState, command: commands.Resubmit) -> None:
 
 
 def _require_override(text: str) -> None:
-    """`--set` takes what Hydra takes: `KEY=VALUE`, or `~KEY`.
-
-    Raises:
-        UsageError: it is neither.
-    """
+    """`--set` takes what Hydra takes: `KEY=VALUE`, or `~KEY`."""
     key, sign, _ = text.partition("=")
     if not text.startswith("~") and not (sign and key and not key.isspace()):
         raise UsageError(
@@ -197,7 +191,6 @@ def _choose_condition(session: SessionDir, job: JobRecord, given: Sequence[str])
     raise UsageError(problem, hint=hint)
 
 
-# ------------------------------------------------------------------------- approvals
 def answer(request: Request) -> int:
     """Say yes, or with the verb `reject` no, to what is asked: of some jobs, or all."""
     session, names, verb = request.session, request.names, request.verb
@@ -223,7 +216,6 @@ def answer(request: Request) -> int:
     return carry_out(request, answers, [one.job for one in answers])
 
 
-# --------------------------------------------------------------------------- choosing
 def _build_view(
     state: SessionState, live: Mapping[str, Live] = _NO_LIVE, now: float = 0.0
 ) -> SessionView:

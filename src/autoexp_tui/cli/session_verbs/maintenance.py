@@ -57,7 +57,6 @@ _UNITS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 
 
-# ------------------------------------------------------------------------------ stop
 def stop(request: Request) -> int:
     """End the session's engine; with --jobs also all that runs or waits."""
     session, with_jobs = request.session, request.args.jobs
@@ -98,14 +97,9 @@ def _wait_end(session: SessionDir) -> Answer:
     return Answer(outcome="done", engine="none")
 
 
-# --------------------------------------------------------------------------- restart
 def restart(request: Request) -> int:
-    """Leave a detached engine behind that goes on with a session that has none.
-
-    Raises:
-        SessionOwned: an engine runs it, or one on another host may.
-        EnvironmentFailed: no engine came up.
-    """
+    """Leave a detached engine behind that goes on with a session that has none; raises
+    SessionOwned or EnvironmentFailed."""
     session, approve = request.session, request.options.approve
     _require_free(session)
     runs = _count_left(session) > 0
@@ -137,11 +131,7 @@ def _read_log_end(session: SessionDir) -> str:
 
 
 def _require_free(session: SessionDir) -> None:
-    """No engine runs the session, as far as can be told from here.
-
-    Raises:
-        SessionOwned: one does, or one on another host may: who, and what to do.
-    """
+    """No engine runs the session, as far as can be told from here."""
     watch = LeaseWatch(session)
     holder = watch.find_holder()
     alive = watch.check_alive(holder, 0.0)
@@ -165,13 +155,9 @@ def _require_free(session: SessionDir) -> None:
         )
 
 
-# ----------------------------------------------------------------------------- check
 def check(request: Request) -> int:
-    """Check, tell, and repair when that was asked for and confirmed.
-
-    Raises:
-        SessionOwned: a repair was ordered and an engine lives.
-    """
+    """Check, tell, and repair when that was asked for and confirmed; raises
+    SessionOwned where a repair was ordered and an engine lives."""
     session, repair, yes = request.session, request.args.repair, request.options.yes
     report, done = check_session(session), ""
     if repair and yes:
@@ -226,13 +212,8 @@ def _list_findings(
         yield f"nothing was changed; {does} what would be done"
 
 
-# ----------------------------------------------------------------------------- clean
 def clean(request: Request) -> int:
-    """Remove sessions' own files; what their jobs wrote stays.
-
-    Raises:
-        AutoexpError: one that was named cannot go; then none goes.
-    """
+    """Remove sessions' own files; what their jobs wrote stays; raises AutoexpError."""
     chosen = _choose_sessions(request)
     for session in chosen:
         require_removable(session)
@@ -312,11 +293,7 @@ def _list_ended(before: float | None, options: Options) -> Iterator[SessionDir]:
 
 
 def parse_age(text: str) -> float:
-    """Seconds of `30d`, `12h`, `90m`, `2w`.
-
-    Raises:
-        UsageError: it is no age.
-    """
+    """Seconds of `30d`, `12h`, `90m`, `2w`; raises UsageError where it is no age."""
     match = _AGE.fullmatch(text.strip())
     if match is None:
         raise UsageError(
@@ -325,16 +302,12 @@ def parse_age(text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-# ------------------------------------------------------------------------------- trust
 def trust(request: Request) -> int:
     """Record that the user wants to write into a directory as it is now.
 
     Another owner, or another directory of that name, is asked about again. Sessions and
-    manifests of other users stay refused, wherever they lie.
-
-    Raises:
-        UsageError: no directory was named, or it is none.
-        EnvironmentFailed: the record cannot be read or written.
+    manifests of other users stay refused, wherever they lie. Raises UsageError or
+    EnvironmentFailed.
     """
     if not request.words:
         raise UsageError("trust: which directory?", hint="autoexp-sessions trust DIR")

@@ -50,12 +50,8 @@ class Request:
 
     @cached_property
     def session(self) -> SessionDir:
-        """The session that the first word names.
-
-        Raises:
-            UsageError: there is no word, no such session, or there are several.
-            EnvironmentFailed: it cannot be read.
-        """
+        """The session that the first word names; raises UsageError or
+        EnvironmentFailed."""
         if not self.words:
             raise UsageError(
                 f"{self.verb}: which session?",
@@ -97,22 +93,13 @@ class Sight:
 
 
 def load(session: SessionDir) -> SessionState:
-    """The session as its journal tells it.
-
-    Raises:
-        JournalDamaged: it cannot be read.
-        EnvironmentFailed: the disk refused.
-    """
+    """The session as its journal tells it; raises JournalDamaged where it cannot be
+    read, EnvironmentFailed where the disk refused."""
     return load_state(session, tail=1).state
 
 
 def look_at(session: SessionDir) -> Sight:
-    """Look at a session once.
-
-    Raises:
-        JournalDamaged: it cannot be read.
-        EnvironmentFailed: the disk refused.
-    """
+    """Look at a session once; raises JournalDamaged or EnvironmentFailed."""
     state, watch = load(session), LeaseWatch(session)
     holder = watch.find_holder()
     alive = watch.check_alive(holder, 0.0)
@@ -154,11 +141,7 @@ def _read_volatile(session: SessionDir, state: SessionState) -> LiveDetail | Non
 
 
 def require_jobs(state: SessionState, names: Sequence[str]) -> None:
-    """Names are jobs of the session.
-
-    Raises:
-        UsageError: one is none; names what is spelled like it.
-    """
+    """Names are jobs of the session; raises UsageError."""
     unknown = [name for name in names if name not in state.jobs]
     if not unknown:
         return

@@ -50,15 +50,11 @@ class Answer:
     """What a person should know beside it."""
 
 
-# --------------------------------------------------------------------------- sending
 def carry_out(
     request: Request, commands: Sequence[Command], jobs: Sequence[str]
 ) -> int:
-    """Carry commands out, print what came of them, and give the exit code.
-
-    Raises:
-        AutoexpError: the session cannot be taken up, or the command not be left there.
-    """
+    """Carry commands out, print what came of them, and give the exit code; raises
+    AutoexpError."""
     return print_answer(request, send(request, commands), jobs)
 
 
@@ -172,7 +168,6 @@ def format_verb(verb: str, session: SessionDir) -> str:
     return f"`autoexp-sessions {verb} {name_session(session.id, session.state_dir)}`"
 
 
-# --------------------------------------------------------------------------- telling
 def print_answer(request: Request, answer: Answer, jobs: Sequence[str] = ()) -> int:
     """Say what came of a command, for people or programs; its exit code."""
     done = answer.outcome == "done"

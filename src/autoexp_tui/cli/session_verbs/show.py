@@ -42,7 +42,6 @@ _GROUPS = {"active": ACTIVE, "ended": TERMINAL}
 """Words of --jobs that stand for several states."""
 
 
-# ------------------------------------------------------------------------------ list
 def list_all(request: Request) -> int:
     """Every session of the known state directories, a line each."""
     places = list_places(request.options)
@@ -100,7 +99,6 @@ def _count_states(counts: Mapping[JobState, int]) -> str:
     return ", ".join(f"{n} {state.value.lower()}" for state, n in counts.items())
 
 
-# ------------------------------------------------------------------------------ show
 def show(request: Request) -> int:
     """How a session stands, or all about one of its jobs."""
     session, args, names = request.session, request.args, request.names
@@ -125,11 +123,7 @@ def show(request: Request) -> int:
 
 
 def parse_states(text: str) -> frozenset[JobState]:
-    """The states of `failed,waiting`; empty: all of them.
-
-    Raises:
-        UsageError: a word is neither a state nor `active` or `ended`.
-    """
+    """The states of `failed,waiting`; empty: all of them; raises UsageError."""
     found: set[JobState] = set()
     for word in filter(None, (word.strip().lower() for word in text.split(","))):
         if word in _GROUPS:
@@ -241,13 +235,9 @@ def _count_causes(jobs: Sequence[JobRecord]) -> str:
     return ", ".join(f"{n} {cause}" for cause, n in counts.most_common())
 
 
-# ---------------------------------------------------------------------------- since
 def parse_since(text: str, session: SessionDir, now: float) -> float:
-    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`.
-
-    Raises:
-        UsageError: it names none.
-    """
+    """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`; raises
+    UsageError where it names none."""
     if text == LEFT:
         left = read_last_visit(session.path)
         if left is None:
@@ -267,11 +257,8 @@ def parse_since(text: str, session: SessionDir, now: float) -> float:
 
 
 def describe_since(session: SessionDir, text: str) -> list[str]:
-    """What happened in a session since a moment, as lines of text.
-
-    Raises:
-        AutoexpError: no such moment, or the session cannot be read.
-    """
+    """What happened in a session since a moment, as lines of text; raises AutoexpError
+    where no such moment, or the session cannot be read."""
     now = time.time()
     since = parse_since(text, session, now)
     loaded = load_state(session)

@@ -27,7 +27,6 @@ _UNSET = object()
 _RESULTS = {"pass": "passes", "wait": "waits", "fail": "fails"}
 
 
-# ------------------------------------------------------------------------------ JSON
 def job_json(job: JobRecord, sight: Sight) -> Record:
     """The job for programs."""
     spec, ask = job.spec, job.ask
@@ -141,7 +140,6 @@ def _find_behind(job: JobRecord, sight: Sight) -> list[str]:
     return [name for name in found[1:] if not sight.state.jobs[name].ended]
 
 
-# ------------------------------------------------------------------------------- text
 def job_lines(record: Record, job: JobRecord, sight: Sight) -> Iterator[str]:
     """What `job_json` tells, for people, a line each; every text cleaned."""
     stage = f"  stage {clean(record['stage'])}" if record["stage"] else ""
