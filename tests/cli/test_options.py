@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -135,25 +136,33 @@ def test_what_is_said_to_a_terminal_that_has_gone_is_no_fault(
 
 
 # ---------------------------------------------------------------------- the cockpit
-@pytest.mark.parametrize(
-    "options", [Options(config_dir="conf"), Options(overrides=("lr=3",))]
-)
-def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
-    options: Options,
-) -> None:
-    assert tui._choose_config(options).config_ref == "exp"
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in ("stdin", "stdout"):
+        monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: True))
 
 
 @pytest.mark.parametrize(
-    "options",
+    ("words", "config"),
     [
-        Options(config_ref="mine", overrides=("lr=3",)),
-        Options(session="k7f2", config_dir="conf"),
-        Options(manifest="plan.json", config_dir="conf"),
+        (["-C", "conf"], "exp"),
+        (["lr=3"], "exp"),
+        (["--config-ref", "mine", "lr=3"], "mine"),
+        (["--session", "k7f2", "-C", "conf"], ""),
+        (["--manifest", "plan.json", "-C", "conf"], ""),
     ],
 )
-def test_what_was_named_stays(options: Options) -> None:
-    assert tui._choose_config(options) == options
+def test_a_config_directory_or_overrides_alone_mean_the_usual_config(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], config: str
+) -> None:
+    on_a_terminal(monkeypatch)
+    shown: list[Options] = []
+    monkeypatch.setattr(
+        tui,
+        "Cockpit",
+        lambda options, _: SimpleNamespace(run=lambda: shown.append(options)),
+    )
+    tui.main(words)
+    assert [options.config_ref for options in shown] == [config]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +181,7 @@ def test_what_is_no_speed_is_refused(text: str) -> None:
 
 
 def test_a_replay_takes_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tui, "_require_terminal", lambda: None)
+    on_a_terminal(monkeypatch)
     with pytest.raises(UsageError, match="plays what happened"):
         tui.main(["--replay", "--config-ref", "exp"])
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from autoexp_tui.cli.executors import (
 from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.config.planning import ChildPlanner
 from autoexp_tui.engine.dispatcher import Outside
-from autoexp_tui.engine.executor_port import Executor, Submission
+from autoexp_tui.engine.executor_port import Submission
 from autoexp_tui.engine.loop import Engine, Parts
 from autoexp_tui.engine.poller import Sources
 from autoexp_tui.events import events
@@ -96,9 +96,15 @@ _PORTION = 200
 
 def start_session(plan: Plan, listener: Listener, options: Options) -> Engine:
     """Create a session for `plan` and an engine that has begun; raises SessionOwned
-    where a living session writes one of the output directories, AutoexpError."""
+    where a living session writes one of the output directories."""
     done = {} if options.force else check_done(plan).done
-    foreign = _find_foreign(plan, done, force=options.force)
+    living, foreign = Living(), []
+    for spec in plan.jobs:  # those of which the directories hold other work
+        if spec.name not in done:
+            owner = require_free(Path(spec.output_dir), living, plan.share)
+            is_other = owner and owner.fingerprint not in ("", spec.fingerprint)
+            if owner and (options.force or is_other):
+                foreign.append(spec.name)
     require_executor(plan)
     state_dir = find_state_dir(options, plan.state_dir)
     session = create_session(state_dir, share=plan.share)
@@ -137,18 +143,6 @@ def _portion(values: Sequence[T]) -> Iterator[tuple[T, ...]]:
         yield tuple(values[at : at + _PORTION])
 
 
-def _find_foreign(plan: Plan, done: Container[str], *, force: bool) -> list[str]:
-    """Jobs that are not done whose directories hold other work."""
-    living, found = Living(), []
-    for spec in plan.jobs:
-        if spec.name in done:
-            continue
-        owner = require_free(Path(spec.output_dir), living, plan.share)
-        if owner and (force or owner.fingerprint not in ("", spec.fingerprint)):
-            found.append(spec.name)
-    return found
-
-
 def resume_session(
     session: SessionDir,
     listener: Listener,
@@ -157,10 +151,10 @@ def resume_session(
     wait: float = 0.0,
     watch: LeaseWatch | None = None,
 ) -> Engine:
-    """Take over a session whose engine is gone, or lets go within `wait` seconds.
+    """Take over a session whose engine is gone, or lets go within `wait` seconds;
+    raises SessionOwned where another lives.
 
-    `watch`: what has looked at its lease before, and seen who is still. Raises
-    SessionOwned or AutoexpError.
+    `watch`: what has looked at its lease before, and seen who is still.
     """
     lease = take_lease(session, SystemClock(), wait=wait, watch=watch)
     with _open_journal(session, lease) as journal:
@@ -174,7 +168,12 @@ def resume_session(
         changed = find_wrapper_problem(session.path, state.wrapper_sha256)
         wrapper = install_wrapper(session.path, state.wrapper_sha256)
         away = state.measure_seconds_until(SystemClock().utc())
-        unrecorded = min(_measure_unrecorded(session, journal, state), away)
+        unrecorded = 0.0
+        with suppress(OSError):  # else the record is all that is known of it
+            # Both times are the file system's: its last sign of life, its last write.
+            lived = os.stat(session.lease / f"{state.epoch}.json").st_mtime
+            wrote = os.stat(session.path / journal.seal.part).st_mtime
+            unrecorded = min(max(0.0, lived - wrote), away)
         parts = (session, lease, journal, state, state.plan, listener, options)
         engine = _build_engine(*parts, unrecorded=unrecorded)
         engine.note_recent(loaded.events)
@@ -210,21 +209,6 @@ def _build_engine_started(
         gap_seconds=gap,
         wrapper_sha256=hash_wrapper(wrapper),
     )
-
-
-def _measure_unrecorded(
-    session: SessionDir, journal: FileJournal, state: SessionState
-) -> float:
-    """Seconds for which the predecessor lived after its newest record.
-
-    Both times are the file system's: of its last sign of life, and of its last write.
-    """
-    try:
-        lease = os.stat(session.lease / f"{state.epoch}.json")
-        part = os.stat(session.path / journal.seal.part)
-    except OSError:  # the record is all that is known of it
-        return 0.0
-    return max(0.0, lease.st_mtime - part.st_mtime)
 
 
 def _build_engine(
@@ -297,6 +281,13 @@ def _build_engine(
         for pool in pools.values():
             pool.close()
 
+    limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
+    policy = SchedulingPolicy(
+        auto_approve=options.approve,
+        slots=min(limits, default=0),
+        place=executor.name,
+        has_nodes=is_for_slurm(plan),
+    )
     parts = Parts(
         clock=clock,
         journal=journal,
@@ -304,7 +295,7 @@ def _build_engine(
         sources=sources,
         outside=outside,
         live_sink=sink,
-        policy=_build_policy(plan, executor, options),
+        policy=policy,
         log_fault=faults.write,
         close=close,
         directory=session.path,
@@ -332,16 +323,6 @@ _POOLS = {
 each file system has one at a time, and a few more when it hangs (see
 `engine.mount_workers`); of submissions a few (`engine.dispatcher`); of commands a few
 run at a time, the rest is for those that hang."""
-
-
-def _build_policy(plan: Plan, executor: Executor, options: Options) -> SchedulingPolicy:
-    limits = [n for n in (plan.executor.max_parallel, executor.slots) if n > 0]
-    return SchedulingPolicy(
-        auto_approve=options.approve,
-        slots=min(limits, default=0),
-        place=executor.name,
-        has_nodes=is_for_slurm(plan),
-    )
 
 
 @dataclass(slots=True)
@@ -375,8 +356,16 @@ class Ground:
             left = read_done(directory, share)
             if left is None or not is_of_attempt(left, session, task.attempt):
                 forget_done(directory)
-            if plan is not None:
-                write_provenance(plan, spec, self._find_provenance(plan, spec))
+            if plan is None:
+                continue
+            if spec.config_record:  # of one job: not worth holding
+                record = read_record(Path(spec.config_record))
+            elif plan.plan_id in self._records:
+                record = self._records[plan.plan_id]
+            else:
+                record = record_of(plan, self.session.state_dir)
+                self._records[plan.plan_id] = record
+            write_provenance(plan, spec, record)
         for task in tasks:
             note_lengths(Path(task.attempt_dir), task.metric_places)
 
@@ -395,13 +384,6 @@ class Ground:
             job=spec.name,
             fingerprint=spec.fingerprint,
         )
-
-    def _find_provenance(self, plan: Plan, spec: JobSpec) -> ProvenanceRecord | None:
-        if spec.config_record:  # of one job: not worth holding
-            return read_record(Path(spec.config_record))
-        if plan.plan_id not in self._records:
-            self._records[plan.plan_id] = record_of(plan, self.session.state_dir)
-        return self._records[plan.plan_id]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,5 @@
-"""The second front end: the same engine without a screen.
-
-Says what changed, a line each, on stderr; ends when no job can move any more. It
-proves that nothing of the engine needs the cockpit.
-"""
+"""The engine without a screen: what changed is said, a line each, on stderr, until no
+job can move any more."""
 
 from __future__ import annotations
 
@@ -10,9 +7,9 @@ import json
 import queue
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from autoexp_tui.cli.detach import detach, name_shown, release_terminal
 from autoexp_tui.cli.diagnostics import (
@@ -41,9 +38,6 @@ from autoexp_tui.text.spelling import clock_time, plural
 if TYPE_CHECKING:
     from autoexp_tui.engine.handle import EngineHandle
 
-Inbox: TypeAlias = "queue.SimpleQueue[Snapshot | None]"
-"""Snapshots in their order; None: an interrupt."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watching:
@@ -62,17 +56,27 @@ class Interrupted(Exception):
 
 def watch(handle: EngineHandle, how: Watching) -> Snapshot:
     """Report until nothing can move any more; the last snapshot; raises Interrupted."""
-    inbox: Inbox = queue.SimpleQueue()
+    inbox: queue.SimpleQueue[Snapshot | None] = queue.SimpleQueue()  # None: interrupted
     handle.subscribe(inbox.put)
     report = Report(quiet=how.quiet)
-    with handle_signals(_build_handlers(inbox)):
-        for newest in _read_newest(inbox, handle.snapshot()):
+    handlers: dict[int, Callable[..., object]] = {
+        signal.SIGINT: lambda *_: inbox.put(None),
+        signal.SIGTERM: lambda *_: inbox.put(None),
+    }
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        handlers[signal.SIGHUP] = lambda *_: release_terminal()
+    with handle_signals(handlers):
+        newest: Snapshot | None = handle.snapshot()
+        while newest is not None:
             report.show(newest)
             # In this order: what answered the last order is in the newest snapshot.
             if not handle.is_unanswered and is_over(last := handle.snapshot(), how):
                 report.show(last)
                 return last
-    raise AssertionError("unreachable: the queue has no end")
+            newest = inbox.get()
+            while newest is not None and not inbox.empty():
+                newest = inbox.get()
+    raise Interrupted
 
 
 def watch_detached(handle: EngineHandle) -> int:
@@ -109,28 +113,6 @@ def follow(
     if not snapshot.session:
         return report_no_start(snapshot, getattr(handle, "problem", None))
     return finish(snapshot, as_json=how.json, chosen=chosen)
-
-
-def _read_newest(inbox: Inbox, first: Snapshot) -> Iterator[Snapshot]:
-    yield first
-    while True:
-        snapshot = inbox.get()
-        while snapshot is not None and not inbox.empty():
-            snapshot = inbox.get()
-        if snapshot is None:
-            raise Interrupted
-        yield snapshot
-
-
-def _build_handlers(inbox: Inbox) -> Mapping[int, Callable[..., object]]:
-    """SIGINT and SIGTERM end the watching; a closed terminal does not."""
-    handlers: dict[int, Callable[..., object]] = {
-        signal.SIGINT: lambda *_: inbox.put(None),
-        signal.SIGTERM: lambda *_: inbox.put(None),
-    }
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        handlers[signal.SIGHUP] = lambda *_: release_terminal()
-    return handlers
 
 
 def is_over(snapshot: Snapshot, how: Watching) -> bool:
@@ -173,7 +155,6 @@ class Report:
         if snapshot.session:
             self._show_session(snapshot)
         self._show_engine(snapshot.engine)
-        self._show_done(snapshot)
         self._show_rules(snapshot)
         for job in snapshot.jobs:
             self._show_job(job, snapshot)
@@ -182,7 +163,13 @@ class Report:
             if self._is_new("warning", warning.warning_id):
                 text = f"{warning.job} {sentence(warning.why, self._now)}"
                 self._line("!", text, at=warning.raised_at)
-        self._show_queue(snapshot)
+        queued: dict[str, list[str]] = {}  # each reason once, however many wait for it
+        for job, live in zip(snapshot.jobs, snapshot.live, strict=True):
+            if job.state is JobState.QUEUED and live and live.queue:
+                queued.setdefault(live.queue.reason, []).append(job.name)
+        for reason, names in queued.items():
+            if reason and self._is_new("queue", reason):
+                self._line("in the queue", f"{_name_first(names)}: {reason}")
 
     def _is_new(self, kind: str, about: str = "", *, value: object = True) -> bool:
         """Whether the value is another than was said last; from now on it is not."""
@@ -218,12 +205,19 @@ class Report:
         if not self._is_new("engine", value=state):
             return
         if engine.role == "viewer":
-            self._line("engine", _describe_owner(engine))
+            is_at = "has left" if engine.stopped else "is gone"
+            if engine.halted_pid:
+                is_at = f"is stopped: {wakes(engine.halted_pid)}"
+            elif engine.owner_alive:
+                is_at = "runs this session; watching it"
+            who = f"on host {engine.host}, pid {engine.pid}"
+            self._line("engine", f"{who}: {is_at}")
         elif before == "viewer":
             self._line("engine", "this process goes on with the session")
 
-    def _show_done(self, snapshot: Snapshot) -> None:
-        """What an earlier session has done, in one line however many they are."""
+    def _show_rules(self, snapshot: Snapshot) -> None:
+        """What an earlier session has done, in one line; then what rules decided since
+        the last look, before what became of the jobs."""
         done = [job for job in snapshot.jobs if job.done_before]
         new = [job for job in done if self._is_new("done", job.name)]
         for job in new:
@@ -231,9 +225,6 @@ class Report:
         if new:
             text = f"{len(new)} of {plural(len(snapshot.jobs), 'job')}"
             self._line("done before", f"{text}: not run again (--force does)")
-
-    def _show_rules(self, snapshot: Snapshot) -> None:
-        """What rules decided since the last look, before what became of the jobs."""
         after = self._said.get(("seq", ""))
         self._said["seq", ""] = snapshot.events[-1].seq if snapshot.events else 0
         if not isinstance(after, int):  # the first look: it was there before
@@ -269,28 +260,9 @@ class Report:
         for (state, text), names in others.items():
             self._line(state, f"{_name_first(names)}  {text}")
 
-    def _show_queue(self, snapshot: Snapshot) -> None:
-        """Each reason once, however many jobs wait for it."""
-        waiting: dict[str, list[str]] = {}
-        for job, live in zip(snapshot.jobs, snapshot.live, strict=True):
-            if job.state is JobState.QUEUED and live and live.queue:
-                waiting.setdefault(live.queue.reason, []).append(job.name)
-        for reason, names in waiting.items():
-            if reason and self._is_new("queue", reason):
-                self._line("in the queue", f"{_name_first(names)}: {reason}")
-
 
 def _name_first(names: Sequence[str]) -> str:
     return f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
-
-
-def _describe_owner(engine: EngineView) -> str:
-    who = f"on host {engine.host}, pid {engine.pid}"
-    if engine.halted_pid:
-        return f"{who}: is stopped: {wakes(engine.halted_pid)}"
-    if engine.owner_alive:
-        return f"{who}: runs this session; watching it"
-    return f"{who}: {'has left' if engine.stopped else 'is gone'}"
 
 
 def _name_state(job: JobRecord) -> str:

@@ -67,8 +67,8 @@ VERBS: Final[dict[str, Verb]] = {
         "maintenance.stop", (option("--jobs", "cancel what runs or waits as well"),)
     ),
     "restart": Verb("maintenance.restart"),
-    "pause": Verb("job_verbs.pause"),
-    "resume": Verb("job_verbs.resume"),
+    "pause": Verb("job_verbs.pause_or_resume"),
+    "resume": Verb("job_verbs.pause_or_resume"),
     "kill": Verb("job_verbs.kill", (_ALL, _REASON), words=None),
     "retry": Verb(
         "job_verbs.retry",

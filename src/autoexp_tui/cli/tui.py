@@ -69,34 +69,26 @@ _FLAGS: Final = (
 def main(argv: Sequence[str]) -> int:
     """Open the cockpit."""
     options, args = parse_options("autoexp-tui", __doc__, argv, _FLAGS)
-    _require_terminal()
-    if args.replay:
-        _require_session(options, args)
-    if options.config_dir or options.overrides:
-        options = _choose_config(options)
-    if not (options.config_ref or options.session or options.manifest):
-        options = replace(options, session=_pick_session(options, args))
-        if not options.session:
-            return ExitCode.OK
-    return Cockpit(options, args).run()
-
-
-def _require_terminal() -> None:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise EnvironmentFailed(
             "the cockpit needs a terminal",
             hint="autoexp-run does the same without one.",
         )
-
-
-def _require_session(options: Options, args: argparse.Namespace) -> None:
-    """A replay is of something that happened."""
-    parse_speed(args.speed)
-    if options.config_ref or options.manifest or args.submit:
-        raise UsageError(
-            "--replay plays what happened: it takes no plan, and submits nothing",
-            hint="autoexp-tui --session ID --replay; without ID it asks which.",
-        )
+    if args.replay:
+        parse_speed(args.speed)
+        if options.config_ref or options.manifest or args.submit:
+            raise UsageError(
+                "--replay plays what happened: it takes no plan, and submits nothing",
+                hint="autoexp-tui --session ID --replay; without ID it asks which.",
+            )
+    if not (options.config_ref or options.session or options.manifest):
+        if options.config_dir or options.overrides:  # they mean a plan
+            options = replace(options, config_ref=DEFAULT_CONFIG)
+        else:
+            options = replace(options, session=_pick_session(options, args))
+            if not options.session:
+                return ExitCode.OK
+    return Cockpit(options, args).run()
 
 
 def parse_speed(text: str) -> float:
@@ -111,13 +103,6 @@ def parse_speed(text: str) -> float:
             f"--speed: {text!r} is no speed", hint="1x to 1000000x, or max"
         )
     return speed
-
-
-def _choose_config(options: Options) -> Options:
-    """A directory of configs, or overrides, mean a plan: the usual config's."""
-    if options.config_ref or options.session or options.manifest:
-        return options
-    return replace(options, config_ref=DEFAULT_CONFIG)
 
 
 def _pick_session(options: Options, args: argparse.Namespace) -> str:
@@ -205,11 +190,18 @@ class Cockpit:
             signal.signal(number, lambda *_: app.notify_terminal_lost())
         way = app.run(mouse=self._args.mouse)
         restore_signals()
-        self._remember_leaving(handle)
-        if self._failure is not None:
-            handle.close()
-            return _report_error(self._failure)
-        return self._finish(app, handle, way)
+        own = self._session.path if self._session is not None else ""
+        directory = handle.snapshot().engine.directory or own
+        if directory and not self._args.replay:  # which is no look at it
+            record_visit(Path(directory))
+        if self._failure is None:
+            return self._finish(app, handle, way)
+        handle.close()
+        if isinstance(self._failure, AutoexpError):
+            say(f"error: {self._failure}")
+            return self._failure.exit_code
+        say("".join(traceback.format_exception(self._failure)))
+        return ExitCode.INTERNAL
 
     def _make_handle(self) -> SessionHandle:
         from autoexp_tui.engine.session_handle import SessionHandle
@@ -329,13 +321,6 @@ class Cockpit:
         self._running = CockpitApp(handle, options=options, on_ready=handle.start)
         return self._running
 
-    def _remember_leaving(self, handle: SessionHandle) -> None:
-        """Keep when this user saw the session last; a replay is no look at it."""
-        own = self._session.path if self._session is not None else ""
-        directory = handle.snapshot().engine.directory or own
-        if directory and not self._args.replay:
-            record_visit(Path(directory))
-
     def _finish(self, app: CockpitApp, handle: SessionHandle, way: object) -> int:
         """The screen has ended: see that the engine goes on."""
         from autoexp_tui.cockpit.context import LeaveWay
@@ -344,26 +329,26 @@ class Cockpit:
             release_terminal()  # before anything is said: nobody hears it
         if app.fault is not None:
             _log_fault(app.fault, handle.snapshot().engine.log_file)
-        if way is LeaveWay.LOST:
-            return self._go_on_here(handle)
+        if way is LeaveWay.LOST:  # the same process goes on, under the same lease
+            from autoexp_tui.cli.headless import watch_detached
+
+            plan = handle.snapshot().plan
+            stops = plan is not None and plan.ui.get("on_hangup") == "stop"
+            if not stops and handle.role == "live":
+                return watch_detached(handle)
+            handle.close()
+            return ExitCode.OK
         snapshot = finish_orders(handle)
         rests = not snapshot.open or snapshot.engine.stopped
         code = ExitCode.OK if app.fault is None else ExitCode.INTERNAL
-        if handle.role != "live" or rests or not snapshot.session:
-            _close(handle)
-            return code
-        return self._hand_over(handle, code)
-
-    def _go_on_here(self, handle: SessionHandle) -> int:
-        """The same process goes on headless, under the same lease."""
-        from autoexp_tui.cli.headless import watch_detached
-
-        plan = handle.snapshot().plan
-        stops = plan is not None and plan.ui.get("on_hangup") == "stop"
-        if stops or handle.role != "live":
-            handle.close()
-            return ExitCode.OK
-        return watch_detached(handle)
+        if handle.role == "live" and snapshot.session and not rests:
+            return self._hand_over(handle, code)
+        if not handle.snapshot().session:
+            handle.close()  # first: a session may still come into being
+        if text := format_farewell(handle.snapshot()):
+            say(text)
+        handle.close()
+        return code
 
     def _hand_over(self, handle: SessionHandle, code: ExitCode) -> int:
         """Give the session to a background engine, at a commit boundary."""
@@ -398,25 +383,18 @@ def _format_return(session: SessionDir) -> str:
 
 def locate_faults(error: AutoexpError) -> tuple[Fault, ...]:
     """Every finding of an error; where planning told no place, without one."""
+    from autoexp_tui.cockpit.render.plan_findings import Fault
+
     problems: tuple[Problem, ...] = ()
     if isinstance(error, ValidationFailed | UsageError):
         problems = error.problems
     own = Problem(error.problem, where=error.where, hint=error.hint)
-    return tuple(map(_locate_fault, problems or (own,)))
-
-
-def _locate_fault(problem: Problem) -> Fault:
-    from autoexp_tui.cockpit.render.plan_findings import Fault
-
-    path, line = find_written_place(problem.place or problem.where) or ("", 0)
-    return Fault(
-        message=problem.message,
-        where=problem.where,
-        job=problem.job,
-        hint=problem.hint,
-        path=path,
-        line=line,
-    )
+    faults = []
+    for one in problems or (own,):
+        path, line = find_written_place(one.place or one.where) or ("", 0)
+        known = {"where": one.where, "job": one.job, "hint": one.hint}
+        faults.append(Fault(message=one.message, path=path, line=line, **known))
+    return tuple(faults)
 
 
 def _log_fault(fault: BaseException, log_file: str) -> None:
@@ -428,24 +406,6 @@ def _log_fault(fault: BaseException, log_file: str) -> None:
         say(f"The traceback is in {log_file}")
     else:
         say(text)
-
-
-def _close(handle: SessionHandle) -> None:
-    """No engine has to stay behind: say how things stand, and how to come back."""
-    if not handle.snapshot().session:
-        handle.close()  # first: a session may still come into being
-    text = format_farewell(handle.snapshot())
-    if text:
-        say(text)
-    handle.close()
-
-
-def _report_error(error: BaseException) -> int:
-    if isinstance(error, AutoexpError):
-        say(f"error: {error}")
-        return error.exit_code
-    say("".join(traceback.format_exception(error)))
-    return ExitCode.INTERNAL
 
 
 entry = partial(exit_with, main)

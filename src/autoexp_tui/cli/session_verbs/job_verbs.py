@@ -15,7 +15,6 @@ from autoexp_tui.cli.open import require_person
 from autoexp_tui.cli.session_verbs.probe import Request, load, look_at, require_jobs
 from autoexp_tui.cli.session_verbs.send_command import (
     Answer,
-    carry_out,
     format_verb,
     print_answer,
     send,
@@ -45,19 +44,12 @@ _MOST_NAMED = 5
 """How many jobs a question names before it only counts them."""
 
 
-def pause(request: Request) -> int:
-    """Submit nothing more; what is paused already stays so."""
-    return _send_wish(request, commands.Pause(), "it is paused already")
-
-
-def resume(request: Request) -> int:
-    """Submit again; what is not paused stays so."""
-    return _send_wish(request, commands.Resume(), "it is not paused")
-
-
-def _send_wish(request: Request, command: commands.Command, note: str) -> int:
-    """A wish that is fulfilled already is no refusal."""
-    answer = send(request, [command])
+def pause_or_resume(request: Request) -> int:
+    """Submit nothing more, or again; what is so already is no refusal."""
+    if request.verb == "pause":
+        answer, note = send(request, [commands.Pause()]), "it is paused already"
+    else:
+        answer, note = send(request, [commands.Resume()]), "it is not paused"
     if answer.code == "nothing_to_do":
         answer = replace(answer, outcome="done", why="", code="", note=note)
     return print_answer(request, answer)
@@ -67,24 +59,18 @@ def kill(request: Request) -> int:
     """End jobs that wait or run."""
     jobs = _choose_jobs(request, lambda job: not job.ended)
     if jobs and not request.options.yes:
-        _say_lost(request.session, jobs)
+        sight = look_at(request.session)
+        view = _build_view(sight.state, sight.live, sight.now)
+        chosen = view.list_jobs(jobs)
+        looks = look_for_checkpoints(list_checkpoint_places(chosen, view))
+        _say_lines(describe_kill(chosen, view, looks))
         names = join_some(list(map(clean, jobs)), _MOST_NAMED)
         raise NotConfirmed(
             f"this would kill {plural(len(jobs), 'job')}: {names}",
             hint="Add --yes to do it.",
         )
-    return _send_for(
-        request, jobs, commands.Kill(jobs=jobs, reason=request.args.reason)
-    )
-
-
-def _say_lost(session: SessionDir, jobs: Sequence[str]) -> None:
-    """What is lost when the jobs end."""
-    sight = look_at(session)
-    view = _build_view(sight.state, sight.live, sight.now)
-    chosen = view.list_jobs(jobs)
-    looks = look_for_checkpoints(list_checkpoint_places(chosen, view))
-    _say_lines(describe_kill(chosen, view, looks))
+    command = commands.Kill(jobs=jobs, reason=request.args.reason)
+    return _send_for(request, jobs, command)
 
 
 def retry(request: Request) -> int:
@@ -95,7 +81,10 @@ def retry(request: Request) -> int:
     # What is done would go on from its end, and do nothing.
     anew = not any(_has_failed(state.jobs[name]) for name in jobs)
     for text in args.set:
-        _require_override(text)
+        key, sign, _ = text.partition("=")
+        if not text.startswith("~") and not (sign and key and not key.isspace()):
+            problem = f"--set: {text!r} is not of the form KEY=VALUE"
+            raise UsageError(problem, hint="--set lr=2e-4")
     command = commands.Resubmit(
         jobs=jobs,
         from_checkpoint=not anew,
@@ -115,19 +104,8 @@ def _say_resubmitted(state: SessionState, command: commands.Resubmit) -> None:
     place = (render_place(jobs),) if command.overrides else ()
     _say_lines((*place, *brought, *followers))
     if followers and (command.overrides or not command.from_checkpoint):
-        if command.use_files:
-            say("They read what lies there by now.")
-        else:
-            say("They wait until it is written anew; --followers use: they do not.")
-
-
-def _require_override(text: str) -> None:
-    """`--set` takes what Hydra takes: `KEY=VALUE`, or `~KEY`."""
-    key, sign, _ = text.partition("=")
-    if not text.startswith("~") and not (sign and key and not key.isspace()):
-        raise UsageError(
-            f"--set: {text!r} is not of the form KEY=VALUE", hint="--set lr=2e-4"
-        )
+        waits = "They wait until it is written anew; --followers use: they do not."
+        say("They read what lies there by now." if command.use_files else waits)
 
 
 def _has_failed(job: JobRecord) -> bool:
@@ -137,16 +115,15 @@ def _has_failed(job: JobRecord) -> bool:
 def skip(request: Request) -> int:
     """Do not run jobs that have not started."""
     jobs = _choose_jobs(request, lambda job: not job.started)
-    return _send_for(
-        request, jobs, commands.Skip(jobs=jobs, reason=request.args.reason)
-    )
+    command = commands.Skip(jobs=jobs, reason=request.args.reason)
+    return _send_for(request, jobs, command)
 
 
 def _send_for(
     request: Request, jobs: tuple[str, ...], command: commands.Command
 ) -> int:
     if jobs:
-        return carry_out(request, [command], jobs)
+        return print_answer(request, send(request, [command]), jobs)
     why = f"nothing to {request.verb}: no job is in that state"
     return print_answer(request, Answer(outcome="refused", why=why))
 
@@ -165,7 +142,7 @@ def waive(request: Request) -> int:
     number = _choose_condition(session, state.jobs[names[0]], names[1:])
     reason = request.args.reason
     command = commands.Waive(job=names[0], condition=number - 1, reason=reason)
-    return carry_out(request, [command], names[:1])
+    return print_answer(request, send(request, [command]), names[:1])
 
 
 def _choose_condition(session: SessionDir, job: JobRecord, given: Sequence[str]) -> int:
@@ -213,7 +190,7 @@ def answer(request: Request) -> int:
             is_so = state.jobs[names[0]].state.value.lower()
             who = f"{names[0]} is {is_so}, and does not ask"
         raise UsageError(f"{verb}: {who} for approval just now")
-    return carry_out(request, answers, [one.job for one in answers])
+    return print_answer(request, send(request, answers), [one.job for one in answers])
 
 
 def _build_view(

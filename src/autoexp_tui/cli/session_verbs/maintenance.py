@@ -8,16 +8,18 @@ nobody runs; without --yes it only tells how much would go.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from autoexp_tui.cli.background import start_background
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.open import find_session, list_places
-from autoexp_tui.cli.options import Options, name_session
+from autoexp_tui.cli.options import name_session
 from autoexp_tui.cli.session_verbs import send_command
 from autoexp_tui.cli.session_verbs.probe import Request, load
 from autoexp_tui.cli.session_verbs.send_command import (
@@ -70,9 +72,16 @@ def stop(request: Request) -> int:
         note = f"no engine runs {session.id}"
         return print_answer(request, Answer(outcome="done", engine="none", note=note))
     answer = send_command.send(request, [StopEngine(cancel_jobs=with_jobs)])
-    if answer.outcome == "done":
-        answer = _wait_end(session)
-    return print_answer(request, answer)
+    if answer.outcome != "done":
+        return print_answer(request, answer)
+    deadline = time.monotonic() + send_command.ANSWER_SECONDS
+    while _may_be_run(session):
+        if time.monotonic() >= deadline:
+            left = plural(_count_left(session), "job")
+            note = f"the engine stops when its jobs have ended: {left} to go"
+            return print_answer(request, Answer(outcome="done", note=note))
+        time.sleep(0.1)
+    return print_answer(request, Answer(outcome="done", engine="none"))
 
 
 def _may_be_run(session: SessionDir) -> bool:
@@ -85,43 +94,28 @@ def _count_left(session: SessionDir) -> int:
     return sum(not job.ended for job in load(session).jobs.values())
 
 
-def _wait_end(session: SessionDir) -> Answer:
-    """Once the engine has let go, or with a word that it has not yet."""
-    deadline = time.monotonic() + send_command.ANSWER_SECONDS
-    while _may_be_run(session):
-        if time.monotonic() >= deadline:
-            left = plural(_count_left(session), "job")
-            note = f"the engine stops when its jobs have ended: {left} to go"
-            return Answer(outcome="done", note=note)
-        time.sleep(0.1)
-    return Answer(outcome="done", engine="none")
-
-
 def restart(request: Request) -> int:
-    """Leave a detached engine behind that goes on with a session that has none; raises
-    SessionOwned or EnvironmentFailed."""
+    """Leave an engine behind that goes on with a session that has none; raises
+    SessionOwned, or EnvironmentFailed where it does not come up."""
     session, approve = request.session, request.options.approve
     _require_free(session)
     runs = _count_left(session) > 0
-    if not runs:
-        text = f"all jobs of {session.id} have ended: nothing to go on"
-    elif start_background(session, approve, find_highest_epoch(session)):
+    text = f"all jobs of {session.id} have ended: nothing to go on"
+    if runs:
         where = name_session(session.id, session.state_dir)
-        text = (
-            f"an engine goes on with {session.id}; autoexp-tui --session {where} "
-            "shows it"
-        )
-    else:
-        log = session.path / "heir.log"
-        raise EnvironmentFailed("no engine came up", str(log), _read_log_end(session))
+        watch = f"autoexp-tui --session {where} shows it"
+        text = f"an engine goes on with {session.id}; {watch}"
+        if not start_background(session, approve, find_highest_epoch(session)):
+            log = session.path / "heir.log"
+            raise EnvironmentFailed("no engine came up", str(log), _read_log_end(log))
     record = {"session": session.id, "verb": "restart", "outcome": "done"}
     return request.print(record | {"engine": "running" if runs else "none"}, [text])
 
 
-def _read_log_end(session: SessionDir) -> str:
+def _read_log_end(log: Path) -> str:
     """What the engine that did not come up said last."""
     try:
-        with open_checked(session.path / "heir.log", "session", MOST_BYTES) as file:
+        with open_checked(log, "session", MOST_BYTES) as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
             data = file.read(4096)
     except OSError:
@@ -131,15 +125,13 @@ def _read_log_end(session: SessionDir) -> str:
 
 
 def _require_free(session: SessionDir) -> None:
-    """No engine runs the session, as far as can be told from here."""
+    """No engine runs the session, as far as can be told; else raises SessionOwned."""
     watch = LeaseWatch(session)
     holder = watch.find_holder()
     alive = watch.check_alive(holder, 0.0)
+    stopping = format_verb("stop", session)
     where = name_session(session.id, session.state_dir)
-    stopping, monitor = (
-        format_verb("stop", session),
-        f"`autoexp-monitor --session {where}`",
-    )
+    monitor = f"`autoexp-monitor --session {where}`"
     if alive is Alive.YES:
         raise SessionOwned(
             f"session {session.id} is run by {holder.describe() if holder else holder}",
@@ -161,7 +153,13 @@ def check(request: Request) -> int:
     session, repair, yes = request.session, request.args.repair, request.options.yes
     report, done = check_session(session), ""
     if repair and yes:
-        done = _repair(session, report)
+        if report.engine:
+            raise SessionOwned(
+                f"session {session.id} is run by {report.engine}",
+                hint=f"`autoexp-sessions stop {session.id}` ends that engine first.",
+            )
+        if report.salvage is not None:
+            done = repair_journal(session, report.salvage, SystemClock())
         report = check_session(session)
     record = {
         "session": session.id,
@@ -176,18 +174,6 @@ def check(request: Request) -> int:
     lines = _list_findings(session, report, done, repair=repair and not yes)
     request.print(record, lines)
     return ExitCode.OK if report.is_sound() else ExitCode.JOBS_NOT_COMPLETED
-
-
-def _repair(session: SessionDir, report: SessionReport) -> str:
-    """Repair the journal, if it needs it; what was done, as a sentence."""
-    if report.engine:
-        raise SessionOwned(
-            f"session {session.id} is run by {report.engine}",
-            hint=f"`autoexp-sessions stop {session.id}` ends that engine first.",
-        )
-    if report.salvage is None:
-        return ""
-    return repair_journal(session, report.salvage, SystemClock())
 
 
 def _list_findings(
@@ -213,24 +199,21 @@ def _list_findings(
 
 
 def clean(request: Request) -> int:
-    """Remove sessions' own files; what their jobs wrote stays; raises AutoexpError."""
+    """Remove sessions' own files; what their jobs wrote stays; raises AutoexpError
+    where one that was named cannot go; then none goes."""
     chosen = _choose_sessions(request)
     for session in chosen:
         require_removable(session)
-    if chosen and request.options.yes:
-        _remove(request, chosen)
+    if not chosen or not request.options.yes:
+        sizes = [(session, size_of(session.path)) for session in chosen]
+        _print_sizes(request, sizes, done=False)
+        if chosen:
+            count = plural(len(chosen), "session")
+            raise NotConfirmed(
+                f"nothing was removed: this would remove {count}",
+                hint="Add --yes to do it. Outputs and logs of the jobs stay.",
+            )
         return ExitCode.OK
-    sizes = [(session, size_of(session.path)) for session in chosen]
-    _print_sizes(request, sizes, done=False)
-    if chosen:
-        raise NotConfirmed(
-            f"nothing was removed: this would remove {plural(len(chosen), 'session')}",
-            hint="Add --yes to do it. Outputs and logs of the jobs stay.",
-        )
-    return ExitCode.OK
-
-
-def _remove(request: Request, chosen: Sequence[SessionDir]) -> None:
     gone: list[tuple[SessionDir, Size]] = []
     try:
         gone.extend((session, remove(session)) for session in chosen)
@@ -238,26 +221,20 @@ def _remove(request: Request, chosen: Sequence[SessionDir]) -> None:
             sweep(state_dir)
     finally:
         _print_sizes(request, gone, done=True)
+    return ExitCode.OK
 
 
 def _print_sizes(
     request: Request, sizes: Sequence[tuple[SessionDir, Size]], *, done: bool
 ) -> None:
-    rows = [
-        {
-            "session": session.id,
-            "directory": str(session.path),
-            "files": found.files,
-            "bytes": found.bytes,
-        }
-        for session, found in sizes
-    ]
+    rows, lines = [], []
     word = "removed" if done else "would remove"
-    lines = [
-        f"{word} {clean_text(str(session.path))}  "
-        f"{size(found.bytes)} in {plural(found.files, 'file')}"
-        for session, found in sizes
-    ]
+    for session, found in sizes:
+        path, files = str(session.path), found.files
+        row = {"session": session.id, "directory": path}
+        rows.append({**row, "files": files, "bytes": found.bytes})
+        much = f"{size(found.bytes)} in {plural(files, 'file')}"
+        lines.append(f"{word} {clean_text(path)}  {much}")
     if lines or request.options.json:
         request.print({"removed": done, "sessions": rows}, lines)
     elif not done:
@@ -265,9 +242,9 @@ def _print_sizes(
 
 
 def _choose_sessions(request: Request) -> list[SessionDir]:
+    """Those that are named; else all that ended, that nobody runs, and that are old."""
     words, args, options = request.words, request.args, request.options
-    by_state = bool(args.ended or args.older_than)
-    if words and by_state:
+    if words and (args.ended or args.older_than):
         raise UsageError(
             "clean: either ids, or --ended and --older-than",
             hint=f"Leave out {words[0]}, or the options.",
@@ -275,21 +252,18 @@ def _choose_sessions(request: Request) -> list[SessionDir]:
     if words:
         found = [find_session(options, word) for word in words]
         return list({session.path: session for session in found}.values())
-    if not by_state:
+    if not (args.ended or args.older_than):
         raise UsageError(
             "clean: which sessions?",
             hint="Name them, or --ended, or --older-than 30d.",
         )
-    before = time.time() - parse_age(args.older_than) if args.older_than else None
-    return list(_list_ended(before, options))
-
-
-def _list_ended(before: float | None, options: Options) -> Iterator[SessionDir]:
-    """Sessions of which all jobs ended and that nobody runs, here or elsewhere."""
-    for row in list_sessions(list_places(options)[0]):
-        old = before is None or row.last_event_at < before
-        if not row.open and row.owner is Alive.NO and not row.problem and old:
-            yield SessionDir(row.directory)
+    before = time.time() - parse_age(args.older_than) if args.older_than else math.inf
+    return [
+        SessionDir(row.directory)
+        for row in list_sessions(list_places(options)[0])
+        if not row.open and row.owner is Alive.NO and not row.problem
+        if row.last_event_at < before
+    ]
 
 
 def parse_age(text: str) -> float:
@@ -306,8 +280,7 @@ def trust(request: Request) -> int:
     """Record that the user wants to write into a directory as it is now.
 
     Another owner, or another directory of that name, is asked about again. Sessions and
-    manifests of other users stay refused, wherever they lie. Raises UsageError or
-    EnvironmentFailed.
+    manifests of other users stay refused, wherever they lie.
     """
     if not request.words:
         raise UsageError("trust: which directory?", hint="autoexp-sessions trust DIR")

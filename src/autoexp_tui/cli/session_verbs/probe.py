@@ -1,6 +1,5 @@
-"""What a verb is asked for, and one look at its session.
-
-A look reads the journal, who runs the session, and what only its engine knows.
+"""What a verb is asked for, and one look at its session: the journal, who runs it, and
+what only its engine knows.
 
 Volatile detail (the queue's reasons, rates) is written only while somebody watches: a
 look is a viewer for a moment, no longer than `PROBE_SECONDS`. Changes nothing.

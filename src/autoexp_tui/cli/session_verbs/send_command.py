@@ -1,9 +1,5 @@
-"""A command of autoexp-sessions on its way: sent to whoever runs it, or done here.
-
-Where an engine lives, here or on another host, a command goes through the inbox and its
-answer is read from the journal. Where none does, one is started for as long as the
-command takes, and the session is left without one, as it was found.
-"""
+"""A command of autoexp-sessions: where an engine lives it goes through its inbox, and
+the answer is read from the journal; else one is started for as long as it takes."""
 
 from __future__ import annotations
 
@@ -48,14 +44,6 @@ class Answer:
     """Whether one runs the session now."""
     note: str = ""
     """What a person should know beside it."""
-
-
-def carry_out(
-    request: Request, commands: Sequence[Command], jobs: Sequence[str]
-) -> int:
-    """Carry commands out, print what came of them, and give the exit code; raises
-    AutoexpError."""
-    return print_answer(request, send(request, commands), jobs)
 
 
 def send(request: Request, commands: Sequence[Command]) -> Answer:
@@ -128,7 +116,12 @@ def _read_answer(
     engine: Literal["running", "none"] = "none" if here else "running"
     again, show = format_verb("restart", session), format_verb("show", session)
     if not _is_known(snapshot, sent):
-        who = clean(f"the engine of {session.id} ({_describe_holder(session)})")
+        try:  # the lease: the journal may not know its engine yet
+            holder = LeaseWatch(session).find_holder()
+            owner = holder.describe() if holder else str(holder)
+        except EnvironmentFailed as error:
+            owner = error.line
+        who = clean(f"the engine of {session.id} ({owner})")
         if not snapshot.engine.owner_alive:
             why = f"{who} has ended; {again} goes on."
             return Answer(outcome="unanswered", why=why, engine="none")
@@ -152,15 +145,6 @@ def _read_answer(
         )
         return Answer(outcome="unanswered", why=why, engine=engine)
     return Answer(outcome="done", engine=engine, note=note)
-
-
-def _describe_holder(session: SessionDir) -> str:
-    """Who has the lease: the journal may not know it yet."""
-    try:
-        holder = LeaseWatch(session).find_holder()
-        return holder.describe() if holder else str(holder)
-    except EnvironmentFailed as error:
-        return error.line
 
 
 def format_verb(verb: str, session: SessionDir) -> str:

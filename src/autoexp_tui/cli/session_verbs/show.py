@@ -47,17 +47,12 @@ def list_all(request: Request) -> int:
     places = list_places(request.options)
     rows = list_sessions(*places)
     none = f"No sessions in {places[0]}. `autoexp-tui --config-ref exp` starts one."
-    lines = _list_lines(rows) if rows else [none]
+    lines: list[str] = [] if rows else [none]
+    homes = dict.fromkeys(row.directory.parent for row in rows)
+    for home in homes:
+        lines += [f"{clean(str(home))}:"] if len(homes) > 1 else []
+        lines += [_row_line(row) for row in rows if row.directory.parent == home]
     return request.print([_row_json(row) for row in rows], lines)
-
-
-def _list_lines(rows: Sequence[SessionRow]) -> Iterator[str]:
-    """A line for each session; below the name of its place when there are several."""
-    places = dict.fromkeys(row.directory.parent for row in rows)
-    for place in places:
-        if len(places) > 1:
-            yield f"{clean(str(place))}:"
-        yield from (_row_line(row) for row in rows if row.directory.parent == place)
 
 
 def _row_json(row: SessionRow) -> Record:
@@ -194,7 +189,15 @@ def _list_facts(
     now, engine = sight.now, sight.engine
     if user := sight.session.find_user():
         yield "belongs to", f"{user}; nothing of it runs as you"
-    yield "engine", _describe_engine(sight)
+    if sight.holder is None:
+        yield "engine", "none yet"
+    elif sight.alive is Alive.YES:
+        yield "engine", sight.holder.describe()
+    elif sight.alive is Alive.UNKNOWN:
+        yield "engine", f"{sight.holder}; whether it lives cannot be told from here"
+    else:
+        ended = "stopped" if sight.state.engine_stopped else "ended unexpectedly"
+        yield "engine", f"none; the last one ({sight.holder}) {ended}"
     began = clock_time(sight.state.started_at, now)
     yield "began", f"{began}, last event {duration(now - sight.state.t)} ago"
     if engine is not None and engine.executor_answered_at:
@@ -209,30 +212,14 @@ def _list_facts(
     yield "jobs", f"{len(jobs)}: {_count_states(Counter(job.state for job in jobs))}"
     if record["open"] and all(job.ended for job in jobs):
         yield "still open", "what rules ordered is not done yet"
-    if ends := _count_causes(jobs):
-        yield "ended by", ends
-
-
-def _describe_engine(sight: Sight) -> str:
-    """Who runs the session, or ran it last."""
-    if sight.holder is None:
-        return "none yet"
-    if sight.alive is Alive.YES:
-        return sight.holder.describe()
-    if sight.alive is Alive.UNKNOWN:
-        return f"{sight.holder}; whether it lives cannot be told from here"
-    ended = "stopped" if sight.state.engine_stopped else "ended unexpectedly"
-    return f"none; the last one ({sight.holder}) {ended}"
-
-
-def _count_causes(jobs: Sequence[JobRecord]) -> str:
-    """What the jobs that did not complete ended by, the most frequent first."""
-    counts = Counter(
+    ends = Counter(
         format_cause_of_end(job.cause, job.state)
         for job in jobs
         if job.cause is not None and job.ended and job.state is not JobState.COMPLETED
     )
-    return ", ".join(f"{n} {cause}" for cause, n in counts.most_common())
+    if ends:
+        counts = (f"{n} {cause}" for cause, n in ends.most_common())
+        yield "ended by", ", ".join(counts)
 
 
 def parse_since(text: str, session: SessionDir, now: float) -> float:
@@ -262,11 +249,10 @@ def describe_since(session: SessionDir, text: str) -> list[str]:
     now = time.time()
     since = parse_since(text, session, now)
     loaded = load_state(session)
-    publisher = SnapshotBuilder()
-    publisher.note(loaded.events)
-    shown = build_session(
-        publisher.build_snapshot(loaded.state, EngineView(role="viewer"), {})
-    )
+    builder = SnapshotBuilder()
+    builder.note(loaded.events)
+    engine = EngineView(role="viewer")
+    shown = build_session(builder.build_snapshot(loaded.state, engine, {}))
     groups = group_causes(shown, PlanWords(shown.snapshot.plan, shown.changed))
     lines = write_digest(
         shown, groups, shown.present(since), shown.present(now), lead="Since"
