@@ -26,7 +26,6 @@ from autoexp_tui.executors.slurm.text import (
     join_scancel_ids,
     make_task_ids,
     parse_config,
-    parse_exit_code,
     parse_sacct,
     parse_sbatch,
     parse_squeue,
@@ -70,7 +69,6 @@ SACCT = f"""\
 """
 
 
-# ------------------------------------------------------------------------- raw states
 RAW = (
     ("PENDING", Standing.QUEUED, None),
     ("CONFIGURING", Standing.QUEUED, None),
@@ -130,7 +128,6 @@ def test_a_cancelled_state_names_who_did_it_after_a_space(
     assert (parse_state(text).word, parse_state(text).by) == (word, by)
 
 
-# ----------------------------------------------------------------------------- squeue
 def test_squeue_is_asked_for_ended_jobs_hidden_partitions_and_each_task() -> None:
     words = build_squeue("ann")
     assert words[:7] == ("squeue", "-a", "-r", "-t", "all", "-u", "ann")
@@ -271,7 +268,6 @@ def test_only_an_ended_job_has_an_end() -> None:
     assert [row.ended_at for row in parse_squeue(text)] == [None, 9.0]
 
 
-# ------------------------------------------------------------------------------ sacct
 def test_sacct_is_always_told_since_when() -> None:
     words = build_sacct("ann", 1795200200.7)
     assert words[:4] == ("sacct", "-X", "-P", "-u")
@@ -319,11 +315,11 @@ def test_a_row_of_sacct_is_read_as_it_was_written(row: AccountRow) -> None:
 
 
 def test_an_exit_code_that_is_no_number_is_refused() -> None:
+    row = "4|4|COMPLETED|SUCCESS|1|2|3|n1|a-tok\n"
     with pytest.raises(ValueError, match="invalid literal"):
-        parse_exit_code("SUCCESS")
+        parse_sacct(ACCOUNT_HEADING + row)
 
 
-# ----------------------------------------------------------------------------- sbatch
 @pytest.mark.parametrize(
     ("stdout", "job_id"),
     [("51\n", "51"), ("51;cluster\n", "51"), ("A site's greeting\n\n51;a.b-c\n", "51")],
@@ -351,7 +347,6 @@ def test_no_words_are_said_to_be_none() -> None:
     assert extract_complaint("\n") == "no reason was given"
 
 
-# ------------------------------------------------------------------------- the config
 CONFIG = """\
 Configuration data as of 2026-11-20T18:45:03
 AccountingStorageBackupHost = (null)
@@ -388,7 +383,6 @@ def test_what_the_configuration_does_not_tell_is_as_by_default(text: str) -> Non
     assert parse_config(text) == ClusterFacts()
 
 
-# ---------------------------------------------------------------------------- arrays
 def test_a_single_task_has_the_job_s_id_and_an_array_s_its_index_too() -> None:
     assert (make_task_ids("51", 1), make_task_ids("51", 3)) == (
         ("51",),
@@ -447,7 +441,6 @@ def test_a_cancel_that_finds_only_ended_jobs_is_done(stderr: str, over: bool) ->
     assert has_nothing_to_cancel(stderr) is over
 
 
-# ----------------------------------------------------------------------------- names
 @given(st.text(), st.from_regex(r"[a-z0-9]{6,12}", fullmatch=True))
 def test_a_name_in_the_queue_is_plain_and_known_by_its_token(
     readable: str, token: str
@@ -463,7 +456,6 @@ def test_a_token_is_not_found_in_the_middle_of_a_name() -> None:
     assert not has_token("train-tok1-tok2", "tok1")
 
 
-# ------------------------------------------------------- slurm's reasons in plain words
 @pytest.mark.parametrize(
     ("reason", "words"),
     [

@@ -100,13 +100,13 @@ def test_questions_are_quick_again_after_something_has_moved() -> None:
 def test_a_hurried_question_is_put_three_seconds_after_the_last() -> None:
     rhythm = Rhythm()
     rhythm.note_question(0.0, moved=True)
-    rhythm.set_hurried()
+    rhythm.hurried = True
     assert (rhythm.is_due(2.9), rhythm.is_due(3.0)) == (False, True)
 
 
 def test_one_hurry_is_one_question() -> None:
     rhythm = Rhythm()
-    rhythm.set_hurried()
+    rhythm.hurried = True
     rhythm.note_question(0.0, moved=True)
     assert not rhythm.is_due(14.0)
 
@@ -116,7 +116,7 @@ def test_while_something_is_to_come_questions_do_not_become_slower() -> None:
     for now in range(100):
         if rhythm.is_due(float(now)):
             rhythm.note_question(float(now), moved=False)
-            rhythm.keep_up()
+            rhythm.wait = min(rhythm.wait, rhythm.first)
             times.append(now)
     assert times == [0, 15, 30, 45, 60, 75, 90]
 
@@ -124,7 +124,7 @@ def test_while_something_is_to_come_questions_do_not_become_slower() -> None:
 def test_whoever_hurries_all_the_time_asks_every_three_seconds() -> None:
     rhythm, times = Rhythm(), []
     for tenth in range(600):
-        rhythm.set_hurried()
+        rhythm.hurried = True
         if rhythm.is_due(tenth / 10):
             rhythm.note_question(tenth / 10, moved=True)
             times.append(tenth / 10)

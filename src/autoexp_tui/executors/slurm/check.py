@@ -1,8 +1,7 @@
 """Asks a cluster whether it would take a plan's jobs: `sbatch --test-only`.
 
-One question for each different set of resources, whatever the number of jobs. Nothing
-is submitted and nothing of the session is written. What sbatch cannot know beforehand
-(a full disk on a node, a limit on jobs in the queue) it does not tell here either.
+One question for each different set of resources, whatever the number of jobs; nothing
+is submitted.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
@@ -80,19 +79,21 @@ def check_cluster(
 ) -> ClusterCheck:
     """Ask about every different set of resources in `plan`; blocks.
 
-    Raises:
-        EnvironmentFailed: there is no cluster here, or it does not answer.
-        UsageError: the template cannot be read, or starts nothing.
+    Raises EnvironmentFailed where there is no cluster here, or it does not answer, and
+    UsageError where the template cannot be read, or starts nothing.
     """
     ran = commands.run(("scontrol", "show", "config"), seconds)
     if not ran.ok:
         raise _explain_silence(ran, seconds)
     template = read_template(str(plan.executor.settings.get("template_path") or ""))
+    groups: dict[tuple[tuple[str, Scalar], ...], list[JobSpec]] = {}
+    for job in plan.jobs:
+        groups.setdefault(tuple(sorted(_collect_options(job).items())), []).append(job)
     with tempfile.TemporaryDirectory(prefix="autoexp-check-") as place:
         script = Path(place, "job.sh")
         checks = [
             _check_group(jobs, template, script, commands, seconds)
-            for jobs in _collect_alike(plan.jobs)
+            for jobs in groups.values()
         ]
     return ClusterCheck(facts=parse_config(ran.stdout), checks=tuple(checks))
 
@@ -112,14 +113,6 @@ def _explain_silence(ran: Ran, seconds: float) -> EnvironmentFailed:
     return EnvironmentFailed(f"no cluster answers: {told.reason}", hint=hint)
 
 
-def _collect_alike(jobs: Sequence[JobSpec]) -> list[list[JobSpec]]:
-    """The jobs by what they ask for, in plan order."""
-    groups: dict[tuple[tuple[str, Scalar], ...], list[JobSpec]] = {}
-    for job in jobs:
-        groups.setdefault(tuple(sorted(_collect_options(job).items())), []).append(job)
-    return list(groups.values())
-
-
 def _collect_options(job: JobSpec) -> dict[str, Scalar]:
     options = job.resources.options.items()
     return {name: value for name, value in options if value not in (None, False)}
@@ -132,6 +125,7 @@ def _check_group(
     commands: Commands,
     seconds: float,
 ) -> Checked:
+    """What sbatch says of alike jobs; raises EnvironmentFailed if nobody answers."""
     first = jobs[0]
     options = _collect_options(first)
     script.write_text(render(template, build_values(first, "true")), "utf-8")
@@ -139,39 +133,27 @@ def _check_group(
         name=first.name, output="/dev/null", script=str(script), options=options
     )
     ran = commands.run(("sbatch", "--test-only", *words[1:]), seconds)
-    verdict = _get_verdict(ran, seconds)
     said = extract_complaint(ran.stderr or ran.stdout)
-    found = _WOULD_START.search(said) if verdict == "taken" else None
-    refused = parse_refusal(said, options) if verdict == "refused" else None
-    return Checked(
+    checked = Checked(
         jobs=tuple(job.name for job in jobs),
         options=options,
-        verdict=verdict,
+        verdict="taken",
         sent=ran.sent.replace(str(script), "job.sh"),
         said=said,
-        starts_at=_parse_local_time(found["at"]) if found else None,
-        nodes=found["nodes"] if found else "",
-        partition=(found["partition"] or "") if found else "",
-        refused=refused,
     )
-
-
-def _get_verdict(ran: Ran, seconds: float) -> Verdict:
-    """What an answer means; one that says nothing of the job is no cluster's.
-
-    Raises:
-        EnvironmentFailed: the controller did not answer.
-    """
-    if ran.ok:
-        return "taken"
-    kind = detect_refusal(ran.stderr)
-    if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
-        raise _explain_silence(ran, seconds)
-    return "not now" if kind is Refusal.PASSING else "refused"
-
-
-def _parse_local_time(text: str) -> float | None:
-    """sbatch says local time, without a zone."""
-    with suppress(ValueError, OverflowError):
-        return time.mktime(time.strptime(text, "%Y-%m-%dT%H:%M:%S"))
-    return None
+    if not ran.ok:
+        kind = detect_refusal(ran.stderr)
+        if ran.status is None or kind in (Refusal.DOUBT, Refusal.UNREACHABLE):
+            raise _explain_silence(ran, seconds)
+        if kind is Refusal.PASSING:
+            return replace(checked, verdict="not now")
+        return replace(checked, verdict="refused", refused=parse_refusal(said, options))
+    if (found := _WOULD_START.search(said)) is None:
+        return checked
+    starts_at = None
+    with suppress(ValueError, OverflowError):  # local time, without a zone
+        starts_at = time.mktime(time.strptime(found["at"], "%Y-%m-%dT%H:%M:%S"))
+    partition = found["partition"] or ""
+    return replace(
+        checked, starts_at=starts_at, nodes=found["nodes"], partition=partition
+    )

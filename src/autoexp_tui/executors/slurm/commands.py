@@ -1,8 +1,7 @@
 """Runs Slurm's commands, each with a time limit; nothing of them is left after.
 
 The caller's own `SLURM_*` and `SBATCH_*` variables are kept from them: an engine that
-was started inside a job would otherwise hand that job's settings on. Answers have times
-as seconds since the epoch; sbatch, whose environment jobs inherit, is not told so.
+was started inside a job would otherwise hand that job's settings on.
 """
 
 from __future__ import annotations
@@ -26,6 +25,10 @@ from autoexp_tui.executors.slurm.text import (
 
 KEPT: Final = frozenset({"SLURM_CONF", "SLURM_CONF_SERVER"})
 """Variables that say where the cluster is."""
+_NO_PROGRAM: Final = (
+    "{} is not on this machine's PATH: start on a login node of the cluster, load its "
+    "module (`module load slurm`), or run here: slurm=local"
+)
 _STRIPPED: Final = ("SLURM_", "SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_", "SINFO_")
 
 
@@ -43,7 +46,6 @@ class Ran:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well."""
         return self.status == 0
 
     @property
@@ -81,41 +83,42 @@ class ClusterCommands:
         words = tuple(arguments)
         self.calls[words[0]] += 1
         try:
-            process = self._start(words)
-        except (OSError, ValueError) as error:
-            return Ran(
-                arguments=words, status=None, missing=_format_failure(words[0], error)
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=self._environment | ({} if words[0] == "sbatch" else TIME_FORMAT),
+                start_new_session=True,
             )
+        except FileNotFoundError:
+            return Ran(
+                arguments=words, status=None, missing=_NO_PROGRAM.format(words[0])
+            )
+        except (OSError, ValueError) as error:
+            missing = f"cannot start {words[0]}: {error}"
+            return Ran(arguments=words, status=None, missing=missing)
+        status: int | None = None
         try:
             out, err = process.communicate(timeout=timeout)
+            status = process.returncode
         except subprocess.TimeoutExpired:
-            return Ran(arguments=words, status=None, **_kill(process))
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
         return Ran(
             arguments=words,
-            status=process.returncode,
-            stdout=_decode(out),
-            stderr=_decode(err),
-        )
-
-    def _start(self, words: Sequence[str]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self._environment | ({} if words[0] == "sbatch" else TIME_FORMAT),
-            start_new_session=True,
+            status=status,
+            stdout=out.decode("utf-8", "replace"),
+            stderr=err.decode("utf-8", "replace"),
         )
 
 
 class Questions:
-    """Puts questions one at a time; a further one is dropped while one is under way.
-
-    This one puts them at once, and is what tests with a clock of their own use.
-    """
+    """Puts questions one at a time; this one at once, for tests with their own
+    clock."""
 
     def put(self, question: Callable[[], None]) -> None:
-        """Put a question; its answer is where the question leaves it."""
         question()
 
 
@@ -127,26 +130,21 @@ class OwnThread(Questions):
         self._fault: BaseException | None = None
 
     def put(self, question: Callable[[], None]) -> None:
-        """Put a question unless one is under way.
-
-        Raises:
-            Exception: what the question before raised, which is a bug.
-        """
+        """Put a question unless one is under way; raises what the one before raised."""
         if self._asking is not None and self._asking.is_alive():
             return
         fault, self._fault = self._fault, None
         if fault is not None:
             raise fault
-        self._asking = threading.Thread(
-            target=self._run, args=(question,), name="slurm", daemon=True
-        )
-        self._asking.start()
 
-    def _run(self, question: Callable[[], None]) -> None:
-        try:
-            question()
-        except Exception as error:  # noqa: BLE001 - raised again to the next who asks
-            self._fault = error
+        def ask() -> None:
+            try:
+                question()
+            except Exception as error:  # noqa: BLE001 - raised again to the next who asks
+                self._fault = error
+
+        self._asking = threading.Thread(target=ask, name="slurm", daemon=True)
+        self._asking.start()
 
 
 def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -158,44 +156,20 @@ def build_environment(environment: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _kill(process: subprocess.Popen[bytes]) -> dict[str, str]:
-    """What it said until it was ended."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    out, err = process.communicate()
-    return {"stdout": _decode(out), "stderr": _decode(err)}
-
-
-def _format_failure(program: str, error: OSError | ValueError) -> str:
-    if isinstance(error, FileNotFoundError):
-        return (
-            f"{program} is not on this machine's PATH: start on a login node of the "
-            "cluster, load its module (`module load slurm`), or run here: slurm=local"
-        )
-    return f"cannot start {program}: {error}"
-
-
-def _decode(data: bytes) -> str:
-    return data.decode("utf-8", "replace")
-
-
-# ----------------------------------------------------------------- answers of scancel
 CANCEL_RUNNING: Final = ("--state=RUNNING", "--batch", "--signal=TERM")
 """Without the state it tries a minute and more to signal a job that waits."""
 
 
-def is_cancelled(ran: Ran) -> bool:
-    """Whether a cancel has nothing left to do: what has ended needs none."""
-    return ran.ok or (not ran.missing and has_nothing_to_cancel(ran.stderr))
+def explain_uncancelled(ran: Ran, *, signal: bool = False) -> str:
+    """Why a cancel came to nothing; empty: there is nothing left to do.
 
-
-def is_signalled(ran: Ran) -> bool:
-    """Whether a signal is on its way: of an array's tasks scancel waits for the end."""
-    return not ran.missing and not ran.stderr.strip()
-
-
-def format_uncancelled(ran: Ran) -> str:
-    """Why a cancel came to nothing."""
-    if ran.missing or ran.timed_out:
-        return ran.missing or f"{ran.arguments[0]} did not answer"
+    A `signal` is on its way: of an array's tasks scancel waits for the end.
+    """
+    on_its_way = signal and not ran.stderr.strip()
+    if ran.ok or ran.missing:
+        return ran.missing
+    if has_nothing_to_cancel(ran.stderr) or on_its_way:
+        return ""
+    if ran.timed_out:
+        return f"{ran.arguments[0]} did not answer"
     return extract_complaint(ran.stderr)

@@ -1,8 +1,7 @@
 """Runs tasks on a Slurm cluster: `executor_port.Executor` over Slurm's own commands.
 
-A poll looks at the attempts' records, which costs a stat a task, and asks the
-controller when that is due (`watch`). What is known of a task stands in one record of
-it (`task_memory`) and is weighed in `judgement`; how a submission is sent, in `submit`.
+What is known of a task stands in one record of it (`task_memory`) and is weighed in
+`judgement`; when the controller is asked, in `watch`; how tasks are sent, in `submit`.
 """
 
 from __future__ import annotations
@@ -33,9 +32,7 @@ from autoexp_tui.executors.slurm.commands import (
     Commands,
     Questions,
     Ran,
-    format_uncancelled,
-    is_cancelled,
-    is_signalled,
+    explain_uncancelled,
 )
 from autoexp_tui.executors.slurm.judgement import (
     QUICK_SECONDS,
@@ -49,10 +46,9 @@ from autoexp_tui.executors.slurm.submit import Sender, SubmitSettings
 from autoexp_tui.executors.slurm.task_memory import (
     GRACE_SECONDS,
     LATE_SECONDS,
+    RELEASE_WAITS,
     TaskMemory,
     Terms,
-    explain_by_arrays,
-    explain_by_uptime,
     has_failed_to_launch,
 )
 from autoexp_tui.executors.slurm.text import Standing, join_scancel_ids, make_task_ids
@@ -86,6 +82,10 @@ NAMES: Final = 1000
 """Jobs and arrays on one command line."""
 LOOKS: Final = 500
 """Attempts that are looked at between two questions: a stat may cross a network."""
+CERTAIN_SECONDS: Final = 10.0
+"""Without a task whose array is known: the queue does not lack it by mistake."""
+ROUNDING_SECONDS: Final = 2.0
+"""Slurm tells times in whole seconds."""
 _DAY: Final = 86400.0
 _NOT_TOLD: Final = frozenset({Standing.QUEUED, Standing.SUSPENDED})
 """How begun tasks stand that a signal does not reach: they are cancelled outright."""
@@ -123,7 +123,6 @@ class SlurmExecutor:
         clock: Clock,
         questions: Questions | None = None,
     ) -> None:
-        """`questions`: how the controller is asked; by default within a poll."""
         self._questions = questions or Questions()
         self._settings = settings
         self._commands = commands
@@ -163,54 +162,59 @@ class SlurmExecutor:
         )
 
     def learn(self) -> None:
-        """Ask for the cluster's own limits; Slurm's defaults hold until it answers.
-
-        A session begins after this: a controller that hangs does not hold it up.
-        """
+        """Ask for the cluster's limits, not for long: a session begins after this."""
         self._watch.learn(min(LEARN_SECONDS, self._settings.ask_seconds))
 
-    # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Hand the tasks to sbatch, as one job or one array."""
         self._missed.pop(submission.token, None)  # looked for anew
         answer = self._sender.send(submission)
         if isinstance(answer, Accepted | Uncertain):
             self._sent_at[submission.token] = self._clock.monotonic()
-            self._watch.rhythm.set_hurried()
+            self._watch.rhythm.hurried = True
         return answer
 
-    # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """A stat a task; the controller is asked when that is due."""
         memories = [self._remember(task) for task in tasks]
-        due = bool(tasks) and self._is_due()
-        for memory in memories if due else self._in_turn(memories):
+        rhythm = self._watch.rhythm
+        due = bool(tasks) and rhythm.is_due(self._clock.monotonic())
+        looked_at = memories
+        if not due and len(memories) > LOOKS:  # each in its turn
+            first = self._turn % len(memories)
+            self._turn = first + LOOKS
+            looked_at = (memories + memories)[first : self._turn]
+        for memory in looked_at:
             self._look(memory)
-        owed = [one for one in memories if "over" in one.since]
-        owed = [one for one in owed if self._is_awaiting_word(one)]
+        over = [one for one in memories if "over" in one.since]
+        owed = [one for one in over if self._is_awaiting_word(one)]
         self._watch.owed_since = self._compute_since(owed) if owed else inf
-        if due or (tasks and self._is_due()):
+        if due or (tasks and rhythm.is_due(self._clock.monotonic())):
             self._forget_all_but(memories)
             self._questions.put(lambda: self._run_question(memories))
         for memory in memories:  # last: the question may have taken long
             if "said" in memory.held or "gone" in memory.held:
                 self._look(memory, fresh=True)
         now = self._clock.monotonic()
-        terms = self._get_terms()
+        terms = Terms(
+            patience=self._settings.patience_seconds,
+            lost_after=self.lost_after_seconds,
+            by_may_come=self._watch.get_known_facts().accounting,
+            unheard=self._watch.error,
+        )
         reports = tuple(self._report(memory, terms, now) for memory in memories)
         with self._lock:
             late = tuple(self._list_late(now))
         self._cancel_left_over()
+        calls = sum(self._commands.calls.values())
+        new_calls, self._told_calls = calls - self._told_calls, calls
         return PollAnswer(
             reports=reports,
             late=late,
             error=self._watch.error,
-            calls=self._new_calls(),
+            calls=new_calls,
             age=now - self._watch.answered_at,
         )
-
-    def _is_due(self) -> bool:
-        return self._watch.rhythm.is_due(self._clock.monotonic())
 
     def _remember(self, task: Task) -> TaskMemory:
         with self._lock:
@@ -230,23 +234,6 @@ class SlurmExecutor:
                 memory.hear(told)
                 memory.hear(self._watch.told)
 
-    def _new_calls(self) -> int:
-        """Commands sent since the last poll, whatever for."""
-        total = sum(self._commands.calls.values())
-        new, self._told_calls = total - self._told_calls, total
-        return new
-
-    def _in_turn(self, memories: Sequence[TaskMemory]) -> Sequence[TaskMemory]:
-        """As many as are looked at between two questions, each in its turn."""
-        if len(memories) <= LOOKS:
-            return memories
-        first = self._turn % len(memories)
-        self._turn = first + LOOKS
-        return [
-            *memories[first : first + LOOKS],
-            *memories[: max(0, self._turn - len(memories))],
-        ]
-
     def _forget_all_but(self, memories: Sequence[TaskMemory]) -> None:
         """Keep nothing of tasks that nobody asks about any more."""
         wanted = {memory.task.id for memory in memories}
@@ -258,7 +245,7 @@ class SlurmExecutor:
             }
 
     def _look(self, memory: TaskMemory, *, fresh: bool = False) -> None:
-        """Read the records; an attempt that cannot be looked at is as it was."""
+        """An attempt that cannot be looked at is as it was."""
         try:
             found = self._cache.read(memory.task.attempt_dir, fresh=fresh)
         except OSError:
@@ -267,10 +254,10 @@ class SlurmExecutor:
         with self._lock:
             moved = memory.observe(found, self._clock.monotonic())
         if moved:
-            self._watch.rhythm.set_hurried()
+            self._watch.rhythm.hurried = True
 
     def _run_question(self, memories: Sequence[TaskMemory]) -> None:
-        rows = self._watch.ask()
+        rows, rhythm = self._watch.ask(), self._watch.rhythm
         if rows is None:
             return
         self._cancel_stubborn(memories, rows)
@@ -279,7 +266,13 @@ class SlurmExecutor:
         if unexplained:
             self._watch.ask_accounts(self._compute_since(unexplained))
         self._explain_vanished(memories, rows)
-        self._ask_on([one for one in memories if self._is_awaiting_word(one)])
+        awaiting = [one for one in memories if self._is_awaiting_word(one)]
+        newest = max((memory.changed_at for memory in awaiting), default=0)
+        # Hurry at first, then ask steadily, while Slurm owes its word on ends.
+        if awaiting and self._clock.monotonic() - newest < WORD_SECONDS:
+            rhythm.hurried = True
+        elif awaiting:
+            rhythm.wait = min(rhythm.wait, rhythm.first)
 
     def _is_awaiting_word(self, memory: TaskMemory) -> bool:
         """Whether a run has ended as by Slurm, which has not said why yet."""
@@ -287,14 +280,6 @@ class SlurmExecutor:
         row = told.find_row(*named) or told.find_account(*named)
         said = row is not None and row.state.standing is Standing.ENDED
         return is_ended_by_signal(memory.records) and not said
-
-    def _ask_on(self, memories: Sequence[TaskMemory]) -> None:
-        """Hurry at first, then ask steadily, while Slurm owes its word on ends."""
-        newest = max((memory.changed_at for memory in memories), default=0)
-        if memories and self._clock.monotonic() - newest < WORD_SECONDS:
-            self._watch.rhythm.set_hurried()
-        elif memories:
-            self._watch.rhythm.keep_up()
 
     def _compute_since(self, those: Iterable[TaskMemory | Submission]) -> float:
         """UTC from which accounting is asked about what was ordered then."""
@@ -313,14 +298,32 @@ class SlurmExecutor:
         return memory.records.exited is None and row.state.cause is None
 
     def _explain_vanished(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
-        """Tell the cancelled from the forgotten, of those that nobody shows."""
+        """Tell the cancelled from the forgotten, of those that nobody shows.
+
+        Slurm keeps no record of a task that was cancelled before its array was split.
+        Its array is still known; or the controller is older, and would know it.
+        """
         vanished = [one for one in memories if self._has_vanished(one, rows)]
         new = [one for one in vanished if not one.has_vanished]
-        rest = [] if self._watch.error else explain_by_arrays(new, rows)
+        if self._watch.error or not new:
+            return
+        known = {
+            (row.id.partition("_")[0], row.name.rpartition("-")[2])
+            for row in rows.values()
+        }
+        rest: list[TaskMemory] = []
+        for memory in new:
+            job, sep, _ = memory.task.executor_id.partition("_")
+            if sep and (job, memory.task.token) in known:
+                memory.has_vanished, memory.cancelled_after = True, CERTAIN_SECONDS
+            else:
+                rest.append(memory)
         uptime = self._watch.ask_uptime() if rest else None
         for memory in rest if uptime is not None else ():
             age = self._measure_age(memory.task)
-            explain_by_uptime(memory, uptime or 0.0, age, self.lost_after_seconds)
+            older = age is not None and (uptime or 0.0) > age + ROUNDING_SECONDS
+            memory.has_vanished = True
+            memory.cancelled_after = self.lost_after_seconds if older else None
 
     def _measure_age(self, task: Task) -> float | None:
         """Seconds since a task was sent; by the wall clock if another engine sent it.
@@ -345,25 +348,12 @@ class SlurmExecutor:
             return False
         return memory.word is None
 
-    def _get_terms(self) -> Terms:
-        return Terms(
-            patience=self._settings.patience_seconds,
-            lost_after=self.lost_after_seconds,
-            by_may_come=self._watch.get_known_facts().accounting,
-            unheard=self._watch.error,
-        )
-
     def _report(self, memory: TaskMemory, terms: Terms, now: float) -> TaskReport:
-        sent_at = self._sent_at.get(memory.task.token, NEVER)
+        """What is known, unless it calls lost what may not have been able to write."""
+        task, sent_at = memory.task, self._sent_at.get(memory.task.token, NEVER)
         with self._lock:
             memory.weigh(self._watch, terms, sent_at=sent_at, me=self._me, now=now)
             found = report(memory)
-        return self._check_report(memory, found, now)  # it may touch a disk that hangs
-
-    def _check_report(
-        self, memory: TaskMemory, found: TaskReport, now: float
-    ) -> TaskReport:
-        """The report, unless it calls lost what may not have been able to write."""
         if found.phase is not TaskPhase.ENDED:
             return found
         if found.exited is not None:
@@ -371,11 +361,11 @@ class SlurmExecutor:
             if plain and memory.judged is None:
                 memory.judged, memory.judged_at = found, now
             return found
-        task = memory.task
         forgotten = found.cause is not None and memory.forgotten
         said = found.cause is not None and not forgotten
         if said or found.gone_for < self.lost_after_seconds:
             return found
+        # Without the lock: the disk may hang.
         if not (refusal := find_refusal(task.attempt_dir)):
             if forgotten:
                 self._write_cancel(task)  # should its node be cut off, and its run live
@@ -400,7 +390,6 @@ class SlurmExecutor:
             if row is not None and row.state.cause is Cause.OUT_OF_MEMORY:
                 yield replace(judged, late_cause=row.state.cause)
 
-    # ------------------------------------------------------------------------ cancel
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """Ask the tasks to end: those that wait are cancelled, those that run told.
 
@@ -417,13 +406,17 @@ class SlurmExecutor:
         ours = [one for one in named if _is_shown(one, rows or {})]
         running = [one for one in ours if self._is_running(one)]
         waiting = [one for one in ours if one not in running]
-        ended, told = self._cancel_named(waiting), self._send_signal(running)
-        failed = [ran for ran in ended if not is_cancelled(ran)]
-        failed += [
-            ran for ran in told if not is_cancelled(ran) and not is_signalled(ran)
+        # By names alone: asked for a state as well, scancel takes a task of an array
+        # that is not split off yet for all that wait of it, and cancels them all.
+        ended = [self._run_command("scancel", *names) for names in _join_names(waiting)]
+        told = [
+            self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
+            for names in _join_names(running)
         ]
-        problems += [format_uncancelled(ran) for ran in failed]
-        self._watch.rhythm.set_hurried()
+        failed = [explain_uncancelled(ran) for ran in ended]
+        failed += [explain_uncancelled(ran, signal=True) for ran in told]
+        problems += [text for text in failed if text]
+        self._watch.rhythm.hurried = True
         return CancelAnswer(
             ok=not problems,
             sent="; ".join(ran.sent for ran in ended + told),
@@ -441,21 +434,6 @@ class SlurmExecutor:
         elsewhere = row is not None and row.state.standing in _NOT_TOLD and newer
         return run is not None and run.exited is None and not elsewhere
 
-    def _cancel_named(self, memories: Sequence[TaskMemory]) -> list[Ran]:
-        """Cancel tasks by their names alone.
-
-        Asked for a state as well, scancel takes a task of an array that has not been
-        split off yet for all that wait of the array, and cancels them all.
-        """
-        return [self._run_command("scancel", *names) for names in _join_names(memories)]
-
-    def _send_signal(self, memories: Sequence[TaskMemory]) -> list[Ran]:
-        """Tell tasks that run."""
-        return [
-            self._commands.run(("scancel", *CANCEL_RUNNING, *names), SIGNAL_SECONDS)
-            for names in _join_names(memories)
-        ]
-
     def _run_command(self, *words: str) -> Ran:
         return self._commands.run(words, self._settings.ask_seconds)
 
@@ -470,26 +448,29 @@ class SlurmExecutor:
         return ""
 
     def _release_unlaunched(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
-        """Have those run that Slurm could not launch: it holds them, or ended them.
-
-        `rows`: the queue's answer of just now.
-        """
+        """Have those run that Slurm could not launch: it holds them, or ended them."""
         now = self._clock.monotonic()
-        shown = [
-            one
-            for one in memories
-            if _is_shown(one, rows)
-            and not one.records.cancel_ordered
-            and one.is_release_due(now)
-        ]
-        for verb, is_meant in (("release", _is_held), ("requeue", _is_unlaunched)):
-            meant = [memory for memory in shown if is_meant(memory)]
+        held: list[TaskMemory] = []
+        ended: list[TaskMemory] = []
+        for memory in memories:
+            if memory.given_up or memory.records.cancel_ordered:
+                continue
+            wait = RELEASE_WAITS[memory.released]
+            if now - memory.released_at < wait or not _is_shown(memory, rows):
+                continue
+            if has_failed_to_launch(memory.row) and not is_left_over(memory):
+                held.append(memory)
+            # Its records may come late.
+            seen_for = memory.held.seconds("said")
+            if seen_for >= QUICK_SECONDS and is_unlaunched(memory):
+                ended.append(memory)
+        for verb, meant in (("release", held), ("requeue", ended)):
             for memory in meant:
-                memory.note_release(now)
+                memory.released, memory.released_at = memory.released + 1, now
             if meant:
                 ids = ",".join(memory.id for memory in meant[:NAMES])
                 self._run_command("scontrol", verb, ids)
-                self._watch.rhythm.set_hurried()
+                self._watch.rhythm.hurried = True
 
     def _cancel_left_over(self) -> None:
         """Take out of the queue what is held there although it has ended well."""
@@ -503,13 +484,10 @@ class SlurmExecutor:
         ]
         if over:
             self._run_command("scancel", *_join_names(over)[0])
-            self._watch.rhythm.set_hurried()
+            self._watch.rhythm.hurried = True
 
     def _cancel_stubborn(self, memories: Sequence[TaskMemory], rows: Rows) -> None:
-        """Cancel outright what was asked to end and still lives after its grace.
-
-        `rows`: the queue's answer of just now.
-        """
+        """Cancel outright what was asked to end and still lives after its grace."""
         now = self._clock.monotonic()
         limit = self._settings.submit.grace_seconds + STUBBORN_SECONDS
         stubborn: list[TaskMemory] = []
@@ -523,37 +501,31 @@ class SlurmExecutor:
         if stubborn:
             self._run_command("scancel", *_join_names(stubborn)[0])
 
-    # ------------------------------------------------------------------------- adopt
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look for claims, then ask the queue and accounting by name."""
+        claims: dict[str, str] = {}
+        """By token, the job id that a task of the submission was claimed under."""
         try:
-            claims = {sub.token: self._find_claim(sub) for sub in submissions}
+            for sub in submissions:
+                found = (read_attempt(task.attempt_dir).claim for task in sub.tasks)
+                ours = (claim for claim in found if claim and claim.token == sub.token)
+                if claim := next(ours, None):
+                    claims[sub.token] = claim.executor_id.partition("_")[0]
         except OSError as error:
             return AdoptAnswer(error=f"cannot look at the records: {error}")
-        heard = self._ask_again(submissions)
-        looks = [self._find(sub, claims[sub.token], heard=heard) for sub in submissions]
-        pairs = list(zip(submissions, looks, strict=True))
-        return AdoptAnswer(
-            found=tuple(found for _, found in pairs if isinstance(found, Found)),
-            absent=tuple(sub.token for sub, found in pairs if found == "absent"),
-            error="" if heard else self._watch.error,
-        )
-
-    def _ask_again(self, submissions: Sequence[Submission]) -> bool:
-        """Whether queue and accounting answered; one answer is for all in doubt."""
         since = self._compute_since(submissions)
         sent = (self._sent_at.get(sub.token, NEVER) for sub in submissions)
-        with self._one_at_a_time:
-            return self._watch.ask_anew(since, max(sent, default=NEVER))
-
-    @staticmethod
-    def _find_claim(submission: Submission) -> str:
-        """The job id that a task of the submission was claimed under."""
-        for task in submission.tasks:
-            claim = read_attempt(task.attempt_dir).claim
-            if claim is not None and claim.token == submission.token:
-                return claim.executor_id.partition("_")[0]
-        return ""
+        with self._one_at_a_time:  # one answer is for all in doubt
+            heard = self._watch.ask_anew(since, max(sent, default=NEVER))
+        looks = [
+            (sub.token, self._find(sub, claims.get(sub.token, ""), heard=heard))
+            for sub in submissions
+        ]
+        return AdoptAnswer(
+            found=tuple(found for _, found in looks if isinstance(found, Found)),
+            absent=tuple(token for token, found in looks if found == "absent"),
+            error="" if heard else self._watch.error,
+        )
 
     def _find(
         self, submission: Submission, claimed: str, *, heard: bool
@@ -576,21 +548,8 @@ class SlurmExecutor:
 
 
 def _is_shown(memory: TaskMemory, rows: Rows) -> bool:
-    """Whether the job under the task's id has our name.
-
-    Otherwise it has ended, or was forgotten: its id may be anybody's by now.
-    """
+    """Whether the job under the task's id has our name: it may be anybody's by now."""
     return find_row(rows, memory.id, memory.task.token) is not None
-
-
-def _is_held(memory: TaskMemory) -> bool:
-    return has_failed_to_launch(memory.row) and not is_left_over(memory)
-
-
-def _is_unlaunched(memory: TaskMemory) -> bool:
-    """Whether the start that Slurm calls over has begun no run, seen for a while: its
-    records may come late."""
-    return memory.held.seconds("said") >= QUICK_SECONDS and is_unlaunched(memory)
 
 
 def _join_names(memories: Sequence[TaskMemory]) -> list[Sequence[str]]:

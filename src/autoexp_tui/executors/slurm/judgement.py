@@ -49,21 +49,23 @@ def report(seen: TaskMemory) -> TaskReport:
     """What became of the task, by all that is known of it."""
     if seen.records.void is not None:
         return _report_ended(seen, gone_for=seen.terms.lost_after)
-    exited = seen.records.exited is not None and not _is_running_again(seen)
+    again = seen.answered and _resolve_standing(seen) is Standing.QUEUED
+    # A run that ended well is not to run again because its controller missed that.
+    runs_again = again and not is_left_over(seen)
+    exited = seen.records.exited is not None and not runs_again
     if not is_unlaunched(seen) and not exited and (seen.live or not seen.answered):
         return _report_alive(seen)
-    if (wait := _find_wait(seen, exited=exited)) is not None:
-        return _report_leaving(seen, *wait)
-    return _report_end(seen, exited=exited)
-
-
-def _is_running_again(seen: TaskMemory) -> bool:
-    """Whether the queue has it back, and says so since the run was seen.
-
-    A run that ended well is not to run again because its controller did not hear of it.
-    """
-    again = seen.answered and _resolve_standing(seen) is Standing.QUEUED
-    return again and not is_left_over(seen)
+    if (wait := _find_wait(seen, exited=exited)) is None:
+        return _report_end(seen, exited=exited)
+    awaited, seconds = wait
+    run = seen.records.run
+    return replace(
+        _report_alive(seen),
+        phase=TaskPhase.LEAVING,
+        began=run.began if run else None,
+        expected_at=None,
+        reason=f"{_format_end(seen)}; waits up to {seconds:.0f} s for {awaited}",
+    )
 
 
 def is_left_over(seen: TaskMemory) -> bool:
@@ -86,22 +88,16 @@ def is_unlaunched(seen: TaskMemory) -> bool:
         return False
     if records.exited is not None and not is_ended_by_signal(records):
         return False
-    known_at = _find_start(records, told.id)
+    run, claim, known_at = records.run, records.claim, None
+    if run is not None:
+        known_at = run.began.began_at if run.began.executor_id == told.id else None
+    elif claim is not None and claim.executor_id == told.id:
+        known_at = claim.claimed_at
     return (
         known_at is not None
         and told.started_at is not None
         and told.started_at > known_at + SKEW_SECONDS
     )
-
-
-def _find_start(records: AttemptRecords, executor_id: str) -> float | None:
-    """When the newest start that left a record under this id did so; UTC."""
-    run, claim = records.run, records.claim
-    if run is not None:
-        return run.began.began_at if run.began.executor_id == executor_id else None
-    if claim is not None and claim.executor_id == executor_id:
-        return claim.claimed_at
-    return None
 
 
 def _resolve_standing(seen: TaskMemory) -> Standing:
@@ -113,19 +109,22 @@ def _resolve_standing(seen: TaskMemory) -> Standing:
     return Standing.RUNNING if late else standing
 
 
-# ------------------------------------------------------------------------ still alive
 def _report_alive(seen: TaskMemory) -> TaskReport:
-    row = seen.row
+    row, run = seen.row, seen.records.run
     standing = _resolve_standing(seen)
-    begun = seen.records.run is not None
-    again = begun and standing is Standing.QUEUED
+    if row is not None and standing is not Standing.RUNNING:
+        phase = _PHASES[standing]
+    elif run is not None:  # running is what has begun by its own record
+        phase = TaskPhase.RUNNING
+    else:
+        phase = TaskPhase.QUEUED if seen.task.executor_id else TaskPhase.UNKNOWN
     return TaskReport(
         job=seen.task.job,
         attempt=seen.task.attempt,
-        phase=_resolve_phase(seen, standing),
+        phase=phase,
         executor_id=row.id if row else seen.task.executor_id,
-        began=seen.records.run.began if seen.records.run else None,
-        requeued=again,
+        began=run.began if run else None,
+        requeued=run is not None and standing is Standing.QUEUED,
         reason=_format_reason(seen, standing),
         node=row.nodes if row else "",
         partition=row.partition if row else "",
@@ -133,15 +132,6 @@ def _report_alive(seen: TaskMemory) -> TaskReport:
         duplicate=_is_duplicate(seen),
         stuck=seen.given_up and has_failed_to_launch(row),
     )
-
-
-def _resolve_phase(seen: TaskMemory, standing: Standing) -> TaskPhase:
-    """Running is what has begun by its own record; before that it is starting."""
-    if seen.row is not None and standing is not Standing.RUNNING:
-        return _PHASES[standing]
-    if seen.records.run is not None:
-        return TaskPhase.RUNNING
-    return TaskPhase.QUEUED if seen.task.executor_id else TaskPhase.UNKNOWN
 
 
 _PHASES: Final = {
@@ -175,7 +165,6 @@ def _is_duplicate(seen: TaskMemory) -> bool:
     )
 
 
-# ---------------------------------------------------------------------- what is owed
 _WHY: Final = "Slurm's word on why"
 _WHO: Final = "Slurm's word on who cancelled it"
 _WHETHER_AGAIN: Final = "Slurm to start it again"
@@ -193,62 +182,53 @@ def _find_wait(seen: TaskMemory, *, exited: bool) -> tuple[str, float] | None:
     if exited and is_left_over(seen):
         return None
     if word is not None and word.standing is Standing.ENDED:
-        awaited = _WHETHER_AGAIN if word.word in RETURNING else _RECORD
-        seconds = _get_patience(seen, word, exited=exited)
-        if seen.said_for < seconds:
-            return awaited, seconds
-        return (_WHO, QUICK_SECONDS) if _is_canceller_awaited(seen, word) else None
+        return _find_wait_after_word(seen, word, exited=exited)
     if not exited or _is_plain_success(seen):
         return None
     if is_ended_by_signal(seen.records):
-        owed = seen.over_for < seen.terms.lost_after and not _is_heard_out(seen)
+        silent = seen.answered and not seen.live and seen.accounted
+        heard_out = silent and seen.gone_for >= patience  # nobody will have a word
+        owed = seen.over_for < seen.terms.lost_after and not heard_out
         return (_WHY, patience) if owed else None
     owed = (seen.live or not seen.answered) and seen.over_for < WORD_SECONDS
     return (_WHY, WORD_SECONDS) if owed else None
 
 
-def _get_patience(seen: TaskMemory, word: RawState, *, exited: bool) -> float:
-    """How long an exit record, or a further run, is waited for after a last word."""
-    if word.word in RETURNING:
-        return seen.terms.patience
+def _find_wait_after_word(
+    seen: TaskMemory, word: RawState, *, exited: bool
+) -> tuple[str, float] | None:
+    """An exit record, a further run, or who cancelled it: accounting trails."""
+    awaited, patience = _RECORD, seen.terms.patience
     never_had_a_node = word.word == "CANCELLED" and not _node(seen)
-    if exited or never_had_a_node:  # then there is nothing to come
-        return 0.0
-    return seen.terms.patience if word.word == "COMPLETED" else QUICK_SECONDS
+    if word.word in RETURNING:
+        awaited = _WHETHER_AGAIN
+    elif exited or never_had_a_node:  # then there is nothing to come
+        patience = 0.0
+    elif word.word != "COMPLETED":
+        patience = QUICK_SECONDS
+    if seen.said_for < patience:
+        return awaited, patience
+    by_unknown = word.word == "CANCELLED" and not seen.by and seen.terms.by_may_come
+    if by_unknown and not seen.records.cancel_ordered and seen.said_for < QUICK_SECONDS:
+        return _WHO, QUICK_SECONDS
+    return None
 
 
 def _is_plain_success(seen: TaskMemory) -> bool:
-    """Whether exit 0 needs no word of Slurm's.
-
-    Nobody had signalled the command, its time limit was far, and where kills for memory
-    are counted there was none. Where they are not, Slurm's word on them comes too late.
-    """
+    """Whether exit 0 needs no word of Slurm's: nobody had signalled the command, its
+    time limit was far, and no kill for memory was counted (where they are not counted,
+    Slurm's word on them comes too late)."""
     run = seen.records.run
     if run is None or run.exited is None:
         return False
     exited, limit = run.exited, seen.task.resources.time_limit_seconds
-    lasted = exited.ended_at - run.began.began_at
-    far = not limit or lasted < limit - FAR_SECONDS
-    return (
-        exited.exit_code == 0
-        and exited.asked is False
-        and far
-        and (not exited.oom_kills)
-    )
-
-
-def _is_canceller_awaited(seen: TaskMemory, word: RawState) -> bool:
-    """Whether accounting may yet tell who cancelled it; its row trails the queue's."""
-    if word.word != "CANCELLED" or seen.records.cancel_ordered or seen.by:
-        return False
-    return seen.terms.by_may_come and seen.said_for < QUICK_SECONDS
+    far = not limit or exited.ended_at - run.began.began_at < limit - FAR_SECONDS
+    quiet = exited.asked is False and not exited.oom_kills
+    return exited.exit_code == 0 and quiet and far
 
 
 def is_ended_by_signal(records: AttemptRecords) -> bool:
-    """Whether a run ended as Slurm ends runs, and not by our order.
-
-    Out of memory, its time up, preempted for good or to run again: only Slurm can say.
-    """
+    """Whether a run ended as Slurm ends runs, not by our order: Slurm knows why."""
     run = records.run
     if run is None or run.exited is None or records.cancel_ordered:
         return False
@@ -257,32 +237,7 @@ def is_ended_by_signal(records: AttemptRecords) -> bool:
     return asked or killed
 
 
-def _is_heard_out(seen: TaskMemory) -> bool:
-    """Whether nobody has a word on the end, and nobody will have one."""
-    silent = seen.answered and not seen.live and seen.accounted
-    return silent and seen.gone_for >= seen.terms.patience
-
-
-def _report_leaving(seen: TaskMemory, awaited: str, seconds: float) -> TaskReport:
-    """Over by its records or by the queue: its end is not judged yet.
-
-    Args:
-        seen: what is known so far.
-        awaited: what may yet come.
-        seconds: for how long that is waited for.
-    """
-    run = seen.records.run
-    return replace(
-        _report_alive(seen),
-        phase=TaskPhase.LEAVING,
-        began=run.began if run else None,
-        expected_at=None,
-        reason=f"{_format_end(seen)}; waits up to {seconds:.0f} s for {awaited}",
-    )
-
-
 def _format_end(seen: TaskMemory) -> str:
-    """By whose word it is over, and how."""
     ended = seen.records.exited
     if ended is None:
         word = seen.word.word if seen.word else ""
@@ -292,7 +247,6 @@ def _format_end(seen: TaskMemory) -> str:
     return f"ended with exit {ended.exit_code}"
 
 
-# ---------------------------------------------------------------------- how it ended
 def _report_end(seen: TaskMemory, *, exited: bool) -> TaskReport:
     word = seen.word
     if is_unlaunched(seen):  # Slurm's word is not on the run that began
@@ -311,28 +265,24 @@ _NOT_AGAIN: Final = "Slurm ended its run and could not start it again"
 
 def _report_vanished(seen: TaskMemory) -> TaskReport:
     """Nobody has a word on it. A cancelled task that waited may leave no trace."""
-    waited = seen.records.claim is None and seen.records.run is None
-    ours = seen.records.run is None and seen.records.cancel_ordered
+    records, gone_for = seen.records, seen.gone_for
+    waited = records.claim is None and records.run is None
+    ours = records.run is None and records.cancel_ordered
     limit = QUICK_SECONDS if ours else seen.cancelled_after if waited else None
-    if limit is not None and seen.gone_for >= limit:
-        return _report_ended(seen, cause=Cause.USER)
     if limit is not None:
-        return _report_ended(seen, cause=Cause.USER, gone_for=0.0)
+        over = None if gone_for >= limit else 0.0
+        return _report_ended(seen, cause=Cause.USER, gone_for=over)
     if seen.forgotten and not waited:
-        return _report_forgotten(seen)
+        # It ran when the controller died, which had not saved it: its node ended it.
+        options = seen.task.resources.options
+        fixed = options.get("no-requeue") or options.get("requeue") is False
+        ended = _report_ended(
+            seen, cause=Cause.NODE_FAIL, gone_for=gone_for, reason=_WAS_FORGOTTEN
+        )
+        return replace(ended, rerun=not fixed)
     unheard = f"; {seen.terms.unheard}" if seen.terms.unheard else ""
     reason = f"squeue does not show it any more, and it left no exit record{unheard}"
-    return _report_ended(seen, gone_for=seen.gone_for, reason=reason)
-
-
-def _report_forgotten(seen: TaskMemory) -> TaskReport:
-    """It ran when the controller died, which had not saved it: its node ended it."""
-    ended = _report_ended(
-        seen, cause=Cause.NODE_FAIL, gone_for=seen.gone_for, reason=_WAS_FORGOTTEN
-    )
-    options = seen.task.resources.options
-    fixed = options.get("no-requeue") or options.get("requeue") is False
-    return replace(ended, rerun=not fixed)
+    return _report_ended(seen, gone_for=gone_for, reason=reason)
 
 
 _WAS_FORGOTTEN: Final = "Slurm's controller was started again and does not know it"
@@ -343,24 +293,26 @@ def _report_by_word(seen: TaskMemory, word: RawState) -> TaskReport:
         return _report_ended(seen, cause=word.cause)
     if word.word == "COMPLETED":
         return _report_ended(seen, exited=_make_exit_record(seen, code=0))
-    account = seen.account
+    account, row = seen.account, seen.row
     if seen.records.run is None:
-        return _report_ended(
-            seen, cause=Cause.SUBMIT_ERROR, reason=_format_start_failure(seen)
+        why = row and format_reason(row.reason, partition=row.partition)
+        directory = seen.task.cwd or seen.task.log_dir
+        reason = (
+            f"{why or 'Slurm could not start it on the node'}; "
+            f"see that the nodes can reach {directory} and {seen.task.log_dir}"
         )
+        return _report_ended(seen, cause=Cause.SUBMIT_ERROR, reason=reason)
     if account is not None and (account.exit_code or account.signal):
         killed = account.signal or None
         code = None if killed else account.exit_code
-        return _report_ended(
-            seen, exited=_make_exit_record(seen, code=code, signal=killed)
-        )
+        exited = _make_exit_record(seen, code=code, signal=killed)
+        return _report_ended(seen, exited=exited)
     return _report_ended(seen, cause=Cause.EXIT_CODE, reason=f"Slurm says {word.word}")
 
 
 def _make_exit_record(
     seen: TaskMemory, *, code: int | None, signal: int | None = None
 ) -> ExitRecord:
-    """An exit record by Slurm's word, the wrapper having left none."""
     run = seen.records.run
     ends = (told.ended_at for told in (seen.account, seen.row) if told is not None)
     began = run.began.began_at if run else 0.0
@@ -373,16 +325,6 @@ def _make_exit_record(
     )
 
 
-def _format_start_failure(seen: TaskMemory) -> str:
-    reason = seen.row.reason if seen.row else ""
-    why = format_reason(reason, partition=seen.row.partition if seen.row else "")
-    directory = seen.task.cwd or seen.task.log_dir
-    return (
-        f"{why or 'Slurm could not start it on the node'}; "
-        f"see that the nodes can reach {directory} and {seen.task.log_dir}"
-    )
-
-
 def _report_ended(
     seen: TaskMemory,
     *,
@@ -391,51 +333,38 @@ def _report_ended(
     reason: str = "",
     gone_for: float | None = None,
 ) -> TaskReport:
-    records = seen.records
-    void = records.void
+    records, row, void = seen.records, seen.row, seen.records.void
+    claimed = records.claim is not None or "claim" in records.damaged
+    told = cause
+    # Of a cancelled one Slurm's reason says why it had waited.
+    tells_more = row is not None and row.reason not in _SAID_BY_CAUSE
+    if void:
+        reason = reason or void.message
+        told = cause or (Cause.SUBMIT_ERROR if void.why == "failed" else Cause.USER)
+    elif row and tells_more and cause not in (None, Cause.USER):
+        said = format_reason(row.reason, partition=row.partition, job_id=row.id)
+        reason = reason or said
     return TaskReport(
         job=seen.task.job,
         attempt=seen.task.attempt,
         phase=TaskPhase.ENDED,
-        executor_id=_id(seen),
+        executor_id=(records.claim or seen.task).executor_id,
         began=records.run.began if records.run else None,
         exited=exited or records.exited,
-        cause=cause or (_get_void_cause(seen) if void else None),
-        reason=reason or (void.message if void else _format_last_reason(seen, cause)),
+        cause=told,
+        reason=reason,
         node=_node(seen),
-        partition=seen.row.partition if seen.row else "",
+        partition=row.partition if row else "",
         gone_for=seen.terms.lost_after if gone_for is None else gone_for,
         duplicate=_is_duplicate(seen),
-        unclaimed=_is_unclaimed(records) and seen.word is None and cause is None,
+        # A damaged claim is one.
+        unclaimed=not (claimed or void or seen.word or cause),
         tampering=records.tampering,
         by=seen.by if cause is Cause.USER else "",
     )
 
 
-def _is_unclaimed(records: AttemptRecords) -> bool:
-    """Whether no start ever claimed the attempt; a damaged claim is one."""
-    claimed = records.claim is not None or "claim" in records.damaged
-    return not claimed and records.void is None
-
-
-def _id(seen: TaskMemory) -> str:
-    claim = seen.records.claim
-    return claim.executor_id if claim else seen.task.executor_id
-
-
-def _get_void_cause(seen: TaskMemory) -> Cause | None:
-    void = seen.records.void
-    return Cause.SUBMIT_ERROR if void and void.why == "failed" else Cause.USER
-
-
 _SAID_BY_CAUSE: Final = frozenset({"TimeLimit", "NodeDown", "NodeFail", "OutOfMemory"})
-
-
-def _format_last_reason(seen: TaskMemory, cause: Cause | None) -> str:
-    row = seen.row
-    if row is None or cause in (None, Cause.USER) or row.reason in _SAID_BY_CAUSE:
-        return ""  # of a cancelled one it says why it had waited
-    return format_reason(row.reason, partition=row.partition, job_id=row.id)
 
 
 def _node(seen: TaskMemory) -> str:

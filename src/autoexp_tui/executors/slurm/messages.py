@@ -1,8 +1,4 @@
-"""Slurm's reasons in plain words, for people.
-
-The words of `squeue %r` are Slurm's own (`job_reason_codes` of its manual); what is
-not listed here is shown as it is, split into words.
-"""
+"""Slurm's reasons (`squeue %r`, `job_reason_codes` of its manual) in plain words."""
 
 from __future__ import annotations
 
@@ -95,15 +91,13 @@ def format_reason(reason: str, *, partition: str = "", job_id: str = "") -> str:
         where = f"partition {partition}" if partition else "the partition"
         return said.format(partition=where, id=job_id)
     limit = _LIMIT.fullmatch(word)
-    return _limit_in_words(limit) if limit else split_words(word)
-
-
-def _limit_in_words(limit: re.Match[str]) -> str:
-    """`QOSMaxGRESPerUser` as a limit on devices per user."""
-    what = _WHAT.get(limit["what"]) or split_words(limit["what"])
-    per = f" per {limit['per'].lower()}" if limit["per"] else ""
-    whose = _WHOSE[limit["whose"]]
-    return _KINDS[limit["kind"]].format(whose=whose, what=what, per=per)
+    if limit is None:
+        return split_words(word)
+    return _KINDS[limit["kind"]].format(
+        whose=_WHOSE[limit["whose"]],
+        what=_WHAT.get(limit["what"]) or split_words(limit["what"]),
+        per=f" per {limit['per'].lower()}" if limit["per"] else "",
+    )
 
 
 def split_words(word: str) -> str:

@@ -1,10 +1,7 @@
 """What sbatch refuses, in plain words: which option, why, and the next step.
 
 A table of patterns over sbatch's own messages, which stay beside the plain words: what
-is not in the table is told as Slurm told it. What a failed sbatch means is one of three
-classes, by sbatch's own words: what passes by itself, what no retry mends, and words
-that nobody knows. Apart from them stand failures of the line to the controller: of some
-it is certain that nothing was sent, of others it is not. Pure.
+is not in the table is told as Slurm told it. Pure.
 """
 
 from __future__ import annotations
@@ -48,8 +45,6 @@ class Refused:
     @property
     def where(self) -> str:
         """The key of the config that it is about; empty when there is none."""
-        if self.option == "template":
-            return "slurm.template_path"
         return f"slurm.sbatch.{self.option.replace('-', '_')}" if self.option else ""
 
     @property
@@ -61,13 +56,12 @@ class Refused:
         return f"{self.reason}{where}{said}{hint}".rstrip(".")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
-    """A message that we know."""
+    """A message that we know, and its reason with the values that it names."""
 
     pattern: str
     reason: str
-    """With `{value}` of the option, `{partition}`, `{sizes}` and `{found}`."""
     options: tuple[str, ...] = ()
     """The first of them that the job has is the one it is about."""
     hint: str = ""
@@ -75,139 +69,115 @@ class _Known:
 
 _TABLE: Final = (
     _Known(
-        pattern=r"configuration source|DNS SRV|slurm\.conf",
-        reason="no cluster is set up on this machine",
+        r"configuration source|DNS SRV|slurm\.conf",
+        "no cluster is set up on this machine",
         hint="Start on a login node, load its module, or set SLURM_CONF; slurm=local "
         "runs the jobs here.",
     ),
     _Known(
-        pattern=r"munge|authentication|credential",
-        reason="the cluster does not accept who you are",
+        r"munge|authentication|credential",
+        "the cluster does not accept who you are",
         hint="`munge -n | unmunge` must say Success; else ask the site.",
     ),
     _Known(
-        pattern=r"invalid partition|partition name|partition .*(?:not valid|unknown)",
-        reason="there is no partition `{value}`",
+        r"invalid partition|partition name|partition .*(?:not valid|unknown)",
+        "there is no partition `{value}`",
         options=("partition",),
         hint="`sinfo -o %R` lists them.",
     ),
     _Known(
-        pattern=r"not permitted|access/permission denied",
-        reason="you may not use {partition}",
+        r"not permitted|access/permission denied",
+        "you may not use {partition}",
         options=("partition", "account"),
         hint="`sinfo -o %R` lists partitions; ask the site who may use them.",
     ),
     _Known(
-        pattern=r"partition.*(?:down|inactive|unavailable|not avail)",
-        reason="{partition} takes no jobs now",
+        r"partition.*(?:down|inactive|unavailable|not avail)",
+        "{partition} takes no jobs now",
         options=("partition",),
         hint="`sinfo` shows how partitions are.",
     ),
     _Known(
-        pattern=r"unrecognized option '--(?P<found>[\w-]+)",
-        reason="sbatch here knows no option `{found}`",
+        r"unrecognized option '--(?P<found>[\w-]+)",
+        "sbatch here knows no option `{found}`",
         hint="null leaves it out; `sbatch --help` lists those there are.",
     ),
     _Known(
-        pattern=r"(?:option '--(?P<found>[\w-]+)' (?:requires|doesn't allow))",
-        reason="the option `{found}` is written wrongly",
+        r"(?:option '--(?P<found>[\w-]+)' (?:requires|doesn't allow))",
+        "the option `{found}` is written wrongly",
         hint="true is a flag without a value, everything else is its value.",
     ),
     _Known(
-        pattern=r"invalid --(?P<found>[\w-]+) specification",
-        reason="sbatch cannot read the value of `{found}`",
+        r"invalid --(?P<found>[\w-]+) specification",
+        "sbatch cannot read the value of `{found}`",
         hint="`man sbatch` has the forms; times stand between quotes.",
     ),
     _Known(
-        pattern=r"not a valid node count|node count specification",
-        reason="{partition} gives no job `{value}` nodes",
+        r"not a valid node count|node count specification",
+        "{partition} gives no job `{value}` nodes",
         options=("nodes",),
         hint="`sinfo -o '%R %D'` shows how many each partition has.",
     ),
     _Known(
-        pattern=r"violates accounting|policy",
-        reason="a limit of your account or quality of service forbids it",
+        r"violates accounting|policy",
+        "a limit of your account or quality of service forbids it",
         options=("qos", "account", "partition"),
         hint="`sacctmgr show assoc user=$USER` and `sacctmgr show qos` list limits.",
     ),
     _Known(
-        pattern=r"time limit",
-        reason="{partition} gives no job a time of {value}",
+        r"time limit",
+        "{partition} gives no job a time of {value}",
         options=("time",),
         hint="`sinfo -o '%R %l'` shows the limits.",
     ),
     _Known(
-        pattern=r"memory",
-        reason="no node of {partition} has that much memory",
+        r"memory",
+        "no node of {partition} has that much memory",
         options=("mem", "mem-per-cpu", "mem-per-gpu"),
         hint="`sinfo -o '%R %m'` shows how much there is, in MB.",
     ),
     _Known(
-        pattern=r"node configuration is not available|more processors|processor count",
-        reason="no nodes of {partition} have all of that: {sizes}",
+        r"node configuration is not available|more processors|processor count",
+        "no nodes of {partition} have all of that: {sizes}",
         hint="`sinfo -o '%R %D nodes: %c CPUs %m MB %G'` shows what there is.",
     ),
     _Known(
-        pattern=r"feature specification",
-        reason="no node has the feature `{value}`",
+        r"feature specification",
+        "no node has the feature `{value}`",
         options=("constraint",),
         hint="`sinfo -o '%R %f'` lists features.",
     ),
     _Known(
-        pattern=r"node name specified",
-        reason="there is no node `{value}`",
+        r"node name specified",
+        "there is no node `{value}`",
         options=("nodelist", "exclude"),
         hint="`sinfo -N` lists nodes.",
     ),
     _Known(
-        pattern=r"gres|gpu",
-        reason="the cluster has no such devices: {sizes}",
+        r"gres|gpu",
+        "the cluster has no such devices: {sizes}",
         options=("gres", "gpus", "gpus-per-node", "gpus-per-task"),
         hint="`sinfo -o '%R %G'` lists them.",
     ),
     _Known(
-        pattern=r"invalid account|account/partition",
-        reason="the account `{value}` may not be used in {partition}",
+        r"invalid account|account/partition",
+        "the account `{value}` may not be used in {partition}",
         options=("account",),
         hint="`sacctmgr show assoc user=$USER format=account,partition,qos` lists "
         "yours.",
     ),
     _Known(
-        pattern=r"\bqos\b",
-        reason="the quality of service `{value}` is not yours to use",
+        r"\bqos\b",
+        "the quality of service `{value}` is not yours to use",
         options=("qos",),
         hint="`sacctmgr show assoc user=$USER format=account,partition,qos` lists "
         "yours.",
     ),
     _Known(
-        pattern=r"dependency",
-        reason="it cannot depend on `{value}`",
-        options=("dependency",),
-        hint="a form is afterok:JOBID; conditions of the plan need none.",
-    ),
-    _Known(
-        pattern=r"reservation",
-        reason="there is no reservation `{value}` for you",
+        r"reservation",
+        "there is no reservation `{value}` for you",
         options=("reservation",),
         hint="`scontrol show reservation` lists them.",
-    ),
-    _Known(
-        pattern=r"licen[sc]e",
-        reason="the cluster has no licences `{value}`",
-        options=("licenses",),
-        hint="`scontrol show lic` lists them.",
-    ),
-    _Known(
-        pattern=r"DOS line breaks",
-        reason="the script has DOS line breaks",
-        options=("template",),
-        hint="`dos2unix` mends it.",
-    ),
-    _Known(
-        pattern=r"does not look like a batch script|first line must start",
-        reason="the script does not start with #!",
-        options=("template",),
-        hint="its first line names the shell: #!/bin/bash",
     ),
 )
 
@@ -217,61 +187,36 @@ _USAGE: Final = re.compile(
     r"|(?:unrecognized|invalid|ambiguous) (?:option|argument|value|numeric)"
     r"|invalid (?:job|user|group|wckey|cluster|license|trackable|burst|tres|dependency)"
     r"|requested .* not available|exceeds? .*limit|must (?:be|specify|request|set)"
-    r"|user'?s group|not allowed|no such file|multi-?cluster|try \"sbatch --help",
+    r"|user'?s group|not allowed|no such file|multi-?cluster|try \"sbatch --help"
+    r"|dependency|licen[sc]e|DOS line breaks|does not look like a batch script"
+    r"|first line must start",
     re.IGNORECASE,
 )
 """What is wrong with the order itself, in words that need no plainer ones."""
 
 
-def is_known(message: str) -> bool:
-    """Whether sbatch's message says what is wrong with the order, so that no retry
-    mends it."""
-    known = any(re.search(one.pattern, message, re.IGNORECASE) for one in _TABLE)
-    return known or _USAGE.search(message) is not None
-
-
 def parse_refusal(message: str, options: Mapping[str, Scalar]) -> Refused:
-    """sbatch's message about a job with `options`, in plain words.
+    """sbatch's message about a job, in plain words.
 
-    Args:
-        message: without `sbatch: error:`, its lines joined.
-        options: sbatch's long options without their dashes.
+    `message`: without `sbatch: error:`, its lines joined by `; `.
     """
-    said = clean("; ".join(dict.fromkeys(_split_sentences(message))), limit=300)
-    for known in _TABLE:
-        found = re.search(known.pattern, said, re.IGNORECASE)
-        if found is not None:
-            return _make_refused(known, found, said, options)
-    return Refused(reason=said or "Slurm gave no reason", said=said)
-
-
-def _split_sentences(message: str) -> list[str]:
     parts = (_PREFIXES.sub("", part).strip() for part in message.split("; "))
-    return [part for part in parts if part and not part.startswith("Try ")]
-
-
-def _make_refused(
-    known: _Known, found: re.Match[str], said: str, options: Mapping[str, Scalar]
-) -> Refused:
+    kept = (part for part in parts if part and not part.startswith("Try "))
+    said = clean("; ".join(dict.fromkeys(kept)), limit=300)
+    tried = ((one, re.search(one.pattern, said, re.IGNORECASE)) for one in _TABLE)
+    known, found = next((pair for pair in tried if pair[1]), (None, None))
+    if known is None or found is None:
+        return Refused(reason=said or "Slurm gave no reason", said=said)
     named = found.groupdict().get("found") or ""
-    given = (name for name in known.options if name in options or name == "template")
-    option = named or next(given, "")
-    return Refused(
-        reason=known.reason.format(
-            found=named,
-            value=options.get(option, "its default"),
-            partition=_get_partition(options),
-            sizes=format_sizes(options) or "what it asks for",
-        ),
-        said=said,
-        option=option,
-        hint=known.hint,
+    option = named or next((name for name in known.options if name in options), "")
+    partition = options.get("partition")
+    reason = known.reason.format(
+        found=named,
+        value=options.get(option, "its default"),
+        partition=f"partition {partition}" if partition else "the default partition",
+        sizes=format_sizes(options) or "what it asks for",
     )
-
-
-def _get_partition(options: Mapping[str, Scalar]) -> str:
-    name = options.get("partition")
-    return f"partition {name}" if name else "the default partition"
+    return Refused(reason=reason, said=said, option=option, hint=known.hint)
 
 
 def format_sizes(options: Mapping[str, Scalar]) -> str:
@@ -284,7 +229,6 @@ def format_sizes(options: Mapping[str, Scalar]) -> str:
     )
 
 
-# ------------------------------------------------------------- what a failure means
 class Refusal(StrEnum):
     """What sbatch's failure means for the submission."""
 
@@ -344,11 +288,11 @@ def detect_refusal(stderr: str) -> Refusal:
         return Refusal.UNREACHABLE
     if _AWAY.search(stderr):
         return Refusal.DOUBT
-    if _PASSING.search(stderr):
+    how_many = _POLICY.search(stderr) and not _TOO_MUCH.search(stderr)
+    if _PASSING.search(stderr) or how_many:
         return Refusal.PASSING
-    if _POLICY.search(stderr) and not _TOO_MUCH.search(stderr):
-        return Refusal.PASSING
-    return Refusal.LASTING if is_known(stderr) else Refusal.UNKNOWN
+    known = any(re.search(one.pattern, stderr, re.IGNORECASE) for one in _TABLE)
+    return Refusal.LASTING if known or _USAGE.search(stderr) else Refusal.UNKNOWN
 
 
 def is_count_limit(stderr: str) -> bool:

@@ -64,8 +64,7 @@ _CLOCK: Final = re.compile(
 def find_option(name: str) -> str:
     """`name`, or the option it most likely misspells.
 
-    A name that is near none stays: sites add options of their own. The beginning of
-    one does not: sbatch would take it for the whole.
+    A name that is near none stays: sites add options of their own.
     """
     if name in KNOWN or name in OURS_ALONE:
         return name
@@ -97,9 +96,9 @@ def parse_seconds(time: Scalar) -> float | None:
 def parse_options(
     written: Mapping[str, Scalar], place: str
 ) -> tuple[dict[str, Scalar], list[Problem]]:
-    """Options as a config writes them, spelled with dashes, null ones left out.
+    """Options of the config key `place`, spelled with dashes, null ones left out.
 
-    With what is wrong with them; `place` is the config key that they stand at.
+    With what is wrong with them.
     """
     options: dict[str, Scalar] = {}
     problems: list[Problem] = []

@@ -2,23 +2,21 @@
 
 The script holds what a person may want to change (modules, a container): ours is
 short, and `slurm.template_path` puts another in its place. All options go on sbatch's
-command line, where nothing has to be quoted and where they win over a template's own
-`#SBATCH` lines. Nothing here touches the disk.
+command line, where they win over a template's own `#SBATCH` lines.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Final
 
 from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.executors.slurm.sbatch_options import OURS_ALONE, SHORT
 from autoexp_tui.executors.slurm.text import format_array_option
-from autoexp_tui.model.errors import Problem, UsageError
+from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.specs import JobSpec, Scalar
 
 OURS: Final = """\
@@ -38,20 +36,13 @@ _GIVEN: Final = frozenset({"job-name", "output", "open-mode"})
 """Always on the command line, which wins over a template's own lines."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launcher:
-    """How the wrapper is started on a compute node."""
+def format_launcher(python: str, wrapper: str, tasks: str) -> str:
+    """The line of shell that starts the wrapper on a compute node.
 
-    python: str
-    wrapper: str
-    tasks: str
-    """The directory of the submission's task files, `0.json` and on."""
-
-    @property
-    def command(self) -> str:
-        """A line of shell; of an array, each task finds its own file."""
-        words = shlex.join([self.python, self.wrapper])
-        return f"{words} {shlex.quote(self.tasks)}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
+    `tasks`: the directory of task files, of which a task of an array finds its own.
+    """
+    words = shlex.join([python, wrapper])
+    return f"{words} {shlex.quote(tasks)}/${{SLURM_ARRAY_TASK_ID:-0}}.json"
 
 
 def build_values(
@@ -78,22 +69,18 @@ def render(template: str, values: Mapping[str, str]) -> str:
     parts, place, opened = [], 0, ""
     for found in _PLACEHOLDER.finditer(template):
         opened = _open_at(template, place, found.start(), opened)
-        value = _put_in(found[1], values[found[1]], opened)
-        parts += [template[place : found.start()], value]
+        text = values[found[1]]
+        if opened == "#":
+            text = " ".join(text.split())
+        if found[1] != "command":
+            literal = _SPECIAL.sub(
+                lambda one: _LITERAL.get(one[0], f"\\{one[0]}"), text
+            )
+            plain = opened == "#" or (literal == text and text)
+            text = literal if plain else f"{opened}{literal}{opened}" or "''"
+        parts += [template[place : found.start()], text]
         place = found.end()
     return "".join([*parts, template[place:]])
-
-
-def _put_in(name: str, text: str, opened: str) -> str:
-    """A value for where `opened` (a quote, `#`, or nothing) is open."""
-    if opened == "#":
-        text = " ".join(text.split())
-    if name == "command":
-        return text
-    literal = _escape_literal(text)
-    if opened == "#" or (literal == text and text):
-        return literal
-    return f"{opened}{literal}{opened}" or "''"
 
 
 def _open_at(template: str, start: int, end: int, opened: str) -> str:
@@ -112,11 +99,8 @@ def _open_at(template: str, start: int, end: int, opened: str) -> str:
 _QUOTING: Final = re.compile(r"""\\.|'|"|(?:^|(?<=[\s;&|()]))#|\n""")
 """What opens and closes quotes and comments, and what a backslash keeps from it."""
 _SPECIAL: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
-
-
-def _escape_literal(text: str) -> str:
-    """Text that means itself outside of quotes, and does nothing inside."""
-    return _SPECIAL.sub(lambda found: _LITERAL.get(found[0], f"\\{found[0]}"), text)
+"""Text with a backslash before each means itself outside of quotes, and does nothing
+inside."""
 
 
 _LITERAL: Final = {"`": r"$'\x60'", "\n": r"$'\n'"}
@@ -126,8 +110,7 @@ _LITERAL: Final = {"`": r"$'\x60'", "\n": r"$'\n'"}
 def read_template(path: str) -> str:
     """The user's template, or ours where the path is empty.
 
-    Raises:
-        UsageError: it cannot be read, or starts nothing.
+    Raises UsageError where it cannot be read, or starts nothing.
     """
     if not path:
         return OURS
@@ -140,59 +123,39 @@ def read_template(path: str) -> str:
             "slurm.template_path",
             "null takes our own script.",
         ) from error
-    problems = check_template(text, path)
-    if problems:
-        raise UsageError(problems[0].message, problems[0].where, problems[0].hint)
+    if (fault := _find_fault(text)) is not None:
+        raise UsageError(f"{path} {fault[0]}", "slurm.template_path", fault[1])
     return text
 
 
-def check_template(template: str, path: str) -> Sequence[Problem]:
-    """What keeps a template from being used."""
-    where = "slurm.template_path"
-    found = []
+def _find_fault(template: str) -> tuple[str, str] | None:
+    """What keeps a template from being used, and the next step."""
     if not template.startswith("#!"):
-        hint = "its first line names the shell: #!/bin/bash"
-        found.append(Problem(f"{path} is no script", where, hint=hint))
-    if "{command}" not in _strip_comments(template):
+        return "is no script", "its first line names the shell: #!/bin/bash"
+    lines = template.splitlines()
+    run = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
+    if "{command}" not in run:
         hint = "put `{command}` on the line that is to start the job"
-        message = f"{path} has no {{command}}: nothing would start"
-        found.append(Problem(message, where, hint=hint))
-    found += [_make_problem(name, path, where) for name in _find_directives(template)]
-    if "{command}" in _strip_comments(template) and not _EXECUTED.search(template):
+        return "has no {command}: nothing would start", hint
+    for found in filter(None, map(_DIRECTIVE.match, lines)):
+        for word in found[1].split():
+            name = _read_option_name(word)
+            if name in OURS_ALONE and name not in _GIVEN:
+                return f"sets --{name}, which is not for it to set", OURS_ALONE[name]
+    if not _EXECUTED.search(template):
         # Signals go to the batch script itself: a shell in between would die of them.
         hint = "its line begins with exec: `exec {command}`"
-        message = f"{path} keeps a shell above {{command}}, which signals would end"
-        found.append(Problem(message, where, hint=hint))
-    return tuple(found)
+        return "keeps a shell above {command}, which signals would end", hint
+    return None
 
 
-def _make_problem(name: str, path: str, where: str) -> Problem:
-    message = f"{path} sets --{name}, which is not for it to set"
-    return Problem(message, where, hint=OURS_ALONE[name])
-
-
-def _find_directives(template: str) -> Iterator[str]:
-    """Options of its `#SBATCH` lines that would take the job out of our sight."""
-    for line in template.splitlines():
-        found = _DIRECTIVE.match(line)
-        words = found[1].split() if found else ()
-        names = [_option_name(word) for word in words]
-        yield from (one for one in names if one in OURS_ALONE and one not in _GIVEN)
-
-
-def _option_name(word: str) -> str:
+def _read_option_name(word: str) -> str:
     """`array` of `--array=0-3`, `-a` or `-a0-3`; empty for a value."""
     if word.startswith("--"):
         return word[2:].partition("=")[0]
     return SHORT.get(word[1:2], "") if word.startswith("-") else ""
 
 
-def _strip_comments(template: str) -> str:
-    lines = template.splitlines()
-    return "\n".join(line for line in lines if not line.lstrip().startswith("#"))
-
-
-# --------------------------------------------------------------------------- options
 def build_sbatch_arguments(
     *,
     name: str,
@@ -202,47 +165,25 @@ def build_sbatch_arguments(
     count: int = 1,
     throttle: int = 0,
 ) -> tuple[str, ...]:
-    """The command that submits `script`.
+    """The command that submits `script`, as one job or an array of `count` tasks.
 
-    Args:
-        name: in the queue.
-        output: where Slurm writes, `%` already escape_path but for its own patterns.
-        script: the path of the script.
-        options: sbatch's long options without their dashes; true is the bare flag.
-        count: tasks; more than one make an array.
-        throttle: of an array, tasks at a time; 0: no limit.
+    `output` has Slurm's own patterns of `%`; an option that is true is the bare flag.
     """
     array = (f"--array={format_array_option(count, throttle)}",) if count > 1 else ()
+    flags: list[str] = []
+    for key, value in options.items():
+        if value is True:
+            flags.append(f"--{key}")
+        elif value is not None and value is not False:
+            # A signal before the limit goes to the wrapper, which passes it on.
+            batch = "B:" if key == "signal" and ":" not in str(value) else ""
+            flags.append(f"--{key}={batch}{value}")
     return (
         *("sbatch", "--parsable", f"--job-name={name}", f"--output={output}"),
-        "--open-mode=append",
-        *array,
-        *_format_flags(options),
-        script,
+        *("--open-mode=append", *array, *flags, script),
     )
 
 
-def _format_flags(options: Mapping[str, Scalar]) -> Iterator[str]:
-    for key, value in options.items():
-        if value is True:
-            yield f"--{key}"
-        elif value is not None and value is not False:
-            yield f"--{key}={_to_batch(key, str(value))}"
-
-
-def _to_batch(key: str, value: str) -> str:
-    """A signal before the limit goes to the wrapper, which passes it on."""
-    if key == "signal" and ":" not in value:
-        return f"B:{value}"
-    return value
-
-
-def escape_path(path: str) -> str:
-    """A path in which Slurm replaces nothing."""
-    return path.replace("%", "%%")
-
-
-# ------------------------------------------------------------------------------- srun
 # srun answers TERM by killing all tasks at once, and so does a second INT. Who is to
 # save first has to be asked by Slurm itself, task by task, while srun goes on.
 _AROUND_SRUN: Final = """\
@@ -292,15 +233,13 @@ AROUND: Final = ("sh", "-c", _AROUND_SRUN, "signals-around-srun")
 
 
 def is_srun(word: str) -> bool:
-    """Whether a command's first word starts srun."""
     return PurePath(word).name == "srun"
 
 
 def with_grace(command: Sequence[str]) -> tuple[str, ...]:
     """A command whose first word is srun, with the shell around; others as they are.
 
-    A step in another job than the one that it is started from (`--jobid`) is srun's
-    own affair: we would ask the wrong tasks.
+    A step in another job (`--jobid`) is srun's own affair: we would ask wrong tasks.
     """
     elsewhere = any(word.partition("=")[0] == "--jobid" for word in command)
     if not command or elsewhere or not is_srun(command[0]):

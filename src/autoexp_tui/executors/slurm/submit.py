@@ -1,8 +1,8 @@
 """Hands a submission to sbatch: what must lie on disk first, and what sbatch answers.
 
-Every task has a task file for the wrapper, `<scripts>/<token>/<index>.json`; a script
-starts the wrapper with it. All of that is written before sbatch is run, and is the
-same when the submission is sent again: its claim then stops the second start.
+Every task has a task file, `<scripts>/<token>/<index>.json`; a script starts the
+wrapper with it. All of that is written before sbatch is run, and is the same when the
+submission is sent again: its claim then stops the second start.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
@@ -37,10 +38,9 @@ from autoexp_tui.executors.slurm.refusals import (
     parse_refusal,
 )
 from autoexp_tui.executors.slurm.script import (
-    Launcher,
     build_sbatch_arguments,
     build_values,
-    escape_path,
+    format_launcher,
     read_template,
     render,
     with_grace,
@@ -109,19 +109,15 @@ class Sender:
             arguments = self._prepare(submission)
         except AutoexpError as error:
             return not_prepared(error)
-        ran = self._commands.run(arguments, self._settings.submit_seconds)
-        return self._resolve_answer(submission, ran)
-
-    def _resolve_answer(self, submission: Submission, ran: Ran) -> SubmitAnswer:
+        limit = self._settings.submit_seconds
+        ran = self._commands.run(arguments, limit)
         if ran.missing:
             return Rejected(
                 message=ran.missing, cause=Cause.SUBMIT_ERROR, sent=ran.sent
             )
         if ran.timed_out:
-            limit = self._settings.submit_seconds
-            return Uncertain(
-                message=f"sbatch did not answer within {limit:g} s", sent=ran.sent
-            )
+            message = f"sbatch did not answer within {limit:g} s"
+            return Uncertain(message=message, sent=ran.sent)
         if not ran.ok:
             return _resolve_refusal(ran, submission)
         try:
@@ -135,30 +131,36 @@ class Sender:
             said=f"Submitted batch job {job_id}",
         )
 
-    # ------------------------------------------------------------------- preparation
     def _prepare(self, submission: Submission) -> tuple[str, ...]:
         """Everything on disk that the submission needs; sbatch's words.
 
-        Raises:
-            AutoexpError: something could not be written, or the template is no use.
+        Raises AutoexpError where it cannot be written, or the template is no use.
         """
-        place = self._settings.scripts / submission.token
-        home = self._log_home(submission)
+        settings, tasks = self._settings, submission.tasks
+        place = settings.scripts / submission.token
+        # Slurm writes beside the job's other logs, or for an array apart.
+        log_dirs = Path(tasks[0].log_dir), settings.array_logs / submission.token
+        home = log_dirs[len(tasks) > 1].absolute()
         self._make_directories(submission, place, home)
-        for index in range(len(submission.tasks)):
+        for index in range(len(tasks)):
             fields = json.dumps(self._build_task(submission, index, home))
             write_atomic(place / f"{index}.json", fields.encode())
-        script = place / "job.sh"
-        write_atomic(
-            script, self._render_script(submission, place).encode(), mode=0o700
+        name = _format_name(submission)
+        launcher = format_launcher(
+            settings.python, str(settings.wrapper.absolute()), str(place.absolute())
         )
+        values = build_values(tasks[0], launcher, name=name, session=submission.session)
+        text = render(read_template(settings.template_path), values)
+        write_atomic(place / "job.sh", text.encode(), mode=0o700)
+        # The log as the wrapper names it, in a path where Slurm replaces nothing else.
+        log = "slurm-%j.out" if len(tasks) == 1 else "slurm-%A_%a.out"
         return build_sbatch_arguments(
-            name=format_queue_name(_format_name(submission), submission.token),
-            output=f"{escape_path(str(home))}/{_format_log_name(submission)}",
-            script=str(script),
-            options=submission.tasks[0].resources.options,
-            count=len(submission.tasks),
-            throttle=self._settings.throttle,
+            name=format_queue_name(name, submission.token),
+            output=f"{str(home).replace('%', '%%')}/{log}",
+            script=str(place / "job.sh"),
+            options=tasks[0].resources.options,
+            count=len(tasks),
+            throttle=settings.throttle,
         )
 
     def _make_directories(
@@ -175,16 +177,9 @@ class Sender:
             with explaining(task.log_dir, "make the directory of logs", "logs"):
                 make_private(Path(task.log_dir), modes.directory)
 
-    def _log_home(self, submission: Submission) -> Path:
-        """Where Slurm writes: beside the job's other logs, or for an array apart."""
-        if len(submission.tasks) == 1:
-            return Path(submission.tasks[0].log_dir).absolute()
-        return self._settings.array_logs.absolute() / submission.token
-
     def _build_task(
         self, submission: Submission, index: int, home: Path
     ) -> Mapping[str, object]:
-        """A task file: what the wrapper is to do, and for whom."""
         task = submission.tasks[index]
         return {
             **build_task_fields(task),
@@ -202,20 +197,6 @@ class Sender:
             "log_home": str(home) if len(submission.tasks) > 1 else "",
         }
 
-    def _render_script(self, submission: Submission, place: Path) -> str:
-        launcher = Launcher(
-            python=self._settings.python,
-            wrapper=str(self._settings.wrapper.absolute()),
-            tasks=str(place.absolute()),
-        )
-        values = build_values(
-            submission.tasks[0],
-            launcher.command,
-            name=_format_name(submission),
-            session=submission.session,
-        )
-        return render(read_template(self._settings.template_path), values)
-
 
 def _format_name(submission: Submission) -> str:
     """The job's name; of an array, what the end of its tasks' names has in common."""
@@ -229,11 +210,6 @@ def _format_name(submission: Submission) -> str:
     return whole.strip("_-.") or "array"
 
 
-def _format_log_name(submission: Submission) -> str:
-    """Slurm's own pattern for the log, as the wrapper names it."""
-    return "slurm-%j.out" if len(submission.tasks) == 1 else "slurm-%A_%a.out"
-
-
 _SHELL_ADDS: Final = 128
 """What a shell around sbatch adds to the number of the signal that killed it."""
 
@@ -241,11 +217,13 @@ _SHELL_ADDS: Final = 128
 def _resolve_refusal(ran: Ran, submission: Submission) -> SubmitAnswer:
     """What a failed sbatch means; one that may have got through first is in doubt."""
     message = extract_complaint(ran.stderr or ran.stdout)
-    killed_by = _get_signal(ran.status or 0)
-    if killed_by:
+    status = ran.status or 0
+    killed_by = -status if status < 0 else status - _SHELL_ADDS
+    if 0 < killed_by <= signal.SIGRTMAX:
         said = f"sbatch was killed by {name_signal(killed_by)}"
         return Uncertain(message=said, sent=ran.sent)
-    if _has_job_id(ran.stdout):
+    with suppress(ValueError):
+        parse_sbatch(ran.stdout)
         said = f"sbatch named a job, yet failed: {message}"
         return Uncertain(message=said, sent=ran.sent)
     match detect_refusal(ran.stderr):
@@ -261,17 +239,3 @@ def _resolve_refusal(ran: Ran, submission: Submission) -> SubmitAnswer:
         case Refusal.LASTING:
             asked = submission.tasks[0].resources.options
             return Rejected(message=parse_refusal(message, asked).line, sent=ran.sent)
-
-
-def _get_signal(status: int) -> int:
-    """The signal that an exit status tells of; 0: none."""
-    number = -status if status < 0 else status - _SHELL_ADDS
-    return number if 0 < number <= signal.SIGRTMAX else 0
-
-
-def _has_job_id(stdout: str) -> bool:
-    try:
-        parse_sbatch(stdout)
-    except ValueError:
-        return False
-    return True

@@ -1,13 +1,11 @@
 """What is known of one task on Slurm, and for how long: one record a task.
 
-The controller forgets ended jobs, and accounting gives an answer now and then that
-lacks them. A word on an end that was heard once, to whatever question, stays true for
-its run.
+A word on an end that was heard once, to whatever question, stays true for its run: the
+controller forgets ended jobs, and accounting gives answers now and then that lack them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Final, TypeVar
 from autoexp_tui.engine.executor_port import Task, TaskReport
 from autoexp_tui.executors.slurm.messages import parse_reason
 from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, RawState, Standing
-from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Rows, Told
+from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Told
 from autoexp_tui.executors.supervisors import check_supervisor
 from autoexp_tui.model.hold_timer import HeldTimes
 from autoexp_tui.storage.attempt_records import AttemptRecords
@@ -29,13 +27,8 @@ word of anybody on an end by a signal that the queue does not show."""
 LATE_SECONDS: Final = 300.0
 """For which a word is listened for on an end that was judged without it."""
 RELEASE_WAITS: Final = (0.0, 30.0, 120.0)
-"""Seconds before each release of a job that Slurm could not launch and holds, from the
-one before on. A sick node, or a controller that is killed within a launch, leaves it
-so; after a few times a person has to look."""
-CERTAIN_SECONDS: Final = 10.0
-"""Without a task whose array is known: the queue does not lack it by mistake."""
-ROUNDING_SECONDS: Final = 2.0
-"""Slurm tells times in whole seconds."""
+"""Seconds before each release of a job that Slurm could not launch and holds: after a
+few a person has to look."""
 
 R = TypeVar("R", QueueRow, AccountRow)
 
@@ -69,7 +62,6 @@ class TaskMemory:
     row: QueueRow | None = None
     """The queue's word now, or its last one on the end of this run."""
     account: AccountRow | None = None
-    """The same of accounting."""
     terms: Terms = field(default_factory=Terms)
     answered: bool = True
     """Whether squeue has answered since the records were seen to change."""
@@ -123,10 +115,13 @@ class TaskMemory:
         """The newest word of Slurm's: the queue's, or accounting's on an end."""
         if self.row is not None:
             return self.row.state
-        told = self.account
+        told, run = self.account, self.records.run
         if told is None or told.state.standing is not Standing.ENDED:
             return None  # PENDING there may be a ghost
-        return None if self._is_of_an_earlier_run(told) else told.state
+        again = run is not None and run.began.run > 0 and told.ended_at is not None
+        # Accounting trails: it may tell of a run that another has followed.
+        late = again and (told.ended_at or 0.0) < (run.began.began_at if run else 0.0)
+        return None if late else told.state
 
     @property
     def live(self) -> bool:
@@ -149,14 +144,6 @@ class TaskMemory:
         run, intent = self.records.run, self.task.ordered_at
         return min(intent, run.began.began_at) if run else intent
 
-    def _is_of_an_earlier_run(self, told: AccountRow) -> bool:
-        """Whether accounting, which trails, tells of a run that another followed."""
-        run = self.records.run
-        if run is None or run.began.run == 0 or told.ended_at is None:
-            return False
-        return told.ended_at < run.began.began_at
-
-    # -------------------------------------------------------------- what others say
     def observe(self, records: AttemptRecords, now: float) -> bool:
         """Take in the records; whether those of before have changed."""
         old, known = self.records, self.has_records
@@ -195,12 +182,16 @@ class TaskMemory:
         """For how long what has held, by the records and the newest answers."""
         self.terms = terms
         self.hear(watch.told)
+        run = self.records.run
         over = self.records.exited is not None or self.records.void is not None
         self.over_for = self.since.note("over", holds=over, now=now)
         self.answered = watch.answered_at > max(sent_at, self.changed_at)
         self.accounted = self.measure_silence(watch) >= terms.patience
         gone = self.in_sight and self.answered and not self.live and not watch.error
-        gone = gone and not self._is_alive_on(me)
+        if gone and run is not None and run.exited is None:
+            # Its supervisor may run on this host; of others only squeue knows.
+            claim = Path(self.task.attempt_dir, "claim")
+            gone = check_supervisor(run.process, me, claim) is not Alive.YES
         self.gone_for = self.held.note("gone", holds=gone, now=now)
         word = self.word
         said = word is not None and word.standing is Standing.ENDED
@@ -211,8 +202,7 @@ class TaskMemory:
     def measure_silence(self, watch: QueueWatch) -> float:
         """For how long accounting has had no end of it, by its answers alone.
 
-        One answer that lacks it is not absence: accounting trails, and gives an old
-        answer now and then. Nor is one that was asked of later jobs only.
+        One answer that lacks it is not absence, nor is one asked of later jobs only.
         """
         first, newest = self.lacked
         if first <= self.changed_at:
@@ -223,65 +213,9 @@ class TaskMemory:
         self.lacked = first, newest
         return 0.0 if first == NEVER else newest - first
 
-    def _is_alive_on(self, me: Identity) -> bool:
-        """Whether its supervisor runs on this host; of others only squeue knows."""
-        run = self.records.run
-        if run is None or run.exited is not None:
-            return False
-        claim = Path(self.task.attempt_dir, "claim")
-        return check_supervisor(run.process, me, claim) is Alive.YES
-
-    # ------------------------------------------------------------------- what we did
-    def is_release_due(self, now: float) -> bool:
-        """Whether a task that is held just now is to be released."""
-        wait = inf if self.given_up else RELEASE_WAITS[self.released]
-        return now - self.released_at >= wait
-
-    def note_release(self, now: float) -> None:
-        """It was released, or queued again."""
-        self.released, self.released_at = self.released + 1, now
-
 
 def has_failed_to_launch(row: QueueRow | None) -> bool:
     """Whether Slurm holds a job because it could not launch it."""
     if row is None or row.state.standing is not Standing.QUEUED:
         return False
     return parse_reason(row.reason) == "launch_failed_requeued_held"
-
-
-# ------------------------------------------------------------------- disappearances
-# Slurm keeps no record of a task that was cancelled before its array was split, nor of
-# any job that ended longer ago than it remembers. What tells a cancelled task from one
-# that a crashed controller forgot: its array is still known, or the controller has not
-# been started again since the task was sent.
-def explain_by_arrays(vanished: Sequence[TaskMemory], rows: Rows) -> list[TaskMemory]:
-    """Note those as cancelled whose arrays `rows` still show; the others."""
-    known = {
-        (row.id.partition("_")[0], row.name.rpartition("-")[2]) for row in rows.values()
-    }
-    for memory in vanished:
-        if _is_in_array(memory.task, known):
-            memory.has_vanished, memory.cancelled_after = True, CERTAIN_SECONDS
-    return [memory for memory in vanished if not memory.has_vanished]
-
-
-def explain_by_uptime(
-    memory: TaskMemory, uptime: float, age: float | None, forgotten_after: float
-) -> None:
-    """Note whether the controller may have lost a task, being younger.
-
-    Args:
-        memory: what neither queue nor accounting shows.
-        uptime: seconds for which the controller has run.
-        age: seconds since the task was sent; None: nobody says.
-        forgotten_after: seconds for which the controller remembers ended jobs.
-    """
-    older = age is not None and uptime > age + ROUNDING_SECONDS
-    memory.has_vanished = True
-    memory.cancelled_after = forgotten_after if older else None
-
-
-def _is_in_array(task: Task, known: Container[tuple[str, str]]) -> bool:
-    """Whether the task is one of an array that is known, by its id and its token."""
-    job, sep, _ = task.executor_id.partition("_")
-    return bool(sep) and (job, task.token) in known

@@ -1,9 +1,8 @@
 """What Slurm's commands are asked, and what their answers mean: text in, values out.
 
-Nothing here runs a command or reads a clock. Formats are fixed (`-o`, `-P`): Slurm's
-JSON is slow and wrong in places. Free text (a job's name) comes last in every line,
-since it may hold the separator; times are asked for as seconds since the epoch
-(`SLURM_TIME_FORMAT=%s`). What cannot be read is never taken for absence.
+Formats are fixed (`-o`, `-P`): Slurm's JSON is slow and wrong in places. A job's name
+comes last in every line, since it may hold the separator; times are seconds since the
+epoch (`SLURM_TIME_FORMAT=%s`). What cannot be read is never taken for absence.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ class Standing(StrEnum):
     """Text we do not know: still alive."""
 
 
-# ------------------------------------------------------------------------- raw states
 _QUEUED: Final = (
     "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT"
 )
@@ -73,7 +71,6 @@ class RawState:
 
     @property
     def standing(self) -> Standing:
-        """Queued, running, ended; unknown words are alive."""
         return _STANDINGS.get(self.word, Standing.UNKNOWN)
 
     @property
@@ -93,7 +90,6 @@ def parse_state(text: str) -> RawState:
 _BY: Final = re.compile(r"\bby (\d{1,10})$")
 
 
-# ----------------------------------------------------------------------------- squeue
 _QUEUE_FIELDS: Final = "autoexp|%i|%A|%T|%r|%N|%P|%S|%e|%V|%j|end"
 """Both ends of a row are marked: what else is printed is told from it, and a row that
 broke off from a whole one."""
@@ -132,12 +128,7 @@ class QueueRow:
 
 
 def parse_squeue(text: str) -> tuple[QueueRow, ...]:
-    """The rows of an answer to `build_squeue`; lines of others are skipped.
-
-    Raises:
-        ValueError: it has no heading, or a row is not whole: the answer as a whole is
-            not believed.
-    """
+    """The rows of an answer to `build_squeue`; raises ValueError if it is not whole."""
     rows = _MARKED.findall(text)
     if not rows or not rows[0].startswith("JOBID|"):
         raise ValueError(_format_unknown("squeue", text))
@@ -147,7 +138,6 @@ def parse_squeue(text: str) -> tuple[QueueRow, ...]:
 
 
 _MARKED: Final = re.compile(r"^autoexp\|(.*?)\|end *$", re.MULTILINE | re.DOTALL)
-"""A row; a job's name may hold line breaks, ours do not."""
 _MARKED_START: Final = re.compile(r"^autoexp\|", re.MULTILINE)
 
 
@@ -179,7 +169,6 @@ _ID: Final = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\])|\+\d+)?")
 _ROW_START: Final = re.compile(rf"{_ID.pattern}\|")
 
 
-# ------------------------------------------------------------------------------ sacct
 _ACCOUNT_FIELDS: Final = (
     "JobID,JobIDRaw,State,ExitCode,Submit,Start,End,NodeList,JobName"
 )
@@ -214,11 +203,7 @@ class AccountRow:
 
 
 def parse_sacct(text: str) -> tuple[AccountRow, ...]:
-    """The rows of an answer to `build_sacct`; lines of others are skipped.
-
-    Raises:
-        ValueError: it has no heading, or a row is not whole.
-    """
+    """The rows of an answer to `build_sacct`; raises ValueError as above."""
     before, heading, rows = text.partition(_ACCOUNT_HEADING)
     if not heading or (before and not before.endswith("\n")):
         raise ValueError(_format_unknown("sacct", text))
@@ -230,14 +215,14 @@ def _parse_account_row(line: str) -> AccountRow:
     parts = line.split("|", 8)
     if len(parts) != 9 or not _ID.fullmatch(parts[0]):
         raise ValueError(_format_unknown("sacct", line))
-    code, signal = parse_exit_code(parts[3])
+    code, _, signal = parts[3].partition(":")
     nodes = "" if parts[7] == "None assigned" else clean(parts[7], limit=200)
     return AccountRow(
         id=parts[0],
         raw_id=parts[1],
         state=parse_state(parts[2]),
-        exit_code=code,
-        signal=signal,
+        exit_code=int(code),
+        signal=int(signal or 0),
         submitted_at=_parse_time(parts[4]),
         started_at=_parse_time(parts[5]),
         ended_at=_parse_time(parts[6]),
@@ -246,34 +231,17 @@ def _parse_account_row(line: str) -> AccountRow:
     )
 
 
-def parse_exit_code(text: str) -> tuple[int, int]:
-    """`code:signal` as two numbers.
-
-    Raises:
-        ValueError: it is not two numbers.
-    """
-    code, _, signal = text.partition(":")
-    return int(code), int(signal or 0)
-
-
 def _parse_time(text: str) -> float | None:
     """Seconds since the epoch; None for `N/A`, `Unknown`, `None`."""
     return float(text) if text.isdigit() else None
 
 
-# ------------------------------------------------------------------- sbatch's answers
 def parse_sbatch(stdout: str) -> str:
-    """The job id of `sbatch --parsable`: `51`, or `51;cluster`.
-
-    Raises:
-        ValueError: it said something else.
-    """
-    lines = [line.strip() for line in stdout.splitlines() if line.strip()]
-    found = re.fullmatch(r"(\d+)(;[\w.-]+)?", lines[-1]) if lines else None
+    """The job id of `sbatch --parsable`: `51`, or `51;cluster`; raises ValueError."""
+    found = re.search(r"^ *(\d+)(?:;[\w.-]+)? *$", stdout.strip().rpartition("\n")[2])
     if found is None:
-        raise ValueError(
-            f"sbatch said {clean(stdout, limit=200)!r} instead of a job id"
-        )
+        said = clean(stdout, limit=200)
+        raise ValueError(f"sbatch said {said!r} instead of a job id")
     return found[1]
 
 
@@ -287,7 +255,6 @@ def extract_complaint(stderr: str) -> str:
     return "; ".join(kept) or "no reason was given"
 
 
-# ------------------------------------------------------------------------- the config
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
     """What `scontrol show config` tells that matters to a client."""
@@ -305,36 +272,29 @@ class ClusterFacts:
 
 def parse_config(text: str) -> ClusterFacts:
     """The answer to `scontrol show config`; what is missing keeps Slurm's default."""
-    values = {
-        key.strip(): value.strip()
-        for key, sep, value in (line.partition("=") for line in text.splitlines())
-        if sep
-    }
-    default = ClusterFacts()
+    pairs = (line.partition("=") for line in text.splitlines())
+    values = {key.strip(): value.strip() for key, sep, value in pairs if sep}
+
+    def read(name: str, default: float) -> float:
+        found = re.match(r"\d+(\.\d+)?", values.get(name, ""))
+        return float(found[0]) if found else default
+
+    accounting, default = values.get("AccountingStorageType", ""), ClusterFacts()
     return ClusterFacts(
         cluster=values.get("ClusterName", ""),
         version=values.get("SLURM_VERSION", ""),
-        min_job_age=_parse_number(values.get("MinJobAge"), default.min_job_age),
-        max_array_size=int(
-            _parse_number(values.get("MaxArraySize"), default.max_array_size)
-        ),
-        accounting=not values.get("AccountingStorageType", "").endswith(
-            ("/none", "(null)")
-        ),
-        kill_wait=_parse_number(values.get("KillWait"), default.kill_wait),
+        min_job_age=read("MinJobAge", default.min_job_age),
+        max_array_size=int(read("MaxArraySize", default.max_array_size)),
+        accounting=not accounting.endswith(("/none", "(null)")),
+        kill_wait=read("KillWait", default.kill_wait),
     )
-
-
-def _parse_number(text: str | None, default: float) -> float:
-    found = re.match(r"\d+(\.\d+)?", text or "")
-    return float(found[0]) if found else default
 
 
 def parse_uptime(text: str) -> float | None:
     """Seconds for which the controller has run, by `scontrol show config`.
 
-    Both times are its own. None: it does not tell, or another controller took over
-    from one that is down, whose memory may be older than its process.
+    None: it does not tell, or another controller took over from one that is down,
+    whose memory may be older than its process.
     """
     now = re.search(r"^Configuration data as of (\d+)$", text, re.MULTILINE)
     booted = re.search(r"^BOOT_TIME +=  *(\d+)$", text, re.MULTILINE)
@@ -344,22 +304,17 @@ def parse_uptime(text: str) -> float | None:
     return float(now[1]) - float(booted[1])
 
 
-# ---------------------------------------------------------------------------- arrays
 def make_task_ids(job_id: str, count: int) -> tuple[str, ...]:
     """Names of a submission's tasks: `51` alone, `51_0`, `51_1` ... of an array."""
     return (job_id,) if count == 1 else tuple(f"{job_id}_{n}" for n in range(count))
 
 
 def format_array_option(count: int, throttle: int) -> str:
-    """The value of `--array`."""
     return f"0-{count - 1}" + (f"%{throttle}" if 0 < throttle < count else "")
 
 
 def join_scancel_ids(ids: Sequence[str]) -> tuple[str, ...]:
-    """`ids` for scancel's command line: tasks of one array as one range.
-
-    `51_1 51_2 51_3 60` becomes `51_[1-3] 60`.
-    """
+    """`51_1 51_2 51_3 60` as `51_[1-3] 60`, for scancel's command line."""
     arrays: dict[str, list[int]] = {}
     for name in ids:
         job, _, index = name.partition("_")
@@ -392,7 +347,6 @@ def _collect_ranges(indices: Sequence[int]) -> Iterator[str]:
         start = place
 
 
-# ----------------------------------------------------------------------------- names
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=+-]")
 NAME_CHARACTERS: Final = 64
 """Of the readable part: enough to be known by, short enough for squeue."""

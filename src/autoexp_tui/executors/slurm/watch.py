@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, TypeVar
 
-from autoexp_tui.executors.slurm.commands import Commands, Ran
+from autoexp_tui.executors.slurm.commands import Commands
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     ClusterFacts,
@@ -52,9 +52,9 @@ class Rhythm:
     asked_at: float = NEVER
     wait: float = 0.0
     hurried: bool = False
+    """Something has changed that the controller may know more about."""
 
     def is_due(self, now: float) -> bool:
-        """Whether to ask now."""
         passed = now - self.asked_at
         return passed >= (min(self.soonest, self.wait) if self.hurried else self.wait)
 
@@ -64,14 +64,6 @@ class Rhythm:
         self.hurried = False
         slower = max(self.first, self.wait * SLOWER)
         self.wait = self.first if moved else min(slower, self.latest)
-
-    def set_hurried(self) -> None:
-        """Something has changed that the controller may know more about."""
-        self.hurried = True
-
-    def keep_up(self) -> None:
-        """Something is still to come: ask as when things move."""
-        self.wait = min(self.wait, self.first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +115,6 @@ class QueueWatch:
         """What the newest answers say."""
         return Told(self._rows, self._accounts)
 
-    # -------------------------------------------------------------------- questions
     def ask(self) -> Rows | None:
         """One squeue: what it says just now; None when it did not answer."""
         now = self.monotonic()  # the answer may be as old as the question
@@ -173,17 +164,22 @@ class QueueWatch:
     ) -> tuple[Row, ...] | None:
         """What a question brought; None: no answer that can be believed."""
         ran = self.commands.run(arguments, self.ask_seconds)
-        if not ran.ok:
-            if "accounting storage is disabled" in ran.stderr:
-                self._facts = replace(self.load_facts(), accounting=False)
-                return ()
-            self.error = _format_no_answer(ran, self.ask_seconds)
-            return None
+        program = arguments[0]
         try:
-            return parse(ran.stdout)
+            if ran.ok:
+                return parse(ran.stdout)
         except ValueError as error:
             self.error = str(error)
             return None
+        if "accounting storage is disabled" in ran.stderr:
+            self._facts = replace(self.load_facts(), accounting=False)
+            return ()
+        silent = f"{program} did not answer within {self.ask_seconds:g} s"
+        failed = (
+            silent if ran.timed_out else f"{program}: {extract_complaint(ran.stderr)}"
+        )
+        self.error = ran.missing or failed
+        return None
 
     def load_facts(self) -> ClusterFacts:
         """What the cluster's configuration says, asked once; till then the defaults."""
@@ -206,12 +202,12 @@ class QueueWatch:
         """What is known without asking."""
         return self._facts or ClusterFacts()
 
-    # ---------------------------------------------------------------------- answers
     def find_job(self, token: str) -> str:
         """The job id of the submission `token`, as far as anybody knows it."""
-        found: list[QueueRow | AccountRow] = [*self.told.rows.values()]
-        found += self.told.accounts.values()
-        ids = (row.id for row in found if has_token(row.name, token) and _is_proof(row))
+        # Accounting keeps jobs as PENDING that a killed controller has forgotten.
+        booked = [r for r in self._accounts.values() if r.state.word != "PENDING"]
+        rows: list[QueueRow | AccountRow] = [*self._rows.values(), *booked]
+        ids = (row.id for row in rows if has_token(row.name, token))
         return next((name.partition("_")[0] for name in ids), "")
 
 
@@ -227,20 +223,3 @@ def find_row(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | Non
     """
     row = rows.get(executor_id)
     return row if row is not None and has_token(row.name, token) else None
-
-
-def _is_proof(row: QueueRow | AccountRow) -> bool:
-    """Whether a row shows that the job exists.
-
-    Accounting keeps jobs as PENDING that a killed controller has forgotten.
-    """
-    return isinstance(row, QueueRow) or row.state.word != "PENDING"
-
-
-def _format_no_answer(ran: Ran, seconds: float) -> str:
-    program = ran.arguments[0]
-    if ran.missing:
-        return ran.missing
-    if ran.timed_out:
-        return f"{program} did not answer within {seconds:g} s"
-    return f"{program}: {extract_complaint(ran.stderr)}"
