@@ -34,6 +34,7 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
     EnvironmentFailed where the session is not the user's alone, or cannot be written.
     """
     from autoexp_tui.storage.atomic import explaining
+    from autoexp_tui.storage.lease import find_highest_epoch
 
     session.require_own()
     path = session.path / "heir.log"
@@ -51,22 +52,6 @@ def start_background(session: SessionDir, approve: frozenset[str], epoch: int) -
         return False
     finally:
         os.close(log)
-    return _wait_start(session, epoch, child)
-
-
-def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
-    """The command of a headless engine for the session."""
-    chosen = "all" if "*" in approve else ",".join(sorted(approve)) or "none"
-    words = ("--session", session.id, "--state-dir", str(session.state_dir))
-    # -P: a file of the user's that is called like a module must not be one.
-    return [sys.executable, "-P", "-m", __name__, *words, "--approve", chosen]
-
-
-def _wait_start(
-    session: SessionDir, epoch: int, child: subprocess.Popen[bytes]
-) -> bool:
-    from autoexp_tui.storage.lease import find_highest_epoch
-
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
         if find_highest_epoch(session) > epoch:
@@ -75,6 +60,14 @@ def _wait_start(
             return False
         time.sleep(0.05)
     return False
+
+
+def build_command(session: SessionDir, approve: frozenset[str]) -> list[str]:
+    """The command of a headless engine for the session."""
+    chosen = "all" if "*" in approve else ",".join(sorted(approve)) or "none"
+    words = ("--session", session.id, "--state-dir", str(session.state_dir))
+    # -P: a file of the user's that is called like a module must not be one.
+    return [sys.executable, "-P", "-m", __name__, *words, "--approve", chosen]
 
 
 def _find_scope() -> Sequence[str]:

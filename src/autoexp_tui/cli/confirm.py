@@ -18,6 +18,7 @@ from autoexp_tui.storage.done_file import check_done
 from autoexp_tui.text.spelling import plural
 
 _YES = frozenset({"y", "yes"})
+_HINT = "Add --yes to do it; `slurm.confirm` in the config has the bounds."
 
 
 def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[str, ...]:
@@ -26,30 +27,23 @@ def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[st
     With `first_family` those of the first one that has not done all its work. Raises
     NotConfirmed where nobody said yes to what is above the bounds.
     """
-    chosen: tuple[str, ...] = ()
-    if first_family:
-        chosen = find_first_family(plan, _find_done_jobs(plan, options))
-    confirm(plan, options, frozenset(chosen) if first_family else None)
+    if not first_family:
+        confirm(plan, options)
+        return ()
+    chosen = find_first_family(plan, _find_done_jobs(plan, options))
+    confirm(plan, options, frozenset(chosen))
     return chosen
 
 
 def confirm(plan: Plan, options: Options, going: Container[str] | None = None) -> None:
-    """Return once somebody has said yes to what is above the plan's bounds.
-
-    Args:
-        plan: what is submitted.
-        options: with `yes` it is said already.
-        going: the names of the jobs that go now; None: all of them.
-
-    Raises:
-        NotConfirmed: nobody did, or nobody can be asked.
-    """
+    """Return once somebody has said yes to what is above the plan's bounds; raises
+    NotConfirmed where nobody did. `going`: the jobs that go now; None: all."""
     above = _find_above(plan, options, going)
     if not above:
         return
     what = f"this submits {'; '.join(above)}"
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise _build_refusal(what)
+        raise NotConfirmed(what, hint=_HINT)
     say(f"{what[:1].upper()}{what[1:]}.")
     print("Submit? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in _YES:
@@ -59,14 +53,7 @@ def confirm(plan: Plan, options: Options, going: Container[str] | None = None) -
 def require_confirmed(plan: Plan, options: Options) -> None:
     """The same where a screen has the terminal: there S asks."""
     if above := _find_above(plan, options):
-        raise _build_refusal(f"--submit submits {'; '.join(above)}")
-
-
-def _build_refusal(what: str) -> NotConfirmed:
-    return NotConfirmed(
-        what,
-        hint="Add --yes to do it; `slurm.confirm` in the config has the bounds.",
-    )
+        raise NotConfirmed(f"--submit submits {'; '.join(above)}", hint=_HINT)
 
 
 def _find_above(

@@ -46,11 +46,20 @@ def exit_with(
     SIGTERM is to it what Ctrl-C is: it ends with a word, and 130. Without `collects` no
     garbage is looked for: of a large plan nothing is before the end.
     """
+    import threading
+
     if not collects:
         gc.disable()
-    signal.signal(signal.SIGTERM, _raise_interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run_guarded(main, sys.argv[1:])
-    _exit_with_threads(code)
+    # A thread that still looks at a file or searches a log, and comes back amid
+    # the end of the interpreter, is ended inside C++, which aborts the process: a
+    # signal in the place of the code.
+    if any(thread.daemon for thread in threading.enumerate()):
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
     sys.exit(code)
 
 
@@ -73,25 +82,6 @@ def freeze_garbage() -> None:
     gc.set_threshold(*_THRESHOLDS)
 
 
-def _exit_with_threads(code: int) -> None:
-    """End the process here if threads of ours still look at files or search logs.
-
-    A thread that comes back from a search amid the end of the interpreter is ended
-    inside C++, which aborts the process: a signal in the place of the code.
-    """
-    import threading
-
-    if any(thread.daemon for thread in threading.enumerate()):
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
-
-
-def _raise_interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def run_guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> int:
     """`main(argv)`, with every failure turned into a message and a code."""
     try:
@@ -104,7 +94,8 @@ def run_guarded(main: Callable[[Sequence[str]], int], argv: Sequence[str]) -> in
         say("interrupted")
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        _drop_stdout()
+        # The reader of our output has gone; nothing more can be said to it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.OK
     except Exception as bug:  # noqa: BLE001 - the last frame: a bug is reported, once
         say(_format_bug(bug))
@@ -132,11 +123,6 @@ def say(text: str) -> None:
     shown = clean(mask_text(text), keep_newlines=True)
     with suppress(OSError):
         print(shown, file=sys.stderr, flush=True)
-
-
-def _drop_stdout() -> None:
-    """The reader of our output has gone; nothing more can be said to it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _format_bug(bug: Exception) -> str:

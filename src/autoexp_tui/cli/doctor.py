@@ -7,7 +7,6 @@ import locale
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ from typing import Final, Literal
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with
 from autoexp_tui.cli.options import find_state_dir, parse_options
 from autoexp_tui.executors.local.slots import find_slots_dir, get_usual_dir
-from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands, Ran
+from autoexp_tui.executors.slurm.commands import ClusterCommands, Commands
 from autoexp_tui.executors.slurm.refusals import parse_refusal
 from autoexp_tui.executors.slurm.text import (
     ClusterFacts,
@@ -89,9 +88,19 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     git = shutil.which("git")
     found = git or "needed for provenance and code states"
     yield _judge("git", git, found, "apt-get install git, or your site's module", _NO)
-    yield _check_configs(configs)
+    try:
+        roots = config_roots(find_config_dir(configs or None, Path.cwd()))
+    except AutoexpError as error:
+        yield Finding("configs", "missing", error.problem, error.hint)
+    else:
+        yield Finding("configs", "ok", ", then ".join(map(str, roots)))
     place = _find_existing(state_dir)
-    yield _check_state_dir(state_dir, place)
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            yield Finding("state dir", "ok", f"{state_dir} (writable)")
+    except OSError as error:
+        mend = "Choose another place: --state-dir DIR, or AUTOEXP_STATE_DIR."
+        yield Finding("state dir", "missing", f"{state_dir}: {error.strerror}", mend)
     free = shutil.disk_usage(place).free
     found = f"{free / (1 << 30):.1f} GiB free at {place}"
     mend = "Make room: a full disk holds every session that writes there."
@@ -120,25 +129,6 @@ def _check_packages() -> Iterator[Finding]:
         except PackageNotFoundError:
             mend = f"{sys.executable} -m pip install '{requirement}'"
             yield Finding(name, "missing", "not installed", mend)
-
-
-def _check_configs(chosen: str) -> Finding:
-    """The directories that configs are looked for in."""
-    try:
-        roots = config_roots(find_config_dir(chosen or None, Path.cwd()))
-    except AutoexpError as error:
-        return Finding("configs", "missing", error.problem, error.hint)
-    return Finding("configs", "ok", ", then ".join(map(str, roots)))
-
-
-def _check_state_dir(state_dir: Path, place: Path) -> Finding:
-    try:
-        with tempfile.TemporaryFile(dir=place):
-            pass
-    except OSError as error:
-        mend = "Choose another place: --state-dir DIR, or AUTOEXP_STATE_DIR."
-        return Finding("state dir", "missing", f"{state_dir}: {error.strerror}", mend)
-    return Finding("state dir", "ok", f"{state_dir} (writable)")
 
 
 def _check_slots_dir() -> Finding:
@@ -193,8 +183,17 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
         yield Finding("slurm", "hint", "no sbatch: jobs run on this machine (local)")
         return
     ran = commands.run(("scontrol", "show", "config"), ASK_SECONDS)
+    if ran.missing:
+        yield Finding("slurm", "hint", "sbatch without scontrol", _MODULE)
+        return
+    if ran.timed_out:
+        found = f"the controller did not answer within {ASK_SECONDS:g} s"
+        yield Finding("slurm", "hint", found, "scontrol ping")
+        return
     if not ran.ok:
-        yield _explain_no_answer(ran)
+        refusal = parse_refusal(extract_complaint(ran.stderr), {})
+        mend = refusal.hint or "scontrol ping   says whether the controller is up"
+        yield Finding("slurm", "hint", f"no cluster answers: {refusal.reason}", mend)
         return
     facts = parse_config(ran.stdout)
     name = f" of {facts.cluster}" if facts.cluster else ""
@@ -221,19 +220,7 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
         f"grace_seconds ({GRACE_SECONDS:g}) does not count there: a job that needs "
         "longer to save is told earlier by slurm.sbatch.signal=USR1@120.",
     )
-    yield _check_shared_state(state_dir, commands)
-
-
-def _explain_no_answer(ran: Ran) -> Finding:
-    """There are Slurm's commands, and no controller behind them."""
-    if ran.missing:
-        return Finding("slurm", "hint", "sbatch without scontrol", _MODULE)
-    if ran.timed_out:
-        found = f"the controller did not answer within {ASK_SECONDS:g} s"
-        return Finding("slurm", "hint", found, "scontrol ping")
-    refusal = parse_refusal(extract_complaint(ran.stderr), {})
-    mend = refusal.hint or "scontrol ping   says whether the controller is up"
-    return Finding("slurm", "hint", f"no cluster answers: {refusal.reason}", mend)
+    yield _check_shared_state(state_dir)
 
 
 def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
@@ -251,7 +238,7 @@ def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     return Finding("accounting", "hint", f"sacct: {why}; {without}", "sacctmgr ping")
 
 
-def _check_shared_state(state_dir: Path, commands: Commands) -> Finding:
+def _check_shared_state(state_dir: Path) -> Finding:
     """Whether compute nodes see the state directory, as far as can be told here."""
     try:
         mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
@@ -261,8 +248,6 @@ def _check_shared_state(state_dir: Path, commands: Commands) -> Finding:
     found = f"{state_dir} is on {mount} ({kind or 'of a kind not known'})"
     if _SHARED.fullmatch(kind):
         return Finding("shared state", "ok", f"{found}: nodes may see it too")
-    if _is_only_node(commands):
-        return Finding("shared state", "ok", f"{found}; this machine is the only node")
     mend = (
         "Nodes must see it under the same path: srun -N1 "
         f"ls -d {_find_existing(state_dir)}   tells; else --state-dir DIR on a "
@@ -284,26 +269,11 @@ def find_file_system(place: Path, mounts: str) -> tuple[str, str]:
     best = ("", "/")
     for line in mounts.splitlines():
         if len(words := line.split()) > 2:
-            mount = _unescape(words[1])
+            mount = words[1].replace("\\040", " ")  # as blanks are there
             inside = real == mount or real.startswith(mount.rstrip("/") + "/")
             if inside and len(mount) >= len(best[1]):
                 best = (words[2], mount)
     return best
-
-
-def _unescape(text: str) -> str:
-    """Blanks are `\\040` in the table of mounts."""
-    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-
-
-def _is_only_node(commands: Commands) -> bool:
-    """Whether all nodes run on this very machine."""
-    ran = commands.run(("scontrol", "-o", "show", "nodes"), ASK_SECONDS)
-    words = ran.stdout.split() if ran.ok else []
-    mark = "NodeHostName="
-    hosts = {word.removeprefix(mark) for word in words if word.startswith(mark)}
-    here = socket.gethostname()
-    return bool(hosts) and hosts <= {here, here.partition(".")[0], "localhost"}
 
 
 entry = partial(exit_with, main)

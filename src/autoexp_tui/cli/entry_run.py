@@ -82,14 +82,8 @@ class Entry:
 def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
     """Run the job to its end; its exit status, 128 and the signal's number if killed.
 
-    Args:
-        entry: what to run.
-        say: takes lines for the person.
-        mirror: whether the log is shown on stdout while it grows.
-
-    Raises:
-        SessionOwned: a living session, or another start of this entry, runs the job.
-        EnvironmentFailed: the disk refused.
+    `say` takes lines for the person; `mirror`: the log is shown on stdout while it
+    grows. Raises SessionOwned where a living session, or another start, runs the job.
     """
     make_state_dir(entry.state_dir, entry.plan.share)
     share = entry.plan.share
@@ -97,8 +91,11 @@ def run_entry(entry: Entry, say: Callable[[str], None], *, mirror: bool) -> int:
     require_ground(entry.job, entry.plan.base_output_dir, share)
     require_free(Path(entry.job.output_dir), Living(), share)
     with _lock(entry):
-        attempt = _next_attempt(entry.home)
-        place = entry.home / str(attempt)
+        with explaining(entry.home, "make the attempt's directory"):
+            numbers = [int(n.name) for n in entry.home.iterdir() if n.name.isdecimal()]
+            attempt = max(numbers, default=0) + 1
+            place = entry.home / str(attempt)
+            place.mkdir(0o700)
         word = get_done_path(Path(entry.job.output_dir))
         make_directory(word.parent, modes.directory, place="output")
         forget_done(Path(entry.job.output_dir))
@@ -157,15 +154,6 @@ def _lock(entry: Entry) -> Iterator[None]:
         yield
 
 
-def _next_attempt(home: Path) -> int:
-    """The number of a new attempt, its directory made."""
-    with explaining(home, "make the attempt's directory"):
-        numbers = [int(one.name) for one in home.iterdir() if one.name.isdecimal()]
-        number = max(numbers, default=0) + 1
-        (home / str(number)).mkdir(0o700)
-    return number
-
-
 def _build_work(entry: Entry, attempt: int) -> DoneWork:
     """What the completed job leaves for plans to come."""
     job = entry.job
@@ -200,14 +188,22 @@ def _supervise(task_file: Path, log: Path, *, mirror: bool) -> int:
         waiting.append(number)
         pass_on()
 
+    me = os.getpid()
+
+    def end_with_us() -> None:
+        """In the wrapper, before it begins: to be asked to end when we die."""
+        if wrapper.PRCTL is not None:
+            wrapper.PRCTL(_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != me:
+            os.kill(os.getpid(), signal.SIGTERM)
+
     with handle_signals(dict.fromkeys(_FORWARDED, take)):
-        me = os.getpid()
         children.append(
             subprocess.Popen(
                 arguments,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
-                preexec_fn=lambda: _end_with(me),
+                preexec_fn=end_with_us,
             )
         )
         pass_on()
@@ -218,14 +214,6 @@ def _supervise(task_file: Path, log: Path, *, mirror: bool) -> int:
             if mirror:
                 shown = _print_new(log, shown)
         return status if status >= 0 else 128 - status
-
-
-def _end_with(parent: int) -> None:
-    """In the wrapper, before it begins: to be asked to end when `parent` dies."""
-    if wrapper.PRCTL is not None:
-        wrapper.PRCTL(_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _print_new(log: Path, shown: int) -> int:

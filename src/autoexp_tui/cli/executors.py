@@ -82,13 +82,20 @@ def _name_executor(plan: Plan) -> str:
 def make_executor(plan: Plan, session: SessionDir) -> Executor:
     """The executor that the plan asks for; raises UsageError."""
     require_executor(plan)
+    clock = SystemClock()
     if not is_for_slurm(plan):
-        return _make_local(plan, session)
+        slots_dir = str(plan.executor.settings.get("slots_dir") or "")
+        if slots_dir:
+            slots_dir = os.path.abspath(os.path.expanduser(slots_dir))
+        wrapper, slots = session.scripts / "wrapper.py", _read_slots(plan)
+        local = build_local_settings(wrapper, slots=slots, slots_dir=slots_dir)
+        numbers = read_numbers(plan, "grace_seconds")
+        return LocalExecutor(replace(local, modes=MODES[plan.share], **numbers), clock)
     from autoexp_tui.executors.slurm.commands import ClusterCommands, OwnThread
     from autoexp_tui.executors.slurm.executor import SlurmExecutor
 
     settings = slurm_settings(plan, session)
-    executor = SlurmExecutor(settings, ClusterCommands(), SystemClock(), OwnThread())
+    executor = SlurmExecutor(settings, ClusterCommands(), clock, OwnThread())
     executor.learn()
     return executor
 
@@ -104,19 +111,6 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
     python = str(plan.executor.settings.get("python") or sys.executable)
     reach = evidence.SlurmReach(probe, python, ClusterCommands())
     return evidence.Evidence(reach, SystemClock())
-
-
-def _make_local(plan: Plan, session: SessionDir) -> Executor:
-    slots_dir = str(plan.executor.settings.get("slots_dir") or "")
-    settings = build_local_settings(
-        session.scripts / "wrapper.py",
-        slots=_read_slots(plan),
-        slots_dir=os.path.abspath(os.path.expanduser(slots_dir)) if slots_dir else "",
-    )
-    numbers = read_numbers(plan, "grace_seconds")
-    return LocalExecutor(
-        replace(settings, modes=MODES[plan.share], **numbers), SystemClock()
-    )
 
 
 def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:

@@ -86,7 +86,14 @@ def main(argv: Sequence[str]) -> int:
     if args.target is None:
         hint = "autoexp-import-args MODULE:FUNCTION, such as my.train:get_parser"
         raise UsageError("no function given", hint=hint)
-    name = _check_name(args.name or _name_module(args.target))
+    module = args.target.rpartition(":")[0] or args.target
+    own = Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
+    name = args.name or own
+    if not _NAME.fullmatch(name):
+        hint = (
+            "Letters, digits, _ and - can; it becomes a file, and a choice of `args`."
+        )
+        raise UsageError(f"{name!r} cannot name a group", "--name", hint)
     data = fetch_schema(
         Source(
             target=args.target,
@@ -100,7 +107,11 @@ def main(argv: Sequence[str]) -> int:
     group, schema = place / f"{name}.yaml", place / f"{name}{SUFFIX}"
     texts = {group: format_group(data, name), schema: format_schema(data)}
     old = _read(schema)
-    changes = _compare(old, texts[schema])
+    changes: list[str] = []  # an argument each
+    if old is not None:
+        new = texts[schema].splitlines()
+        lines = list(unified_diff(old.splitlines(), new, lineterm="", n=0))[2:]
+        changes = [line for line in lines if not line.startswith("@@")]
     written = _write_changed(place, texts, changes, force=args.force)
     count = len({item["dest"] for item in data["arguments"]})
     if args.json:
@@ -117,28 +128,6 @@ def main(argv: Sequence[str]) -> int:
     if old is None:
         print(f"  a backend checks them with `schema: {name}`")
     return ExitCode.OK
-
-
-def _name_module(target: str) -> str:
-    """The module's own name: `arguments` of `megatron.training.arguments:f`."""
-    module = target.rpartition(":")[0] or target
-    return Path(module).stem if module.endswith(".py") else module.rpartition(".")[2]
-
-
-def _check_name(name: str) -> str:
-    if _NAME.fullmatch(name):
-        return name
-    hint = "Letters, digits, _ and - can; it becomes a file, and a choice of `args`."
-    raise UsageError(f"{name!r} cannot name a group", "--name", hint)
-
-
-def _compare(old: str | None, new: str) -> list[str]:
-    """The lines by which a schema differs from the one that is there, an argument
-    each."""
-    if old is None:
-        return []
-    lines = unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0)
-    return [line for line in list(lines)[2:] if not line.startswith("@@")]
 
 
 def _write_changed(

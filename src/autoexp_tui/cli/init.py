@@ -69,7 +69,13 @@ def main(argv: Sequence[str]) -> int:
     _write(path, render_config(name, command))
     for warning in find_doubts(command):
         say(f"warning: {warning}")
-    print(_format_next_steps(path, name, args.config_dir))
+    place = args.config_dir
+    where = "" if place == "config" else f" -C {shlex.quote(place)}"
+    print(
+        f"wrote {path}\n"
+        f"  autoexp-plan{where} --config-ref {name}   shows what would run\n"
+        f"  autoexp-tui{where} --config-ref {name}    opens it; S starts it"
+    )
     return ExitCode.OK
 
 
@@ -101,15 +107,6 @@ def find_doubts(command: Sequence[str]) -> list[str]:
     if script and not Path(script).is_file():
         found.append(f"the script {script!r} is not a file here")
     return [f"{doubt}; the experiment is written all the same" for doubt in found]
-
-
-def _format_next_steps(path: Path, name: str, config_dir: str) -> str:
-    where = "" if config_dir == "config" else f" -C {shlex.quote(config_dir)}"
-    return (
-        f"wrote {path}\n"
-        f"  autoexp-plan{where} --config-ref {name}   shows what would run\n"
-        f"  autoexp-tui{where} --config-ref {name}    opens it; S starts it"
-    )
 
 
 def _write(path: Path, text: str) -> None:
@@ -168,15 +165,15 @@ def extract_knobs(command: Sequence[str]) -> Knobs:
             found.words.append(
                 f"{_escape_interpolation(flag)}={found.take(flag, value)}"
             )
-        elif word.startswith("--") and rest and _is_value(rest[0]):
+        elif (
+            word.startswith("--")
+            and rest
+            and (not rest[0].startswith("-") or _NUMBER.fullmatch(rest[0]))
+        ):
             found.words += [_escape_interpolation(word), found.take(word, rest.pop(0))]
         else:
             found.words.append(_escape_interpolation(word))
     return found
-
-
-def _is_value(word: str) -> bool:
-    return not word.startswith("-") or bool(_NUMBER.fullmatch(word))
 
 
 def _escape_interpolation(word: str) -> str:
@@ -221,14 +218,17 @@ def render_config(name: str, command: Sequence[str]) -> str:
     knobs = extract_knobs(command)
     swept, values = _select_swept(knobs), knobs.values
     lines = [f"{key}: {_format_scalar(value)}\n" for key, value in values.items()]
-    sweep = "# sweep:\n#   params: {seed: [1, 2, 3]}"
-    if swept:
+    sweep, job_name = "# sweep:\n#   params: {seed: [1, 2, 3]}", name
+    if swept:  # its value is in the name where it can stand there, else the index
+        bare = values[swept].lstrip("-+")
+        is_plain = _NAME.fullmatch(bare) and len(values[swept]) <= _SHORT
+        job_name += f"_{swept}{{{swept if is_plain else 'index'}}}"
         value = _format_scalar(values[swept])
         sweep = f"sweep:\n  params:\n    {swept}: [{value}] # one job for each value"
     return _CONFIG.format(
         comment=clean(shlex.join(command), limit=400),
         name=name,
-        job_name=format_scalar(_format_job_name(name, knobs, swept)),
+        job_name=format_scalar(job_name),
         knobs="".join([*lines, "\n"]) if lines else "",
         words=", ".join(map(format_scalar, knobs.words)),
         sweep=sweep,
@@ -240,23 +240,10 @@ def _select_swept(knobs: Knobs) -> str:
 
     None with braces: in a sweep they are references of ours.
     """
-    plain = {
-        key: value
-        for key, value in knobs.values.items()
-        if not re.search("[{}]", value)
-    }
+    plain = {k: v for k, v in knobs.values.items() if not re.search("[{}]", v)}
     likely = (key for key in _LIKELY if key in plain)
     numbers = (key for key, value in plain.items() if _NUMBER.fullmatch(value))
     return next(likely, "") or next(numbers, "") or next(iter(plain), "")
-
-
-def _format_job_name(name: str, knobs: Knobs, swept: str) -> str:
-    """With the swept value in it where that can stand in a name, else the index."""
-    if not swept:
-        return name
-    value = knobs.values[swept]
-    plain = _NAME.fullmatch(value.lstrip("-+")) and len(value) <= _SHORT
-    return f"{name}_{swept}{{{swept}}}" if plain else f"{name}_{swept}{{index}}"
 
 
 def _format_scalar(text: str) -> str:

@@ -138,12 +138,19 @@ def read_options(args: argparse.Namespace) -> Options:
     """The common options from parsed arguments; raises UsageError."""
     overrides = tuple(getattr(args, "overrides", ()))
     for text in overrides:
-        _check_override(text)
+        deletes = text.startswith("~")
+        if not _OVERRIDE.match(text) or ("=" not in text and not deletes):
+            raise UsageError(
+                f"{text!r} is neither an option nor an override",
+                hint="Overrides are written key=value, +key=value, ++key=value or "
+                "~key.",
+            )
+    stages = {stage.strip() for stage in args.approve.split(",")} - {"", "none"}
     common = ("config_ref", "config_dir", "session", "manifest", "json", "local", "yes")
     return Options(
         **{name: getattr(args, name) for name in common},
         state_dir=args.state_dir or os.environ.get(STATE_DIR_VARIABLE, ""),
-        approve=_parse_stages(args.approve),
+        approve=frozenset({"*"} if args.approve == "all" else stages),
         force=getattr(args, "force", False),
         no_color=args.no_color or "NO_COLOR" in os.environ,
         overrides=add_local(overrides, local=args.local),
@@ -153,22 +160,6 @@ def read_options(args: argparse.Namespace) -> Options:
 def add_local(overrides: tuple[str, ...], *, local: bool) -> tuple[str, ...]:
     """The overrides, with the local executor chosen when asked for."""
     return (*overrides, "++slurm.client.class_name=LocalClient") if local else overrides
-
-
-def _parse_stages(text: str) -> frozenset[str]:
-    if text == "all":
-        return frozenset({"*"})
-    stages = (stage.strip() for stage in text.split(","))
-    return frozenset(stage for stage in stages if stage and text != "none")
-
-
-def _check_override(text: str) -> None:
-    deletes = text.startswith("~")
-    if not _OVERRIDE.match(text) or ("=" not in text and not deletes):
-        raise UsageError(
-            f"{text!r} is neither an option nor an override",
-            hint="Overrides are written key=value, +key=value, ++key=value or ~key.",
-        )
 
 
 def find_state_dir(options: Options, plan_state_dir: str = "") -> Path:

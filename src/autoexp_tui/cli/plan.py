@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from autoexp_tui.config.planning_messages import PlanningAnswer
     from autoexp_tui.executors.slurm.check import Checked, ClusterCheck
     from autoexp_tui.model.done import DoneReport
-    from autoexp_tui.model.specs import Plan, PlanFinding
+    from autoexp_tui.model.specs import Plan
 
 _MOST_NAMED: Final = 5
 _MOST_REFUSED: Final = 3
@@ -54,21 +53,6 @@ def main(argv: Sequence[str]) -> int:
     answers.
     """
     options, args = parse_options("autoexp-plan", __doc__, argv, _FLAGS)
-    _check(args)
-    points = args.points or bool(args.sweep)
-    whole = options.json and not (args.diff or args.check_cluster)
-    result = plan(options, points=points, sweep=args.sweep, report=whole)
-    if points:
-        return _show_points(result)
-    if args.diff:
-        return _show_difference(result, args.diff, options)
-    if args.check_cluster:
-        return show_check(result, options)
-    return _show_plan(result, options)
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Each of these is another answer: one call gives one."""
     asked = {
         "--sweep": args.sweep,
         "--points": args.points and not args.sweep,
@@ -81,6 +65,23 @@ def _check(args: argparse.Namespace) -> None:
             f"{' and '.join(given)} are different questions",
             hint="Ask one at a time.",
         )
+    points = args.points or bool(args.sweep)
+    whole = options.json and not (args.diff or args.check_cluster)
+    result = plan(options, points=points, sweep=args.sweep, report=whole)
+    if points:
+        result.raise_errors()
+        print_json({"points": list(result.points)})
+        return ExitCode.OK
+    if args.diff:
+        from autoexp_tui.cli.plan_diff import show_diff
+
+        result.raise_errors()
+        if result.plan is not None:
+            show_diff(result.plan, args.diff, options)
+        return ExitCode.OK
+    if args.check_cluster:
+        return show_check(result, options)
+    return _show_plan(result, options)
 
 
 def plan(
@@ -124,13 +125,6 @@ def _read_plan(options: Options, *, points: bool) -> PlanningAnswer:
     return replace(result, manifest=path, failed="plan" if errors else "")
 
 
-def _show_points(result: PlanningAnswer) -> int:
-    """Print the expanded points as JSON."""
-    result.raise_errors()
-    print_json({"points": list(result.points)})
-    return ExitCode.OK
-
-
 def _show_plan(result: PlanningAnswer, options: Options) -> int:
     """Print the plan as JSON, or as text with its findings."""
     if result.failed in ("config", "environment"):
@@ -141,8 +135,14 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
         else:
             print_json(_to_json(result))
         return ExitCode.VALIDATION if result.errors else ExitCode.OK
-    if result.errors:
-        _show_warnings(result.warnings)
+    told = result.warnings[:MOST_TOLD] if result.errors else ()
+    for finding in told:
+        where = " ".join(part for part in (finding.job, finding.where) if part)
+        say(f"warning: {where}: {finding.message}" if where else finding.message)
+        if finding.below:
+            say(f"    {finding.below}")
+    if told and len(result.warnings) > MOST_TOLD:
+        say(f"... and {plural(len(result.warnings) - MOST_TOLD, 'warning')} more")
     result.raise_errors()
     if result.plan is not None:
         for line in _plan_lines(result.plan, options):
@@ -153,27 +153,24 @@ def _show_plan(result: PlanningAnswer, options: Options) -> int:
 
 
 def _plan_lines(plan: Plan, options: Options) -> Iterator[str]:
-    """The chart, what it may cost, and what changed."""
+    """The chart, what the jobs that are left may cost, and what changed."""
+    from autoexp_tui.cli.executors import is_for_slurm
     from autoexp_tui.cli.plan_diff import format_since
     from autoexp_tui.cli.visualize import draw_plan
+    from autoexp_tui.config.plan_report import estimate_of
+    from autoexp_tui.planning.estimate import describe_estimate
     from autoexp_tui.storage.done_file import check_done
 
     yield draw_plan(plan, options)
     done = check_done(plan)
-    yield from _estimate_lines(plan, done)
+    found = estimate_of(plan, done)
+    if found.jobs:
+        first, *rest = describe_estimate(found, cluster=is_for_slurm(plan))
+        yield f"estimate  {first}"
+        yield from (f"          {line}" for line in rest)
     yield from _done_lines(plan, done)
     if not (options.manifest or options.session):
         yield from format_since(plan)
-
-
-def _show_difference(result: PlanningAnswer, other: str, options: Options) -> int:
-    """How the plan differs from `other`; what is wrong with it comes first."""
-    from autoexp_tui.cli.plan_diff import show_diff
-
-    result.raise_errors()
-    if result.plan is not None:
-        show_diff(result.plan, other, options)
-    return ExitCode.OK
 
 
 def show_check(result: PlanningAnswer, options: Options) -> int:
@@ -201,16 +198,6 @@ def show_check(result: PlanningAnswer, options: Options) -> int:
     return ExitCode.VALIDATION if check.any_refused else ExitCode.OK
 
 
-def _show_warnings(warnings: Sequence[PlanFinding]) -> None:
-    for finding in warnings[:MOST_TOLD]:
-        where = " ".join(part for part in (finding.job, finding.where) if part)
-        say(f"warning: {where}: {finding.message}" if where else finding.message)
-        if finding.below:
-            say(f"    {finding.below}")
-    if len(warnings) > MOST_TOLD:
-        say(f"... and {plural(len(warnings) - MOST_TOLD, 'warning')} more")
-
-
 def _to_json(result: PlanningAnswer) -> dict[str, object]:
     """The whole answer in the documented shape."""
     if result.plan is not None:
@@ -229,19 +216,6 @@ def _to_json(result: PlanningAnswer) -> dict[str, object]:
         "errors": [finding_to_json(error) for error in result.errors],
         "warnings": [finding_to_json(warning) for warning in result.warnings],
     }
-
-
-def _estimate_lines(plan: Plan, done: DoneReport) -> Iterator[str]:
-    """What the jobs that are left may cost."""
-    from autoexp_tui.cli.executors import is_for_slurm
-    from autoexp_tui.config.plan_report import estimate_of
-    from autoexp_tui.planning.estimate import describe_estimate
-
-    found = estimate_of(plan, done)
-    if found.jobs:
-        first, *rest = describe_estimate(found, cluster=is_for_slurm(plan))
-        yield f"estimate  {first}"
-        yield from (f"          {line}" for line in rest)
 
 
 def _done_lines(plan: Plan, report: DoneReport) -> Iterator[str]:
@@ -265,10 +239,9 @@ def format_check(check: ClusterCheck, now: float) -> str:
     version = f"Slurm {facts.version}" if facts.version else "Slurm"
     name = f"{facts.cluster}, {version}" if facts.cluster else version
     asked = plural(len(check.checks), "question")
-    lines = [f"cluster   {name}: {asked}, nothing was submitted"]
-    for one in check.checks:
-        lines += _format_answer(one, now)
-    return "\n".join(lines)
+    head = f"cluster   {name}: {asked}, nothing was submitted"
+    answers = (line for one in check.checks for line in _format_answer(one, now))
+    return "\n".join([head, *answers])
 
 
 def _format_answer(one: Checked, now: float) -> Iterator[str]:
@@ -283,7 +256,16 @@ def _format_answer(one: Checked, now: float) -> Iterator[str]:
     asked = ", ".join(filter(None, fields))
     match one.verdict:
         case "taken":
-            yield f"  ✓ {jobs:<9} {_format_start(one, now)}   ({asked or 'no options'})"
+            starts = "would be taken"
+            if one.starts_at is not None:
+                late = one.starts_at - now > _SOON_SECONDS
+                when = (
+                    f"expected {clock_time(one.starts_at, now)}" if late else "at once"
+                )
+                where = f" on {one.nodes}" if one.nodes else ""
+                inside = f" in {one.partition}" if one.partition else ""
+                starts = f"would start {when}{where}{inside}"
+            yield f"  ✓ {jobs:<9} {starts}   ({asked or 'no options'})"
         case "not now":
             yield f"  · {jobs:<9} not taken just now: {one.said}   ({asked})"
             yield "      It is sent again by itself until there is room."
@@ -300,31 +282,17 @@ def _format_answer(one: Checked, now: float) -> Iterator[str]:
                 yield f"      {refused.hint}"
 
 
-def _format_start(one: Checked, now: float) -> str:
-    if one.starts_at is None:
-        return "would be taken"
-    late = one.starts_at - now > _SOON_SECONDS
-    when = f"expected {clock_time(one.starts_at, now)}" if late else "at once"
-    where = f" on {one.nodes}" if one.nodes else ""
-    inside = f" in {one.partition}" if one.partition else ""
-    return f"would start {when}{where}{inside}"
-
-
 def check_json(check: ClusterCheck) -> dict[str, object]:
     """The answers in the documented shape."""
-    return {
-        "name": check.facts.cluster,
-        "version": check.facts.version,
-        "accounting": check.facts.accounting,
-        "checks": [_answer_json(one) for one in check.checks],
-    }
-
-
-def _answer_json(one: Checked) -> dict[str, object]:
-    found = asdict(one) | {"options": dict(one.options)}
-    if one.refused is not None:
-        found["refused"] = asdict(one.refused) | {"where": one.refused.where}
-    return found
+    checks = []
+    for one in check.checks:
+        found = asdict(one) | {"options": dict(one.options)}
+        if one.refused is not None:
+            found["refused"] = asdict(one.refused) | {"where": one.refused.where}
+        checks.append(found)
+    facts = check.facts
+    known = {"version": facts.version, "accounting": facts.accounting}
+    return {"name": facts.cluster, **known, "checks": checks}
 
 
 entry = partial(exit_with, main, collects=False)

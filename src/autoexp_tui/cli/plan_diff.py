@@ -55,15 +55,11 @@ def show_diff(plan: Plan, other: str, options: Options) -> None:
         ids = {"old": old.plan_id, "new": plan.plan_id}
         print(json.dumps(diff_to_json(found) | ids))
         return
-    print(f"against   {_format_title(old)}")
+    made = clock_time(old.created_at, time.time())
+    print(f"against   {clean(old.name)}, plan {clean(old.plan_id)} of {made}")
     print(summarize_diff(found))
     for mark, text in list_differences(found):
         print(f"  {mark} {text}")
-
-
-def _format_title(plan: Plan) -> str:
-    made = clock_time(plan.created_at, time.time())
-    return f"{clean(plan.name)}, plan {clean(plan.plan_id)} of {made}"
 
 
 def format_since(plan: Plan) -> Iterator[str]:
@@ -128,19 +124,13 @@ def _find_path(other: str, options: Options, plan: Plan) -> Path:
     place = find_state_dir(options, plan.state_dir)
     if found := find_manifest(place, other.removeprefix("plan_")):
         return found
-    sessions = _list_sessions(options, place)
+    sessions: list[SessionDir] = []
+    for one in dict.fromkeys((place, *list_places(options))):
+        with suppress(AutoexpError):  # one that cannot be listed has none
+            sessions += find_sessions(one)
     if by_id := match_id(sessions, other):
         return by_id[0].plan
     return _find_newest(other, place, sessions, plan)
-
-
-def _list_sessions(options: Options, place: Path) -> Sequence[SessionDir]:
-    """The sessions of every known place; one that cannot be listed has none."""
-    found: list[SessionDir] = []
-    for one in dict.fromkeys((place, *list_places(options))):
-        with suppress(AutoexpError):
-            found += find_sessions(one)
-    return found
 
 
 def _find_newest(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json
 from autoexp_tui.cli.open import build_request
-from autoexp_tui.cli.options import Options, option, parse_options
+from autoexp_tui.cli.options import option, parse_options
 from autoexp_tui.config.planning import run_planning
 from autoexp_tui.model.masking import mask_rules, mask_values
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
@@ -32,21 +32,15 @@ def main(argv: Sequence[str]) -> int:
         config = mask_values(config, mask_rules(config))
     if options.json:
         print_json(config)
-    else:
-        print(_format_yaml(config, options), end="")
-    return ExitCode.OK
-
-
-def _format_yaml(config: Mapping[str, object], options: Options) -> str:
-    """The config below a comment that names where it was looked for."""
+        return ExitCode.OK
     import yaml
 
     roots = config_roots(find_config_dir(options.config_dir or None, Path.cwd()))
     text = yaml.safe_dump(config, sort_keys=False, allow_unicode=True)
     if clean(text, keep_newlines=True) != text:  # escapes what would not be seen
         text = yaml.safe_dump(config, sort_keys=False)
-    searched = clean(", then ".join(map(str, roots)))
-    return f"# searched: {searched}\n{text}"
+    print(f"# searched: {clean(', then '.join(map(str, roots)))}\n{text}", end="")
+    return ExitCode.OK
 
 
 entry = partial(exit_with, main)

@@ -56,7 +56,16 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         say("interrupted; nothing was submitted")
         return ExitCode.INTERRUPTED
-    submit = partial(_submit_fresh, handle, chosen, rest=args.rest)
+
+    def submit() -> None:
+        """Let the jobs run, or those chosen alone, unless that was done before."""
+        from autoexp_tui.model.commands import Submit
+
+        states = {job.state for job in handle.snapshot().jobs}
+        is_rest = args.rest and states & _NOT_SUBMITTED
+        if is_rest or (not args.rest and states <= {JobState.PLANNED}):
+            handle.send(Submit(jobs=chosen), by="autoexp-run")
+
     return follow(handle, how, "autoexp-run", begin=submit, chosen=frozenset(chosen))
 
 
@@ -68,42 +77,23 @@ def _open(
     With --first-family the rest is held, and those that were chosen decide the code.
     """
     from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.confirm import choose_jobs
+    from autoexp_tui.cli.confirm import choose_jobs, confirm
 
     if options.session:
         session = opening.find_session(options)
         handle = opening.SessionOpener(options).own(str(session.path))
-        if args.rest:
-            _confirm_rest(handle, options)
+        snapshot = handle.snapshot()
+        going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
+        try:
+            if args.rest and snapshot.plan is not None:
+                confirm(snapshot.plan, options, going)
+        except (NotConfirmed, KeyboardInterrupt):
+            handle.close()
+            raise
         return handle, ()
     plan = opening.make_plan(options)
     chosen = choose_jobs(plan, options, first_family=args.first_family)
     return opening.open_plan(plan, options), chosen
-
-
-def _confirm_rest(handle: LiveHandle, options: Options) -> None:
-    from autoexp_tui.cli.confirm import confirm
-
-    snapshot = handle.snapshot()
-    going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
-    try:
-        if snapshot.plan is not None:
-            confirm(snapshot.plan, options, going)
-    except (NotConfirmed, KeyboardInterrupt):
-        handle.close()
-        raise
-
-
-def _submit_fresh(handle: LiveHandle, chosen: tuple[str, ...], *, rest: bool) -> None:
-    """Let the jobs run, or those `chosen` alone, unless that was done before.
-
-    With `rest` also what was held then.
-    """
-    from autoexp_tui.model.commands import Submit
-
-    states = {job.state for job in handle.snapshot().jobs}
-    if states & _NOT_SUBMITTED if rest else states <= {JobState.PLANNED}:
-        handle.send(Submit(jobs=chosen), by="autoexp-run")
 
 
 entry = partial(exit_with, main)

@@ -126,7 +126,13 @@ def _parse(argv: Sequence[str]) -> tuple[Options, argparse.Namespace]:
     """Each verb has its own options: they are parsed for the one that is meant."""
     verb = next((word for word in argv if word in VERBS), "")
     options, args = _parse_for(verb, argv)
-    _require_verb(args.verb)
+    if args.verb not in VERBS:
+        near = get_close_matches(args.verb, VERBS, n=1, cutoff=0.5)
+        meant = f"Did you mean {near[0]}? " if near else ""
+        problem = (
+            f"there is no verb {args.verb!r}" if args.verb else "what is to be done?"
+        )
+        raise UsageError(problem, hint=f"{meant}Verbs: {', '.join(VERBS)}.")
     if args.verb != verb:  # what looked like the verb was an option's value
         return _parse_for(args.verb, argv)
     return options, args
@@ -139,15 +145,6 @@ def _parse_for(verb: str, argv: Sequence[str]) -> tuple[Options, argparse.Namesp
     ]
     flags += VERBS[verb].flags if verb else ()
     return parse_options("autoexp-sessions", __doc__, argv, flags, overrides=False)
-
-
-def _require_verb(verb: str) -> None:
-    if verb in VERBS:
-        return
-    near = get_close_matches(verb, VERBS, n=1, cutoff=0.5)
-    meant = f"Did you mean {near[0]}? " if near else ""
-    problem = f"there is no verb {verb!r}" if verb else "what is to be done?"
-    raise UsageError(problem, hint=f"{meant}Verbs: {', '.join(VERBS)}.")
 
 
 entry = partial(exit_with, main)

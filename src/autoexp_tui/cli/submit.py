@@ -41,6 +41,7 @@ def main(argv: Sequence[str]) -> int:
     from autoexp_tui.cli.headless import report_no_start
     from autoexp_tui.cli.open import make_plan, open_plan
     from autoexp_tui.model.commands import Submit
+    from autoexp_tui.storage.session_dir import SessionDir
 
     plan = make_plan(options)
     chosen = choose_jobs(plan, options, first_family=args.first_family)
@@ -53,8 +54,13 @@ def main(argv: Sequence[str]) -> int:
     if not snapshot.session:
         return report_no_start(snapshot, handle.problem)
     handle.close()
-    if args.detach:
-        _leave_engine(snapshot, options.approve)
+    session = SessionDir(Path(snapshot.engine.directory))
+    epoch = snapshot.engine.epoch
+    if args.detach and not start_background(session, options.approve, epoch):
+        say(
+            f"no engine came up; see {session.path / 'heir.log'}. Start one:\n"
+            f"  autoexp-sessions restart {name_shown(snapshot)}"
+        )
     if options.json:
         states = {job.name: job.state.value for job in snapshot.jobs}
         print(json.dumps({"session": snapshot.session, "jobs": states}))
@@ -73,17 +79,6 @@ def _wait_sent(handle: LiveHandle, command: str) -> Snapshot:
             return snapshot
         time.sleep(0.05)
     return handle.snapshot()
-
-
-def _leave_engine(snapshot: Snapshot, approve: frozenset[str]) -> None:
-    from autoexp_tui.storage.session_dir import SessionDir
-
-    session = SessionDir(Path(snapshot.engine.directory))
-    if not start_background(session, approve, snapshot.engine.epoch):
-        say(
-            f"no engine came up; see {session.path / 'heir.log'}. Start one:\n"
-            f"  autoexp-sessions restart {name_shown(snapshot)}"
-        )
 
 
 def _print_result(snapshot: Snapshot, *, detached: bool) -> None:

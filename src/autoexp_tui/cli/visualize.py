@@ -16,10 +16,9 @@ from autoexp_tui.cli.options import Options, option, parse_options
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
-    from rich.tree import Tree
 
     from autoexp_tui.model.specs import Plan
-    from autoexp_tui.planning.chart import Chart, Section, Table
+    from autoexp_tui.planning.chart import Chart, Table
 
 _UNBOUNDED: Final = 100_000
 """Columns where no terminal wraps lines: a pipe or a file."""
@@ -39,7 +38,13 @@ _FLAGS: Final = (
 def main(argv: Sequence[str]) -> int:
     """Draw a config's plan, a manifest's, or a session's."""
     options, args = parse_options("autoexp-visualize", __doc__, argv, _FLAGS)
-    plan = _find_plan(options)
+    from autoexp_tui.cli.open import find_session, make_plan
+    from autoexp_tui.storage.manifests import read_manifest
+
+    if options.session:
+        plan = read_manifest(Path(find_session(options).plan))
+    else:
+        plan = make_plan(options, run=False)
     if args.format == "mermaid":
         from autoexp_tui.planning.chart import render_mermaid
 
@@ -48,15 +53,6 @@ def main(argv: Sequence[str]) -> int:
         form = {"width": args.width, "ascii_only": args.ascii, "whole": args.all}
         print(draw_plan(plan, options, **form))
     return ExitCode.OK
-
-
-def _find_plan(options: Options) -> Plan:
-    from autoexp_tui.cli.open import find_session, make_plan
-    from autoexp_tui.storage.manifests import read_manifest
-
-    if options.session:
-        return read_manifest(Path(find_session(options).plan))
-    return make_plan(options, run=False)
 
 
 def draw_plan(
@@ -76,23 +72,14 @@ def draw_plan(
 
     encoding = (sys.stdout.encoding or "ascii").lower().replace("-", "")
     ascii_only = ascii_only or encoding != "utf8"
-    text = render_chart(
-        build_chart(plan, whole=whole),
-        width or _find_width(),
-        color=not ascii_only and _has_color(options),
-    )
+    is_terminal = sys.stdout.isatty()
+    if not width and not is_terminal and "COLUMNS" not in os.environ:
+        width = _UNBOUNDED
+    width = width or shutil.get_terminal_size((100, 24)).columns
+    is_plain = options.no_color or os.environ.get("TERM") == "dumb" or ascii_only
+    chart = build_chart(plan, whole=whole)
+    text = render_chart(chart, width, color=is_terminal and not is_plain)
     return to_ascii(text) if ascii_only else text
-
-
-def _find_width() -> int:
-    piped = not sys.stdout.isatty() and "COLUMNS" not in os.environ
-    return _UNBOUNDED if piped else shutil.get_terminal_size((100, 24)).columns
-
-
-def _has_color(options: Options) -> bool:
-    """Only on a terminal that has colours, and where nobody said no."""
-    plain = options.no_color or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not plain
 
 
 def to_ascii(text: str) -> str:
@@ -115,7 +102,9 @@ def render_chart(chart: Chart, width: int, *, color: bool = False) -> str:
 
     tree = Tree(Text(chart.title, "bold"))
     for section in chart.sections:
-        _add_section(tree, section)
+        branch = tree.add(Text(section.title, "bold"))
+        for table in section.tables:
+            branch.add(_to_grid(table))
     console = Console(
         file=io.StringIO(),
         width=max(width, _NARROWEST),
@@ -128,14 +117,6 @@ def render_chart(chart: Chart, width: int, *, color: bool = False) -> str:
         console.print()
         console.print(_to_grid(chart.findings))
     return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines())
-
-
-def _add_section(tree: Tree, section: Section) -> None:
-    from rich.text import Text
-
-    branch = tree.add(Text(section.title, "bold"))
-    for table in section.tables:
-        branch.add(_to_grid(table))
 
 
 def _to_grid(table: Table) -> RichTable:
