@@ -10,10 +10,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, Values, World
+from autoexp_tui.planning.references import Identity, Own, Values, World
 from autoexp_tui.planning.substitution import (
-    After,
-    Before,
+    Substitution,
     Unfinished,
     build_placeholder,
     finish_value,
@@ -89,7 +88,7 @@ class Mounts:
 
 
 def before(world: FakeWorld, value: object, at: int = 1) -> Any:
-    return Before(Values(world, at), Mounts()).value(value)
+    return Substitution(Values(world, at), Mounts()).value(value)
 
 
 def after(world: FakeWorld, value: object, at: int = 1) -> Any:
@@ -100,7 +99,7 @@ def after(world: FakeWorld, value: object, at: int = 1) -> Any:
         return "${_refs.r0}"
 
     values = Values(world, at, (world.find_job(at)[0], view))
-    return After(values, mount, view=view).value(value)
+    return Substitution(values, mount, view=view).value(value)
 
 
 # ------------------------------------------------------------------- other jobs
@@ -218,7 +217,7 @@ def test_only_the_selected_path_of_a_sibling_is_resolved(world: FakeWorld) -> No
 
 def test_the_jobs_that_were_read_are_noted(world: FakeWorld) -> None:
     values = Values(world, 1)
-    Before(values, Mounts()).value("{sibling.stable.name} {base.index} {stage}")
+    Substitution(values, Mounts()).value("{sibling.stable.name} {base.index} {stage}")
     assert values.read == {0}
 
 
@@ -234,7 +233,7 @@ def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
 ) -> None:
     mounts = Mounts()
     text = "${oc.eval:int({sibling.stable.backend.lr}*{aux.n})}"
-    found = Before(Values(world, 1), mounts).value(text)
+    found = Substitution(Values(world, 1), mounts).value(text)
     assert found == "${oc.eval:int(${_refs.r0}*${aux.n})}"
     assert mounts.held == [1e-4]
 
@@ -243,7 +242,10 @@ def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
 def test_what_reads_the_job_itself_waits_for_its_config(world: FakeWorld) -> None:
     found = before(world, "{output_dir}/{sibling.stable.index}/{backend.lr}")
     assert isinstance(found, Unfinished)
-    assert found.accessors == ["output_dir", "backend.lr"]
+    assert [one.accessor for one in found.pieces if isinstance(one, Own)] == [
+        "output_dir",
+        "backend.lr",
+    ]
     assert build_placeholder(found) == "${output_dir}/0/${backend.lr}"
 
 

@@ -92,11 +92,7 @@ def build_execution_plan(
     parser: SpecParser,
     record: Record | None = None,
 ) -> Plan:
-    """The plan of a config.
-
-    Raises:
-        ValidationFailed: with every error.
-    """
+    """The plan of a config; raises ValidationFailed with every error."""
     outcome = build_plan_outcome(
         config, composer=composer, parser=parser, record=record
     )
@@ -116,10 +112,8 @@ def build_plan_outcome(
 ) -> PlanOutcome:
     """The plan of a config, or why there is none; warnings either way.
 
-    `record` is told of each job's config while it is at hand.
-
-    Raises:
-        CannotCompose: the primary config itself does not compose.
+    `record` is told of each job's config while it is at hand. Raises CannotCompose: the
+    primary config itself does not compose.
     """
     source = config or PlanSource()
     base = composer.base()
@@ -130,15 +124,16 @@ def build_plan_outcome(
     except SweepRefused as refused:
         besides = [*common.problems, *check_without_jobs(base, parser, sweep)]
         return PlanOutcome(None, fold_problems([*refused.problems, *besides]))
+    events = common.monitoring.log_events
     resolution = Resolution(
         expansion,
         composer,
         parser,
-        metadata_keys=common.metadata_keys,
+        metadata_keys={key for event in events for key in event.extract_groups},
         session=SessionWide(common.config, common.monitoring),
         record=record,
     )
-    builder = _PlanBuilder(source, common, resolution)
+    drafts = resolution.resolve()
     errors = [*common.problems, *resolution.problems]
     hint = "write at least one entry, or leave it out"
     message = "is an empty list, so that the product around it makes no job"
@@ -147,36 +142,34 @@ def build_plan_outcome(
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None
     if errors:
-        told = _add_base(errors, check_without_jobs(base, parser, sweep))
+        known = {(one.where, one.message) for one in errors}
+        besides = [
+            one
+            for one in check_without_jobs(base, parser, sweep)
+            if (one.where, one.message) not in known
+        ]
+        told = (*fold_problems(errors), *fold_problems(besides))
     else:
-        plan = replace(builder.build(base), holes=holes, holes_more=more)
-        known = [name for name, *_ in source.known]
-        found = validate_execution_plan(plan, known=known, empty=expansion.empty)
+        edges = _find_edges(drafts, resolution.drafts, source.known)
+        plan = _build_plan(source, base, common, drafts, edges)
+        plan = replace(plan, holes=holes, holes_more=more)
+        names = [name for name, *_ in source.known]
+        found = validate_execution_plan(plan, known=names, empty=expansion.empty)
         told, warnings = found.errors, (*warnings, *found.warnings)
-        plan = replace(plan, warnings=tuple(map(_build_finding, warnings)))
+        findings = (
+            PlanFinding(message=p.message, where=p.where, job=p.job, hint=p.hint)
+            for p in warnings
+        )
+        plan = None if told else replace(plan, warnings=tuple(findings))
     labels = (label for one in (*told, *warnings) for label in (one.job, *one.others))
     origins = find_origins(
-        expansion.points, builder.names, frozenset(filter(None, labels))
+        expansion.points,
+        {draft.at: draft.identity.name for draft in drafts},
+        frozenset(filter(None, labels)),
     )
-    plan = None if told else plan
     return PlanOutcome(plan, told, warnings, expansion.points, holes, more, origins)
 
 
-def _add_base(
-    errors: Sequence[Problem], of_base: Iterable[Problem]
-) -> tuple[Problem, ...]:
-    """Errors of jobs, then what the base config alone has wrong and no job told."""
-    known = {(one.where, one.message) for one in errors}
-    besides = (one for one in of_base if (one.where, one.message) not in known)
-    return (*fold_problems(errors), *fold_problems(besides))
-
-
-def _build_finding(problem: Problem) -> PlanFinding:
-    names = ("message", "where", "job", "hint")
-    return PlanFinding(**{name: getattr(problem, name) for name in names})
-
-
-# ------------------------------------------------------------- common to all jobs
 class _Common:
     """What the base config says for the plan as a whole."""
 
@@ -196,8 +189,6 @@ class _Common:
             self.executor = parser.executor(self.config)
         except FAULTS as error:
             self.problems += list_problems(error, "")
-        events = self.monitoring.log_events
-        self.metadata_keys = {key for event in events for key in event.extract_groups}
 
 
 def select_or_none(base: ConfigView, key: str) -> object:
@@ -206,14 +197,6 @@ def select_or_none(base: ConfigView, key: str) -> object:
         return base.select(key)
     except (KeyError, CannotCompose):
         return None
-
-
-def _read_share(share: object) -> Share:
-    """`project.share`: private, group, or {group: read | write}."""
-    group = share.get("group") if isinstance(share, Mapping) else None
-    if group == "write":
-        return "group_write"
-    return "group" if share == "group" or group == "read" else "private"
 
 
 def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
@@ -229,86 +212,79 @@ def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:
     return replace(given, keep=tuple(dict.fromkeys((*given.keep, *several))))
 
 
-# ---------------------------------------------------------------------- assembling
-class _PlanBuilder:
-    """Puts the jobs of a resolved sweep together."""
+def _build_plan(
+    source: PlanSource,
+    base: ConfigView,
+    common: _Common,
+    drafts: Sequence[Draft],
+    edges: Sequence[Edge],
+) -> Plan:
+    """The plan, without what filters took."""
+    rules = RuleSets(common.monitoring)
+    behind: dict[str, dict[str, None]] = {}
+    for edge in edges:
+        behind.setdefault(edge.after, {})[edge.before] = None
+    jobs = tuple(_build_job(one, behind, rules) for one in drafts)
+    prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
+    monitoring, ui = (common.config.get(key) for key in ("monitoring", "ui"))
+    configured = isinstance(monitoring, Mapping) and monitoring.get("state_dir")
+    base_output_dir = select_or_none(base, "project.base_output_dir")
+    shared = select_or_none(base, "project.share")  # group, or {group: read | write}
+    group = shared.get("group") if isinstance(shared, Mapping) else None
+    share: Share = "group" if shared == "group" or group == "read" else "private"
+    mask = select_or_none(base, "project.mask")
+    ids = (source.config_ref, source.overrides, source.created_at, prints)
+    return Plan(
+        plan_id=digest(*ids),
+        name=source.config_ref.rpartition("/")[2] or "plan",
+        config_ref=source.config_ref,
+        config_dir=source.config_dir,
+        overrides=source.overrides,
+        cwd=source.cwd,
+        search_dirs=source.search_dirs,
+        created_at=source.created_at,
+        state_dir=str(source.state_dir or configured or DEFAULT_STATE_DIR),
+        base_output_dir="" if base_output_dir is None else str(base_output_dir),
+        share="group_write" if group == "write" else share,
+        mask=build_mask(mask, (job.parameters for job in jobs)),
+        jobs=jobs,
+        edges=tuple(edges),
+        monitoring=common.monitoring,
+        rule_sets=rules.sets,
+        executor=common.executor,
+        ui=dict(ui) if isinstance(ui, Mapping) else {},
+        environment=source.environment,
+    )
 
-    def __init__(
-        self, source: PlanSource, common: _Common, resolution: Resolution
-    ) -> None:
-        self._source = source
-        self._common = common
-        self._resolution = resolution
-        self._drafts = resolution.resolve()
-        self.names = {draft.at: draft.identity.name for draft in self._drafts}
-        """Position of a point -> the name of its job."""
 
-    def build(self, base: ConfigView) -> Plan:
-        """The plan, without what filters took."""
-        source, common = self._source, self._common
-        edges = self._find_edges()
-        rules = RuleSets(common.monitoring)
-        behind: dict[str, dict[str, None]] = {}
-        for edge in edges:
-            behind.setdefault(edge.after, {})[edge.before] = None
-        jobs = tuple(_build_job(one, behind, rules) for one in self._drafts)
-        prints = "".join(f"{job.name}{job.fingerprint}" for job in jobs)
-        monitoring, ui = (common.config.get(key) for key in ("monitoring", "ui"))
-        configured = isinstance(monitoring, Mapping) and monitoring.get("state_dir")
-        state_dir = source.state_dir or configured or DEFAULT_STATE_DIR
-        base_output_dir = select_or_none(base, "project.base_output_dir")
-        mask = select_or_none(base, "project.mask")
-        ids = (source.config_ref, source.overrides, source.created_at, prints)
-        return Plan(
-            plan_id=digest(*ids),
-            name=source.config_ref.rpartition("/")[2] or "plan",
-            config_ref=source.config_ref,
-            config_dir=source.config_dir,
-            overrides=source.overrides,
-            cwd=source.cwd,
-            search_dirs=source.search_dirs,
-            created_at=source.created_at,
-            state_dir=str(state_dir),
-            base_output_dir="" if base_output_dir is None else str(base_output_dir),
-            share=_read_share(select_or_none(base, "project.share")),
-            mask=build_mask(mask, (job.parameters for job in jobs)),
-            jobs=jobs,
-            edges=edges,
-            monitoring=common.monitoring,
-            rule_sets=rules.sets,
-            executor=common.executor,
-            ui=dict(ui) if isinstance(ui, Mapping) else {},
-            environment=source.environment,
-        )
+def _find_edges(
+    drafts: Sequence[Draft], made: Mapping[int, Draft], known: Sequence[KnownJob]
+) -> Sequence[Edge]:
+    """Who waits for whom and who reads whom, in order of the later job.
 
-    def _find_edges(self) -> tuple[Edge, ...]:
-        """Who waits for whom and who reads whom, in order of the later job.
-
-        Each condition on a file is told who writes it.
-        """
-        drafts, known = self._drafts, self._source.known
-        who = (draft.identity for draft in drafts)
-        whose = Places([*((i.name, i.output_dir, i.log_dir) for i in who), *known])
-        index = {name: at - len(known) for at, (name, *_) in enumerate(known)}
-        index |= {draft.identity.name: draft.point.index for draft in drafts}
-        made = self._resolution.drafts
-        found: list[Edge] = []
-        for draft in drafts:
-            draft.start = tuple(map(whose.with_writers, draft.start))
-            draft.cancel = tuple(map(whose.with_writers, draft.cancel))
-            name = draft.identity.name
-            waits = {n for c in draft.start for n in whose.list_awaited(c)}
-            waits |= {made[at].identity.name for at in draft.waits}
-            reads = {made[at].identity.name for at in draft.reads}
-            modes: Mapping[Literal["waits", "reads"], set[str]]
-            modes = {"waits": waits, "reads": reads}
-            for mode, others in modes.items():
-                befores = (others & index.keys()) - {name}
-                found += (
-                    Edge(before=before, after=name, mode=mode)
-                    for before in sorted(befores, key=index.__getitem__)
-                )
-        return tuple(found)
+    Each condition on a file is told who writes it.
+    """
+    who = (draft.identity for draft in drafts)
+    whose = Places([*((i.name, i.output_dir, i.log_dir) for i in who), *known])
+    index = {name: at - len(known) for at, (name, *_) in enumerate(known)}
+    index |= {draft.identity.name: draft.point.index for draft in drafts}
+    found: list[Edge] = []
+    for draft in drafts:
+        draft.start = tuple(map(whose.with_writers, draft.start))
+        draft.cancel = tuple(map(whose.with_writers, draft.cancel))
+        name = draft.identity.name
+        waits = {one for c in draft.start for one in whose.list_awaited(c)}
+        waits |= {made[at].identity.name for at in draft.waits}
+        reads = {made[at].identity.name for at in draft.reads}
+        modes: Mapping[Literal["waits", "reads"], set[str]]
+        modes = {"waits": waits, "reads": reads}
+        for mode, others in modes.items():
+            befores = (others & index.keys()) - {name}
+            found += (
+                Edge(before=before, after=name, mode=mode)
+                for before in sorted(befores, key=index.__getitem__)
+            )
+    return found
 
 
 def _build_job(

@@ -8,54 +8,41 @@ has faults ends the making. Which job comes first is `resolve`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from autoexp_tui.conditions.kinds import MetadataIs
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.condition_reader import (
-    COMMAND_KEY,
-    MONITORING_COMMAND,
-    ConditionReader,
-)
+from autoexp_tui.planning.condition_reader import COMMAND_KEY, ConditionReader
 from autoexp_tui.planning.job_config import (
     JobFinisher,
     Record,
     SessionWide,
     explain_early_key,
+    find_section,
     is_early_key,
-    is_rule,
 )
 from autoexp_tui.planning.job_state import (
+    DIRECTORIES,
     FAULTS,
     NAME,
     Draft,
     Needs,
     Refused,
     Settling,
-    build_identity,
     build_mounts,
     find_parameter,
     list_problems,
-    read_directories,
-    read_name,
 )
 from autoexp_tui.planning.override_checks import OverrideWriter, is_number
-from autoexp_tui.planning.overrides import (
-    escape_dollars,
-    strip_quotes,
-)
-from autoexp_tui.planning.ports import (
-    Composer,
-    ConfigView,
-    SpecParser,
-)
+from autoexp_tui.planning.overrides import escape_dollars, strip_quotes
+from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
     DroppedJob,
+    Identity,
     Runtime,
     Values,
     World,
@@ -63,8 +50,7 @@ from autoexp_tui.planning.references import (
 )
 from autoexp_tui.planning.substitution import (
     MOUNT,
-    After,
-    Before,
+    Substitution,
     build_placeholder,
     list_unfinished,
 )
@@ -77,6 +63,7 @@ from autoexp_tui.sweep.points import (
     SweepPoint,
     find_fault_of_name,
     format_in_name,
+    join_path,
     plain_key,
 )
 from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
@@ -87,6 +74,8 @@ _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
 )
+_MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
+"""A start condition for all jobs of a config, where other programs have it."""
 
 
 @dataclass(slots=True)
@@ -137,7 +126,6 @@ class JobBuilder:
         points = self._world.families.points
         return dict.fromkeys(list_places(point.parameters for point in points))
 
-    # --------------------------------------------------------------- composing
     def build(self, at: int) -> tuple[Draft, ConfigView]:
         """The job composed and named.
 
@@ -148,29 +136,32 @@ class JobBuilder:
             Needs: another job must be made first; the key that reads it is told.
         """
         point, parts = self._world.families.points[at], _Parts()
+        label = label_point(point)
         marks = self._find_undecided(at)
         values = Values(self._world, at)
-        self._substitute(at, parts, values)
-        warnings = self._write_overrides(at, parts)
+        self._substitute(point, parts, values)
+        mounted = {
+            f"++{MOUNT}.r{n}": escape_dollars(v) for n, v in enumerate(parts.mounted)
+        }
+        placed = {key: build_placeholder(value) for key, value in parts.values.items()}
+        made = self._writer.write(mounted | placed)
+        parts.problems += (replace(error, job=label) for error in made.errors)
         early = map(explain_early_key, filter(is_early_key, point.parameters))
-        for warning in (*early, *warnings):
-            self._world.warnings.append(replace(warning, job=label_point(point)))
+        for warning in (*early, *made.warnings):
+            self._world.warnings.append(replace(warning, job=label))
         if parts.problems:
             raise Refused(tuple(parts.problems))
         if not parts.is_usable:
             raise UnusableJob
-        late = self._take_late(parts) if parts.runtimes else {}
+        parts.texts = dict(made.texts)
+        late = self._take_late(parts) if parts.runtimes else []
         draft, view = self._compose(at, parts)
         draft.reads = values.read
         Settling(draft, view, self._world, parts.values, parts.texts).settle(self._name)
         draft.overrides = tuple(parts.texts.values())
         if parts.runtimes:
-            written = (*late.values(), *parts.texts.values())
-            draft.runtime_overrides = tuple(
-                dict.fromkeys(
-                    strip_quotes(text) for text in written if "{runtime." in text
-                )
-            )
+            texts = (text for text in (*late, *draft.overrides) if "{runtime." in text)
+            draft.runtime_overrides = tuple(dict.fromkeys(map(strip_quotes, texts)))
         self._filter(draft, view, marks)
         return draft, view
 
@@ -181,111 +172,108 @@ class JobBuilder:
             view.put(path, value)
         return view
 
-    def _substitute(self, at: int, parts: _Parts, values: Values) -> None:
+    def _substitute(self, point: SweepPoint, parts: _Parts, values: Values) -> None:
         """Put other jobs' values into the parameters; `aux` as dotted keys."""
-        point = self._world.families.points[at]
-        parts.problems += self._check_mounts(point)
-        before = Before(values, parts.mount, self._base_is_a_key, parts.runtimes)
+        label = label_point(point)
+        covered = {"index"} if self._base.has("family") else {"index", "family"}
+        for key in point.parameters:
+            if plain_key(key) in covered:  # a mount would hide it
+                hint = "give the parameter another name"
+                message = "is what the plan gives each job, and no parameter"
+                parts.problems.append(Problem(message, key, label, hint))
+        before = Substitution(values, parts.mount, self._base_is_a_key, parts.runtimes)
         for key, value in self._writer.flatten(_list_parameters(point)):
-            late = plain_key(key) == NAME or is_rule(key)
+            late = plain_key(key) == NAME or find_section(key) == "monitoring"
             try:
+                # Braces in rules are read when a rule fires.
                 found = value if late else before.value(value)
-                if self._writer.selects(key) and _is_open(found):
+                if self._writer.selects(key) and (
+                    any(list_unfinished(found)) or "{runtime." in repr(found)
+                ):
                     raise NotAReference(_CHOSEN_EARLY)
                 parts.values[key] = found
             except FAULTS as error:
-                parts.problems += list_problems(error, key, label_point(point))
+                parts.problems += list_problems(error, key, label)
             except UnusableJob:
                 parts.is_usable = False
             except Needs as needs:
                 needs.key = key
                 raise
 
-    def _check_mounts(self, point: SweepPoint) -> Iterator[Problem]:
-        """Parameters that the mounts would cover: nobody would ever see them."""
-        covered = {"index"} if self._base.has("family") else {"index", "family"}
-        for key in point.parameters:
-            if plain_key(key) in covered:
-                hint = "give the parameter another name"
-                message = "is what the plan gives each job, and no parameter"
-                yield Problem(message, key, label_point(point), hint)
-
-    def _write_overrides(self, at: int, parts: _Parts) -> Sequence[Problem]:
-        """The overrides, and what is wrong with keys and values; gives warnings."""
-        made = self._writer.write(
-            {
-                f"++{MOUNT}.r{at}": escape_dollars(one)
-                for at, one in enumerate(parts.mounted)
-            }
-            | {key: build_placeholder(value) for key, value in parts.values.items()}
-        )
-        label = label_point(self._world.families.points[at])
-        parts.texts = dict(made.texts)
-        parts.problems += (replace(error, job=label) for error in made.errors)
-        return made.warnings
-
-    def _take_late(self, parts: _Parts) -> dict[str, str]:
+    def _take_late(self, parts: _Parts) -> Sequence[str]:
         """Take out the overrides of numbers that only metadata will tell.
 
         The config's own number stands for them in the plan, so that what is calculated
         from them can be planned as well.
         """
-        late = [
-            key
-            for key, text in parts.texts.items()
-            if "{runtime." in text and self._is_number(plain_key(key))
-        ]
-        for key in late:
-            parts.values.pop(key, None)
-        return {key: parts.texts.pop(key) for key in late}
-
-    def _is_number(self, key: str) -> bool:
-        """Whether the base config has a number at a key."""
-        return self._base.has(key) and is_number(self._base.raw(key))
+        late = []
+        for key, text in list(parts.texts.items()):
+            plain = plain_key(key)
+            is_late = "{runtime." in text and self._base.has(plain)
+            if is_late and is_number(self._base.raw(plain)):
+                parts.values.pop(key, None)
+                late.append(parts.texts.pop(key))
+        return late
 
     def _compose(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
-        """The config of a job, and a draft of it that has no name yet.
-
-        Raises:
-            Refused: it does not compose.
-        """
+        """The config of a job, and a draft of it that has no name yet."""
         point = self._world.families.points[at]
-        family = self._world.families.family(point.index)
+        label, family = label_point(point), self._world.families.family(point.index)
         mounts = build_mounts(point.stage, point.index, family, self._base)
         texts = tuple(parts.texts.values())
-        nobody = build_identity(point, family)
+        nobody = Identity(
+            name=label, stage=point.stage, index=point.index, family=family
+        )
         runtimes = tuple(dict.fromkeys(parts.runtimes))
         draft = Draft(at, point, nobody, texts, mounts, runtimes=runtimes)
         try:
             return draft, self._composer.compose(texts, mounts)
         except FAULTS as error:
-            raise Refused(list_problems(error, "", label_point(point))) from None
+            raise Refused(list_problems(error, "", label)) from None
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
-        point = draft.point
+        """Give the job its name and directories."""
+        label = draft.identity.name
         try:
-            raw = read_name(view)
+            raw = view.raw(NAME) if view.has(NAME) else None
+            if raw is None or isinstance(raw, Mapping | list):
+                shown = f"is {shorten_text(repr(raw))}, not a text"
+                message = "is not set" if raw is None else shown
+                hint = 'project: {name: "lr{lr}_{stage}"}'
+                raise CannotCompose((Problem(message, NAME, hint=hint),))
             after = self._read_after(draft, view, "n", draft.reads)
             name = (
                 after.format_name(raw) if isinstance(raw, str) else format_in_name(raw)
             )
-            directories = read_directories(view)
+            places = [
+                view.select(key) if view.has(key) else None for key in DIRECTORIES
+            ]
         except FAULTS as error:
-            raise Refused(list_problems(error, NAME, label_point(point))) from None
+            raise Refused(list_problems(error, NAME, label)) from None
         except Needs as needs:
             needs.key = NAME
             raise
-        fault = find_fault_of_name(name)
-        if fault:
+        if fault := find_fault_of_name(name):
             message = f"{shorten_text(repr(name))}: {fault}"
-            raise Refused((Problem(message, NAME, label_point(point)),))
+            raise Refused((Problem(message, NAME, label),))
         draft.put(view, NAME, name)
-        family = draft.identity.family
-        draft.identity = build_identity(point, family, name, directories)
+        base, logs, scripts = ("" if one is None else str(one) for one in places)
+        base = base or "outputs"
+        logs, scripts = (
+            logs or join_path(base, "logs"),
+            scripts or join_path(base, "scripts"),
+        )
+        draft.identity = replace(
+            draft.identity,
+            name=name,
+            output_dir=join_path(base, name),
+            log_dir=join_path(logs, name),
+            script_path=join_path(scripts, f"{name}.sbatch"),
+        )
 
     def _read_after(
         self, draft: Draft, view: ConfigView, mount_prefix: str, read: set[int]
-    ) -> After:
+    ) -> Substitution:
         """`read` is told which jobs are asked."""
         values = Values(self._world, draft.at, (draft.identity, view), read)
         held: list[object] = []
@@ -296,17 +284,14 @@ class JobBuilder:
             draft.put(view, path, value)
             return f"${{{path}}}"
 
-        return After(values, mount, self._base_is_a_key, view=view)
+        return Substitution(values, mount, self._base_is_a_key, view=view)
 
     # ------------------------------------------------------------------ filters
     def _find_undecided(self, at: int) -> Sequence[DeferredFilter]:
         """The filters that need what other jobs, or the job's name, put into it.
 
-        The others are decided without those, so that a family can be dropped whose
-        jobs refer to each other.
-
-        Raises:
-            DroppedJob: one of them says no.
+        The others are decided without those (DroppedJob: one says no), so that a family
+        can be dropped whose jobs refer to each other.
         """
         point = self._world.families.points[at]
         if not point.deferred or not is_reading_others(_list_parameters(point)):
@@ -315,15 +300,22 @@ class JobBuilder:
             view = self._compose_alone(at, point)
         except FAULTS:
             return point.deferred
-        return [mark for mark in point.deferred if not self._keeps(mark, point, view)]
+        undecided = []
+        for mark in point.deferred:
+            try:
+                is_kept = self._holds(mark, point, view)
+            except (ExpressionError, *FAULTS):
+                undecided.append(mark)
+                continue
+            if not is_kept:
+                raise DroppedJob(mark)
+        return undecided
 
     def _compose_alone(self, at: int, point: SweepPoint) -> ConfigView:
         """The config without what is not known yet: that is missing in it."""
-
-        def refuse_mount(value: object) -> str:
-            raise NotAReference(f"{value!r} is not of the job itself")
-
-        before = Before(Values(self._world, at), refuse_mount, self._base_is_a_key)
+        before = Substitution(
+            Values(self._world, at), _refuse_mount, self._base_is_a_key
+        )
         known = {
             key: _MISSING
             if is_reading_others(value)
@@ -336,18 +328,6 @@ class JobBuilder:
         mounts = build_mounts(point.stage, point.index, family, self._base)
         return self._composer.compose(tuple(texts.values()), mounts)
 
-    def _keeps(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
-        """Whether a filter keeps the job; False where that is not known.
-
-        Raises:
-            DroppedJob: it does not.
-        """
-        with suppress(ExpressionError, *FAULTS):
-            if not self._holds(mark, point, view):
-                raise DroppedJob(mark)
-            return True
-        return False
-
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
         return is_kept_by(
             mark.text, point.parameters, self._filter_places, view.interpolate
@@ -356,24 +336,18 @@ class JobBuilder:
     def _filter(
         self, draft: Draft, view: ConfigView, marks: Sequence[DeferredFilter]
     ) -> None:
-        """Drop what a filter says no to; what cannot be decided keeps the job.
-
-        Raises:
-            DroppedJob: a filter says no; with what is wrong with those before it.
-        """
+        """Raise DroppedJob where a filter says no; one in doubt keeps the job."""
         for mark in marks:
             try:
                 if not self._holds(mark, draft.point, view):
                     raise DroppedJob(mark, draft.faults)
             except (ExpressionError, *FAULTS) as error:
-                text = shorten_text(mark.text, MOST_OF_A_FILTER)
+                text, name = (
+                    shorten_text(mark.text, MOST_OF_A_FILTER),
+                    draft.identity.name,
+                )
                 draft.faults += (
-                    Problem(
-                        f"`{text}`: {one.message}",
-                        mark.where,
-                        draft.identity.name,
-                        one.hint,
-                    )
+                    Problem(f"`{text}`: {one.message}", mark.where, name, one.hint)
                     for one in list_problems(error, mark.where)
                 )
 
@@ -386,53 +360,58 @@ class JobBuilder:
             UnusableJob: there is none, but another job that they name has some.
             Needs: conditions name a job that comes later.
         """
+        told, unusable = self._add_conditions(draft, view)
         try:
-            self._add_conditions(draft, view)
-        except (Refused, UnusableJob) as error:
-            told = error.problems if isinstance(error, Refused) else ()
-            try:
-                self._finisher.finish(draft, view)
-            except Refused as refused:
-                told = (*refused.problems, *told)
-            if told:
-                raise Refused(told) from None
-            raise
-        self._finisher.finish(draft, view)
+            self._finisher.finish(draft, view)
+        except Refused as refused:
+            raise Refused((*refused.problems, *told)) from None
+        if told:
+            raise Refused(told)
+        if unusable is not None:
+            raise unusable
 
-    def _add_conditions(self, draft: Draft, view: ConfigView) -> None:
-        start, waits = self._build_reader(draft, view, "s")
+    def _add_conditions(
+        self, draft: Draft, view: ConfigView
+    ) -> tuple[tuple[Problem, ...], UnusableJob | None]:
+        """Read the conditions; what is wrong with them, and with jobs they name."""
         name, parameters = draft.identity.name, draft.point.parameters
-        draft.start = start.read_start(parameters)
+        waits: set[int] = set()
+        reads: set[int] = set()
+        after = self._read_after(draft, view, "s", waits)
+        start = ConditionReader(after, self._parser)
+        draft.start = start.read_list(parameters, "start_conditions")
+        commands = {COMMAND_KEY: find_parameter(parameters, COMMAND_KEY)}
+        if commands[COMMAND_KEY] is not None:
+            draft.start += start.read_command(commands[COMMAND_KEY], COMMAND_KEY)
         asked = {(c.job, c.key) for c in draft.start if isinstance(c, MetadataIs)}
         draft.start += tuple(
             MetadataIs(job=one.job, key=one.key, op="known")
             for one in draft.runtimes
             if (one.job, one.key) not in asked
         )
-        if find_parameter(parameters, COMMAND_KEY) is not None:
-            self._world.warnings.append(_warn_deprecated(name, COMMAND_KEY))
-        if view.has(MONITORING_COMMAND) and (command := view.raw(MONITORING_COMMAND)):
-            draft.start += start.read_command(command, MONITORING_COMMAND)
-            self._world.warnings.append(_warn_deprecated(name, MONITORING_COMMAND))
-        cancel, reads = self._build_reader(draft, view, "c")
+        if view.has(_MONITORING_COMMAND) and (command := view.raw(_MONITORING_COMMAND)):
+            commands[_MONITORING_COMMAND] = command
+            draft.start += start.read_command(command, _MONITORING_COMMAND)
+        hint = "write it as a CommandCondition in start_conditions"
+        self._world.warnings += (
+            Problem("is deprecated", where, name, hint)
+            for where, command in commands.items()
+            if command is not None
+        )
+        after = self._read_after(draft, view, "c", reads)
+        cancel = ConditionReader(after, self._parser)
         draft.cancel = cancel.read_list(parameters, "cancel_conditions")
-        draft.waits |= waits.read
-        draft.reads |= reads.read
+        draft.waits |= waits
+        draft.reads |= reads
         problems = (*start.problems, *cancel.problems)
-        if problems:
-            raise Refused(tuple(replace(problem, job=name) for problem in problems))
         unusable = start.unusable or cancel.unusable
-        if unusable is not None:
-            raise unusable
-
-    def _build_reader(
-        self, draft: Draft, view: ConfigView, mount_prefix: str
-    ) -> tuple[ConditionReader, Values]:
-        after = self._read_after(draft, view, mount_prefix, set())
-        return ConditionReader(after, self._parser), after.values
+        return tuple(replace(problem, job=name) for problem in problems), unusable
 
 
-# ------------------------------------------------------------------------- pieces
+def _refuse_mount(value: object) -> str:
+    raise NotAReference(f"{value!r} is not of the job itself")
+
+
 def _list_parameters(point: SweepPoint) -> dict[str, object]:
     """What becomes overrides: `aux` first, key by key, then the others in order."""
     aux: dict[str, object] = {}
@@ -446,13 +425,3 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
         elif not is_early_key(key) and not {plain_key(key), key} & NOT_OVERRIDES:
             others[key] = value
     return aux | others
-
-
-def _is_open(value: object) -> bool:
-    """Whether a value is not known before its job is composed, or starts."""
-    return any(list_unfinished(value)) or "{runtime." in repr(value)
-
-
-def _warn_deprecated(job: str, where: str) -> Problem:
-    hint = "write it as a CommandCondition in start_conditions"
-    return Problem("is deprecated", where=where, job=job, hint=hint)

@@ -10,7 +10,7 @@ a point that changes one is told that it has no effect.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -50,32 +50,26 @@ Record = Callable[[int, ConfigView, Mapping[str, object]], None]
 """Told of each job: its index, its config as composed, the same resolved."""
 
 
-# --------------------------------------------------------------- keys of parameters
 def is_early_key(key: str) -> bool:
     """Whether a parameter sets what is settled before jobs are composed."""
-    return _find_section(key) in _BEFORE
+    return find_section(key) in _BEFORE
 
 
 def explain_early_key(key: str) -> Problem:
     """The warning for a parameter that `is_early_key`."""
     return Problem(
-        f"has no effect in a sweep: {_BEFORE[_find_section(key)]}",
+        f"has no effect in a sweep: {_BEFORE[find_section(key)]}",
         where=key,
         hint=f"set `{plain_key(key)}` in the config, outside the sweep",
     )
 
 
-def is_rule(key: str) -> bool:
-    """Whether a parameter sets rules: braces in them are read when a rule fires."""
-    return _find_section(key) == "monitoring"
-
-
 @lru_cache(maxsize=4096)
-def _find_section(key: str) -> str:
+def find_section(key: str) -> str:
+    """The section of the config that a parameter sets something in."""
     return plain_key(key).partition(".")[0]
 
 
-# ----------------------------------------------------------------- of the session
 @dataclass(frozen=True, slots=True)
 class SessionWide:
     """What the config says without any point."""
@@ -99,28 +93,26 @@ class SessionWide:
     ) -> Iterator[Problem]:
         """Settings of the session that a job's config has otherwise.
 
-        `parameters`: the keys that its point sets, to name the one that did it.
+        Told at the parameter that sets it, or chooses its group.
         """
-        keys = list(parameters)
         for path in _OF_THE_SESSION:
             ours, theirs = _list_leaves(self.config, path), _list_leaves(config, path)
             for leaf in dict.fromkeys((*ours, *theirs)):
-                if ours.get(leaf) != theirs.get(leaf):
-                    yield _warn_ineffective(leaf, ours.get(leaf), keys)
-
-
-def _warn_ineffective(leaf: str, kept: object, keys: Iterable[str]) -> Problem:
-    """The warning, at the parameter that sets `leaf` or chooses its group."""
-    setters = (key for key in keys if f"{leaf}.".startswith(f"{plain_key(key)}."))
-    where = max(setters, key=len, default=leaf)
-    what = "it" if plain_key(where) == leaf else f"`{leaf}`"
-    stays = "unset" if kept is None else repr(kept)
-    return Problem(
-        "has no effect in a sweep: "
-        f"{what} is one for the whole session, and stays {stays}",
-        where=where,
-        hint=f"set `{leaf}` outside the sweep, in the config or on the command line",
-    )
+                if (kept := ours.get(leaf)) == theirs.get(leaf):
+                    continue
+                setters = (
+                    k for k in parameters if f"{leaf}.".startswith(f"{plain_key(k)}.")
+                )
+                where = max(setters, key=len, default=leaf)
+                what = "it" if plain_key(where) == leaf else f"`{leaf}`"
+                stays = "unset" if kept is None else repr(kept)
+                yield Problem(
+                    "has no effect in a sweep: "
+                    f"{what} is one for the whole session, and stays {stays}",
+                    where=where,
+                    hint=f"set `{leaf}` outside the sweep, in the config or on the "
+                    "command line",
+                )
 
 
 def _list_leaves(config: Mapping[str, object], path: str) -> dict[str, object]:
@@ -158,11 +150,7 @@ class RuleSets:
 
 
 def read_last_step(view: ConfigView, path: str) -> int | None:
-    """The whole number at a config path; None when there is none.
-
-    Raises:
-        CannotCompose: it does not resolve.
-    """
+    """The whole number at a config path; None when there is none."""
     value = view.select(path) if path and view.has(path) else None
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -170,7 +158,6 @@ def read_last_step(view: ConfigView, path: str) -> int | None:
     return int(str(value)) if whole else None
 
 
-# ------------------------------------------------------------------------ finishing
 @dataclass(frozen=True, slots=True)
 class _Settled:
     """The closed sections of a config, and what follows from them."""
@@ -199,45 +186,32 @@ class JobFinisher:
         self._checked: deque[_Settled] = deque(maxlen=16)
 
     def finish(self, draft: Draft, view: ConfigView) -> None:
-        """Resolve everything, and make the command of it.
-
-        Raises:
-            Refused: with every finding.
-        """
+        """Resolve all, make the command of it; raises Refused with all findings."""
         name = draft.identity.name
+        problems: list[Problem] = []
         try:
             config = view.to_dict()
         except FAULTS as error:
             raise Refused(list_problems(error, "", name)) from None
-        settled = self._parse(config, draft)
+        try:
+            settled = self._settle(config, draft)
+        except FAULTS as error:
+            problems += list_problems(error, "", name)
+        try:
+            draft.launch = self._parser.launch(config)
+        except FAULTS as error:
+            problems += list_problems(error, "", name)
+        if problems:
+            raise Refused(tuple(problems))
+        draft.resources = settled.resources
+        draft.monitoring = settled.monitoring
         paths = list_own_paths(config)
         draft.fingerprint = hash_job(config, draft.launch.command, paths)
-        draft.monitoring = settled.monitoring
         draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
         for warning in (*settled.warnings, *draft.launch.warnings):
             self._warnings.append(replace(warning, job=name))
         if self._record is not None:
             self._record(draft.point.index, view, config)
-
-    def _parse(self, config: Mapping[str, object], draft: Draft) -> _Settled:
-        """What follows from a config; the launch and the resources go to the draft.
-
-        Raises:
-            Refused: with what is wrong in all of its sections.
-        """
-        problems: list[Problem] = []
-        try:
-            settled = self._settle(config, draft)
-        except FAULTS as error:
-            problems += list_problems(error, "", draft.identity.name)
-        try:
-            draft.launch = self._parser.launch(config)
-        except FAULTS as error:
-            problems += list_problems(error, "", draft.identity.name)
-        if problems:
-            raise Refused(tuple(problems))
-        draft.resources = settled.resources
-        return settled
 
     def _settle(self, config: Mapping[str, object], draft: Draft) -> _Settled:
         """The closed sections, checked once for each content that they have."""
@@ -257,20 +231,6 @@ class JobFinisher:
         return settled
 
 
-def _leave_out(problems: Iterable[Problem], keys: Collection[str]) -> list[Problem]:
-    """The problems that concern none of these keys, nor what lies above or below."""
-    return [
-        problem
-        for problem in problems
-        if not any(
-            f"{problem.where}.".startswith(f"{key}.")
-            or f"{key}.".startswith(f"{problem.where}.")
-            for key in keys
-        )
-    ]
-
-
-# ----------------------------------------------------- where not everything resolves
 def resolve_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, object]:
     """The config with all values that can be had.
 
@@ -288,29 +248,33 @@ def resolve_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, o
     return {key: resolve(key, written) for key, written in view.written_dict().items()}
 
 
-def _find_unresolved(view: ConfigView) -> Iterator[str]:
-    """The keys that `resolve_where_possible` has no value for; a list is one key."""
-    for path in view.leaf_paths():
-        try:
-            view.select(path)
-        except (CannotCompose, KeyError):
-            yield path
-
-
 def check_without_jobs(
     base: ConfigView, parser: SpecParser, sweep: Mapping[str, object] | None
 ) -> Sequence[Problem]:
     """The findings about `base` that hold for every job, whatever the sweep means.
 
-    There are no jobs if the sweep cannot be read. Told is what no job could mend: not
-    at keys that the sweep names, nor at values that do not resolve, for a job may bring
-    what they need.
+    Told is what no job could mend: not at keys that the sweep names (nor above or below
+    them), nor at values that do not resolve, for a job may bring what they need.
     """
     try:
         found = parser.check(resolve_where_possible(base, as_written=False))
     except FAULTS:
         return ()
-    return _leave_out(found, {*_list_keys(sweep), *_find_unresolved(base)})
+    mended = set(_list_keys(sweep))
+    for path in base.leaf_paths() if found else ():
+        try:
+            base.select(path)
+        except (CannotCompose, KeyError):
+            mended.add(path)
+    return [
+        problem
+        for problem in found
+        if not any(
+            f"{problem.where}.".startswith(f"{key}.")
+            or f"{key}.".startswith(f"{problem.where}.")
+            for key in mended
+        )
+    ]
 
 
 def _list_keys(value: object) -> Iterator[str]:

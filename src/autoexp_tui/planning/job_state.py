@@ -1,4 +1,4 @@
-"""A job while it is made: what is known of it so far, who it is, and what may go wrong.
+"""A job while it is made: what is known of it so far, and what may go wrong.
 
 A config's own `family`, and a `stage` while its sweep has none, stay what they are; all
 else that the plan mounts at the root of a job's config is the plan's.
@@ -6,8 +6,8 @@ else that the plan mounts at the root of a job's config is the plan's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from autoexp_tui.model.condition import Condition
@@ -21,15 +21,15 @@ from autoexp_tui.planning.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
     Identity,
+    Own,
     Runtime,
     UnknownKey,
     World,
     read_own_accessor,
 )
 from autoexp_tui.planning.substitution import finish_value, list_unfinished
-from autoexp_tui.sweep.families import SiblingNotFound, label_point
-from autoexp_tui.sweep.points import SweepPoint, join_path, plain_key
-from autoexp_tui.sweep.schema import shorten_text
+from autoexp_tui.sweep.families import SiblingNotFound
+from autoexp_tui.sweep.points import SweepPoint, plain_key
 
 FAULTS: Final = (
     CannotCompose,
@@ -40,7 +40,7 @@ FAULTS: Final = (
 )
 """What may be wrong with a value of the config."""
 NAME: Final = "project.name"
-_DIRECTORIES: Final = (
+DIRECTORIES: Final = (
     "project.base_output_dir",
     "slurm.log_dir",
     "slurm.script_dir",
@@ -115,7 +115,6 @@ def list_problems(error: Exception, where: str, job: str = "") -> tuple[Problem,
     return (Problem(str(error), where, job, hint),)
 
 
-# ------------------------------------------------------------------ who a job is
 def build_mounts(
     stage: str, index: int, family: str, base: ConfigView
 ) -> dict[str, object]:
@@ -128,68 +127,10 @@ def build_mounts(
     return mounts
 
 
-def read_name(view: ConfigView) -> object:
-    """`project.name` as written.
-
-    Raises:
-        CannotCompose: it is not set, or is no text.
-    """
-    try:
-        raw = view.raw(NAME)
-    except KeyError:
-        raw = None
-    message = "is not set" if raw is None else ""
-    if isinstance(raw, Mapping | list):
-        message = f"is {shorten_text(repr(raw))}, not a text"
-    if message:
-        hint = 'project: {name: "lr{lr}_{stage}"}'
-        raise CannotCompose((Problem(message, NAME, hint=hint),))
-    return raw
-
-
-def read_directories(view: ConfigView) -> Sequence[str]:
-    """Where a config puts outputs, logs and scripts; empty where it does not say.
-
-    Raises:
-        CannotCompose: a place does not resolve.
-    """
-    found = [view.select(path) if view.has(path) else None for path in _DIRECTORIES]
-    return ["" if one is None else str(one) for one in found]
-
-
-def build_identity(
-    point: SweepPoint, family: str, name: str = "", directories: Sequence[str] = ()
-) -> Identity:
-    """Who a job is; without a name, who it is before it has one.
-
-    `directories`: see `read_directories`.
-    """
-    nobody = Identity(
-        name=label_point(point),
-        output_dir="",
-        log_dir="",
-        script_path="",
-        stage=point.stage,
-        index=point.index,
-        family=family,
-    )
-    if not name:
-        return nobody
-    base, logs, scripts = directories
-    base = base or "outputs"
-    return replace(
-        nobody,
-        name=name,
-        output_dir=join_path(base, name),
-        log_dir=join_path(logs or join_path(base, "logs"), name),
-        script_path=join_path(scripts or join_path(base, "scripts"), f"{name}.sbatch"),
-    )
-
-
 def list_own_paths(config: Mapping[str, object]) -> Sequence[str]:
     """The directories of a resolved config that do not count for the fingerprint."""
     found: list[str] = []
-    for path in (*_DIRECTORIES, "monitoring.state_dir"):
+    for path in (*DIRECTORIES, "monitoring.state_dir"):
         section, _, key = path.partition(".")
         inner = config.get(section)
         value = inner.get(key) if isinstance(inner, Mapping) else None
@@ -202,7 +143,6 @@ def find_parameter(parameters: Mapping[str, object], name: str) -> object:
     return {plain_key(key): v for key, v in parameters.items()}.get(name)
 
 
-# ------------------------------------------------------- what reads the job itself
 _LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
 """What a job knows of itself only once it is named."""
 
@@ -232,27 +172,20 @@ class Settling:
         self._problems: list[Problem] = []
 
     def settle(self, name: Callable[[Draft, ConfigView], None]) -> None:
-        """Finish everything; `name` gives the job its name.
-
-        Raises:
-            Refused: with what is wrong with any of it.
-        """
-        for key in list(self._waiting):
-            if key in self._waiting and not self._reads_late(key, set()):
-                self._finish(key)
-        self._refuse()
+        """Finish everything; `name` names the job; raises Refused with all findings."""
+        early = (key for key in self._waiting if not self._reads_late(key, set()))
+        self._finish_all(list(early))
         name(self._draft, self._view)
-        for key in list(self._waiting):
-            if key in self._waiting:
-                self._finish(key)
-        self._refuse()
+        self._finish_all(list(self._waiting))
         for key in self._texts:
             if plain_key(key) == NAME:
                 head = self._texts[key].partition("=")[0]
                 value = escape_dollars(self._draft.identity.name)
                 self._texts[key] = format_override(head, value)
 
-    def _refuse(self) -> None:
+    def _finish_all(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._finish(key)
         if self._problems:
             raise Refused(tuple(self._problems))
 
@@ -262,12 +195,11 @@ class Settling:
             return False
         seen.add(key)
         return any(
-            accessor in _LATE
-            or any(
-                self._reads_late(other, seen) for other in self._find_behind(accessor)
-            )
+            piece.accessor in _LATE
+            or any(self._reads_late(k, seen) for k in self._find_behind(piece.accessor))
             for text in list_unfinished(self._waiting[key])
-            for accessor in text.accessors
+            for piece in text.pieces
+            if isinstance(piece, Own)
         )
 
     def _find_behind(self, accessor: str) -> Iterator[str]:
@@ -282,6 +214,9 @@ class Settling:
                 yield key
 
     def _finish(self, key: str) -> None:
+        """Finish one parameter, unless another one that reads it has had it done."""
+        if key not in self._waiting:
+            return
         value = self._waiting.pop(key)
         path = plain_key(key)
         try:
@@ -294,7 +229,6 @@ class Settling:
 
     def _read(self, accessor: str) -> object:
         for key in list(self._find_behind(accessor)):
-            if key in self._waiting:
-                self._finish(key)
+            self._finish(key)
         keys = self._world.metadata_keys
         return read_own_accessor(self._draft.identity, self._view, keys, accessor)

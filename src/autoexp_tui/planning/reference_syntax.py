@@ -16,13 +16,18 @@ from itertools import groupby
 from typing import Final, Literal, TypeAlias, TypeVar
 
 from autoexp_tui.sweep.interpolation_scanner import find_interpolation_end, is_escaped
+from autoexp_tui.sweep.schema import shorten_text
 
 _INSIDE: Final = re.compile(r"[A-Za-z_][\w\-./=+\[\], @:%~]*")
 _OURS_WITHIN: Final = re.compile(
     r"\{(?=(?:sibling|all)[.\[]|(?:base|parent|aux|runtime)\.|[A-Za-z_][\w.]*\})"
 )
 _BASE: Final = re.compile(r"\$\{((?:base|parent)\.[\w.\-]+)\}")
+_DOUBLED: Final = re.compile(r"\{\{\s*(sibling|all|base|parent|runtime|aux)[.\[]")
+_ESCAPED: Final = re.compile(r"\$\{\s*(sibling|base|parent|aux)[.\[]")
+"""References as other programs write them; here they would be plain text."""
 _MOST_NESTED: Final = 8
+_HINT: Final = "write {{ and }} for braces that are meant literally"
 
 
 class NotAReference(ValueError):
@@ -47,42 +52,16 @@ class Interpolation:
 
 
 Part: TypeAlias = str | Reference | Interpolation
-
-
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A text in pieces."""
-
-    parts: tuple[Part, ...]
-
-    @property
-    def single(self) -> Reference | None:
-        """The reference that is the whole text, when one is."""
-        match self.parts:
-            case (Reference() as only,):
-                return only
-        return None
-
-    @property
-    def references(self) -> Iterator[Reference]:
-        """All references, those inside `${...}` too; nested ones are not listed."""
-        for part in self.parts:
-            if isinstance(part, Reference):
-                yield part
-            elif isinstance(part, Interpolation):
-                yield from (inner for inner in part.parts if not isinstance(inner, str))
+_Piece = TypeVar("_Piece", Part, str | Reference)
 
 
 @lru_cache(maxsize=4096)
-def parse_template(text: str, *, base_is_a_key: bool = False) -> Template:
-    """The pieces of `text`.
+def parse_template(text: str, *, base_is_a_key: bool = False) -> tuple[Part, ...]:
+    """The pieces of `text`; raises NotAReference: braces hold none, or do not close.
 
     `base_is_a_key`: the config has a key `base` of its own, so `${base.x}` is its.
-
-    Raises:
-        NotAReference: braces hold none, or do not close.
     """
-    return Template(tuple(_Reader(text, ours=not base_is_a_key).parts()))
+    return tuple(_join_literals(_Reader(text, ours=not base_is_a_key).read()))
 
 
 class _Reader:
@@ -91,24 +70,23 @@ class _Reader:
         self._ours = ours
         self._at = 0
 
-    def parts(self) -> Iterator[Part]:
-        """The pieces of the whole text; neighbouring literals are one."""
-        return _join_literals(self._read_all())
-
-    def _read_all(self) -> Iterator[Part]:
-        while self._at < len(self._text):
-            yield self._read_next()
-
-    def _read_next(self) -> Part:
-        text, at = self._text, self._at
-        if text.startswith(("{{", "}}"), at):
-            if doubled := _DOUBLED.match(text, at):
-                raise NotAReference(_refuse_doubled(doubled[1]))
-            self._at += 2
-            return text[at]
-        if text.startswith("${", at):
-            return self._read_interpolation()
-        return self._read_reference(0) if text[at] == "{" else self._read_char()
+    def read(self) -> Iterator[Part]:
+        """The pieces of the whole text."""
+        while (at := self._at) < len(self._text):
+            if self._text.startswith(("{{", "}}"), at):
+                if doubled := _DOUBLED.match(self._text, at):
+                    raise NotAReference(
+                        f"`{{{{{doubled[1]}...}}}}` is text, and would reach the "
+                        f"command as it stands; write one brace: {{{doubled[1]}...}}"
+                    )
+                self._at += 2
+                yield self._text[at]
+            elif self._text.startswith("${", at):
+                yield self._read_interpolation()
+            elif self._text[at] == "{":
+                yield self._read_reference(0)
+            else:
+                yield self._read_char()
 
     def _read_char(self) -> str:
         self._at += 1
@@ -119,7 +97,12 @@ class _Reader:
         end = find_interpolation_end(text, start)
         if end < 0 or is_escaped(text, start):
             if escaped := _ESCAPED.match(text, start):
-                raise NotAReference(_refuse_escaped(escaped[1]))
+                head = escaped[1]
+                meant = "${aux...}" if head == "aux" else f"{{{head}...}}"
+                raise NotAReference(
+                    f"`\\${{{head}...}}` is text, and would reach the command as it "
+                    f"stands; write {meant}"
+                )
             self._at = end if end > 0 else start + 2
             return text[start : self._at]
         base = _BASE.match(text, start)
@@ -130,14 +113,12 @@ class _Reader:
 
     def _read_within(self, end: int) -> Iterator[str | Reference]:
         """The pieces of an interpolation that ends before `end`."""
-        while self._at < end:
-            base = _BASE.match(self._text, self._at) if self._ours else None
+        while (at := self._at) < end:
+            base = _BASE.match(self._text, at) if self._ours else None
             if base:
                 self._at = base.end()
                 yield Reference((base[1],), base[0])
-            elif self._text[self._at - 1 : self._at] != "$" and _OURS_WITHIN.match(
-                self._text, self._at
-            ):
+            elif self._text[at - 1 : at] != "$" and _OURS_WITHIN.match(self._text, at):
                 yield self._read_reference(0)
             else:
                 yield self._read_char()
@@ -154,14 +135,14 @@ class _Reader:
                 raise NotAReference(_refuse_text(text[start:]))
             parts.append(self._read_reference(depth + 1))
         if self._at >= len(text):
-            raise NotAReference(f"`{_shorten(text[start:])}` does not close; {_HINT}")
+            shown = shorten_text(text[start:])
+            raise NotAReference(f"`{shown}` does not close; {_HINT}")
         self._at += 1
-        found = Reference(tuple(_join_literals(parts)), text[start : self._at])
-        _check(found)
-        return found
-
-
-_Piece = TypeVar("_Piece", Part, str | Reference)
+        whole = text[start : self._at]
+        filled = "".join(part if isinstance(part, str) else "x" for part in parts)
+        if not _INSIDE.fullmatch(filled):
+            raise NotAReference(_refuse_text(whole))
+        return Reference(tuple(_join_literals(parts)), whole)
 
 
 def _join_literals(parts: Iterable[_Piece]) -> Iterator[_Piece]:
@@ -173,50 +154,21 @@ def _join_literals(parts: Iterable[_Piece]) -> Iterator[_Piece]:
             yield from group
 
 
-_DOUBLED: Final = re.compile(r"\{\{\s*(sibling|all|base|parent|runtime|aux)[.\[]")
-_ESCAPED: Final = re.compile(r"\$\{\s*(sibling|base|parent|aux)[.\[]")
-"""References as other programs write them; here they would be plain text."""
-
-
-def _refuse_doubled(head: str) -> str:
-    return (
-        f"`{{{{{head}...}}}}` is text, and would reach the command as it stands; "
-        f"write one brace: {{{head}...}}"
-    )
-
-
-def _refuse_escaped(head: str) -> str:
-    meant = "${aux...}" if head == "aux" else f"{{{head}...}}"
-    return (
-        f"`\\${{{head}...}}` is text, and would reach the command as it stands; "
-        f"write {meant}"
-    )
-
-
-_HINT: Final = "write {{ and }} for braces that are meant literally"
-
-
-def _check(reference: Reference) -> None:
-    """Refuse what cannot be a reference whatever the nested ones give."""
-    filled = "".join(p if isinstance(p, str) else "x" for p in reference.parts)
-    if not _INSIDE.fullmatch(filled):
-        raise NotAReference(_refuse_text(reference.text))
-
-
 def _refuse_text(text: str) -> str:
+    shown = shorten_text(text)
     if "${" in text:
-        return (
-            f"`{_shorten(text)}`: ${{...}} cannot stand inside {{...}}; write {{aux.x}}"
-        )
-    return f"`{_shorten(text)}` is no reference; {_HINT}"
+        return f"`{shown}`: ${{...}} cannot stand inside {{...}}; write {{aux.x}}"
+    return f"`{shown}` is no reference; {_HINT}"
 
 
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-# --------------------------------------------------------------------- addresses
 Kind: TypeAlias = Literal["own", "sibling", "all", "base", "runtime"]
+_HEADS: Final[tuple[tuple[str, Kind], ...]] = (
+    ("sibling", "sibling"),
+    ("all", "all"),
+    ("base", "base"),
+    ("parent", "base"),
+    ("runtime", "runtime"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,54 +187,27 @@ def parse_address(inside: str) -> Address:
     return Address("own", inside)
 
 
-_HEADS: Final[tuple[tuple[str, Kind], ...]] = (
-    ("sibling", "sibling"),
-    ("all", "all"),
-    ("base", "base"),
-    ("parent", "base"),
-    ("runtime", "runtime"),
-)
-
-
 def split_pattern(
     rest: str, stages: Collection[str], known: Callable[[str], bool]
 ) -> tuple[str, str]:
     """(pattern, accessor) of `stable.output_dir`, `[lr=1].x`, `lr=1e-4.name`.
 
     The longest stage in `stages` wins; of `key=value`, the longest value with which
-    some point is `known`.
-
-    Raises:
-        NotAReference: it has no accessor.
+    some point is `known`. Raises NotAReference: it has no accessor.
     """
-    pattern, accessor = _split(rest, stages, known)
+    if rest.startswith("["):
+        pattern, _, accessor = rest.partition("]")
+        pattern, accessor = f"{pattern}]", accessor.removeprefix(".")
+    else:
+        dots = [at for at, char in enumerate(rest) if char == "."]
+        end = next((dot for dot in reversed(dots) if rest[:dot] in stages), None)
+        if end is None:
+            dots = [dot for dot in dots if dot > rest.find("=")]
+            tried = reversed(dots) if "=" in rest else ()
+            first = dots[0] if dots else len(rest)
+            end = next((dot for dot in tried if known(rest[:dot])), first)
+        pattern, accessor = rest[:end], rest[end + 1 :]
     if not pattern or not accessor:
         example = "{sibling.STAGE.output_dir}"
         raise NotAReference(f"`{rest}` does not say what of the job; as in {example}")
     return pattern, accessor
-
-
-def _split(
-    rest: str, stages: Collection[str], known: Callable[[str], bool]
-) -> tuple[str, str]:
-    if rest.startswith("["):
-        pattern, _, accessor = rest.partition("]")
-        return f"{pattern}]", accessor.removeprefix(".")
-    dots = [at for at, char in enumerate(rest) if char == "."]
-    for dot in reversed(dots):
-        if rest[:dot] in stages:
-            return rest[:dot], rest[dot + 1 :]
-    if "=" in rest:
-        return _split_value(rest, known)
-    pattern, _, accessor = rest.partition(".")
-    return pattern, accessor
-
-
-def _split_value(rest: str, known: Callable[[str], bool]) -> tuple[str, str]:
-    after = rest.index("=")
-    dots = [at for at, char in enumerate(rest) if char == "." and at > after]
-    for dot in reversed(dots):
-        if known(rest[:dot]):
-            return rest[:dot], rest[dot + 1 :]
-    first = dots[0] if dots else len(rest)
-    return rest[:first], rest[first + 1 :]

@@ -7,14 +7,7 @@ escaped, so that it is read as it is) is `substitution`.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,6 +16,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import ConfigView
 from autoexp_tui.planning.reference_syntax import (
     Address,
+    Interpolation,
     NotAReference,
     Reference,
     parse_address,
@@ -33,7 +27,6 @@ from autoexp_tui.sweep.families import Families, SiblingNotFound
 from autoexp_tui.sweep.points import (
     STAGE_KEYS,
     DeferredFilter,
-    SweepPoint,
     format_in_name,
     plain_key,
 )
@@ -100,12 +93,12 @@ class Own:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """What a job is called, and where it lies."""
+    """What a job is called, and where it lies; no directories before it is named."""
 
     name: str
-    output_dir: str
-    log_dir: str
-    script_path: str
+    output_dir: str = ""
+    log_dir: str = ""
+    script_path: str = ""
     stage: str
     index: int
     family: str
@@ -166,7 +159,11 @@ class Values:
             NotAReference, SiblingNotFound, UnknownKey: it stands for nothing.
             CannotCompose: the key that is read does not resolve.
         """
-        address = parse_address(self._resolve_inside(reference))
+        inside = (
+            part if isinstance(part, str) else self._resolve_nested(part)
+            for part in reference.parts
+        )
+        address = parse_address("".join(inside))
         match address.kind:
             case "own":
                 return self._resolve_own(address.rest)
@@ -175,44 +172,51 @@ class Values:
             case "all":
                 return self._resolve_all(address)
             case "base":
-                at = self.world.families.base(self.at, self._list_referred)
-                return self._read_named("base", at, address.rest)
+                return self._read_base(address.rest)
         pattern, accessor = self._split(address)
         at = self.world.families.find(pattern, self.at)
         return self._read_named(pattern, at, accessor)
 
-    def _resolve_inside(self, reference: Reference) -> str:
-        return "".join(
-            part if isinstance(part, str) else self._resolve_nested(part)
-            for part in reference.parts
-        )
-
     def _resolve_nested(self, reference: Reference) -> str:
         value = self.of(reference)
         if isinstance(value, Own):
-            value = read_early_value(self._point, value.accessor)
+            value = self._read_written(value.accessor)
         if isinstance(value, Several | Runtime):
             raise NotAReference(
                 f"`{reference.text}` inside another reference gives no one value"
             )
         return format_in_name(value)
 
-    @property
-    def _point(self) -> SweepPoint:
-        return self.world.families.points[self.at]
+    def _read_written(self, accessor: str) -> object:
+        """A value that is written in the point, without `${...}` or references."""
+        found: object = None
+        for key, value in self.world.families.points[self.at].parameters.items():
+            plain = plain_key(key)
+            if plain == accessor:
+                found = value
+                break
+            if accessor.startswith(f"{plain}.") and isinstance(value, Mapping):
+                found = value.get(accessor[len(plain) + 1 :])
+                break
+        if found is None or (isinstance(found, str) and "{" in found):
+            raise NotAReference(
+                f"{{{accessor}}} inside another reference: only values that are "
+                "written in the same point can stand there"
+            )
+        return found
 
     def base_name(self) -> str:
-        """The name of the job that `base` means.
+        """The name of the job that `base` means; raises SiblingNotFound."""
+        return str(self._read_base("name"))
 
-        Raises:
-            SiblingNotFound: there is none.
-        """
+    def _read_base(self, accessor: str) -> object:
         at = self.world.families.base(self.at, self._list_referred)
-        return str(self._read_named("base", at, "name"))
+        return self._read_named("base", at, accessor)
 
     def _list_referred(self) -> Iterable[int]:
         """The siblings that the texts of the point name, wherever that is plain."""
-        for reference in list_references(self._point.parameters):
+        point = self.world.families.points[self.at]
+        for reference in list_references(point.parameters):
             match reference.parts:
                 case (str(inside),) if parse_address(inside).kind == "sibling":
                     with suppress(SiblingNotFound, NotAReference):
@@ -223,7 +227,6 @@ class Values:
         families = self.world.families
         return split_pattern(address.rest, families.stages, families.knows)
 
-    # ------------------------------------------------------------------ other jobs
     def _read_named(self, pattern: str, at: int, accessor: str) -> object:
         try:
             return self._read_other(at, accessor)
@@ -246,9 +249,15 @@ class Values:
                 values.append(self._read_other(at, accessor))
             except DroppedJob as gone:
                 dropped.append(gone)
-        if not values:
-            raise _explain_dropped(pattern, dropped)
-        return Several(tuple(values))
+        if values:
+            return Several(tuple(values))
+        filters = list(dict.fromkeys(one.by for one in dropped))
+        removed = "it was" if len(dropped) == 1 else f"all {len(dropped)} were"
+        noun = "filter" if len(filters) == 1 else "filters"
+        raise SiblingNotFound(
+            f"No job found matching pattern: {pattern}",
+            f"{removed} removed by the {noun} {' and '.join(filters)}",
+        )
 
     def _resolve_runtime(self, rest: str) -> Runtime:
         """`JOB.KEY` where both may hold dots; the jobs seen so far decide."""
@@ -264,10 +273,14 @@ class Values:
             raise NotAReference(f"`runtime.{rest}` is not runtime.JOB.KEY")
         return Runtime(job, key)
 
-    # --------------------------------------------------------------------- own keys
     def _resolve_own(self, accessor: str) -> object:
-        if accessor in KNOWN_EARLY:
-            return read_early_attribute(self.world.families, self.at, accessor)
+        families = self.world.families
+        if accessor == "index":
+            return families.points[self.at].index
+        if accessor == "family":
+            return families.family(self.at)
+        if accessor in STAGE_KEYS:
+            return families.points[self.at].stage
         if self.own is None:
             return Own(accessor)
         identity, view = self.own
@@ -285,11 +298,8 @@ def read_accessor(
     """One thing of one job: attribute, then config key, then metadata.
 
     `view_of_it` is asked only when the attributes do not answer. `whose`: what messages
-    call the job; empty: by its stage, or its name.
-
-    Raises:
-        UnknownKey: it has none of that name.
-        CannotCompose: the key does not resolve.
+    call the job; empty: by its stage, or its name. Raises UnknownKey, and CannotCompose
+    where the key does not resolve.
     """
     if accessor.startswith("metadata."):
         return Runtime(identity.name, accessor.removeprefix("metadata."))
@@ -305,8 +315,17 @@ def read_accessor(
         return view.select(ends[0])
     if accessor in metadata_keys or accessor in _list_extracted(view):
         return Runtime(identity.name, accessor)
-    called = whose or identity.stage or identity.name
-    raise _build_unknown(called, accessor, ends, paths, metadata_keys)
+    whose = whose or identity.stage or identity.name
+    if ends:
+        message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
+        raise UnknownKey(message, f"write one whole: {', '.join(ends)}")
+    candidates = [*ATTRIBUTES, *metadata_keys, *paths]
+    tails = {path.rpartition(".")[2]: path for path in reversed(paths)}
+    hint = did_you_mean(accessor, candidates, "there is")
+    if "did you mean" not in hint and (near := tails.get(accessor.rpartition(".")[2])):
+        hint = f"did you mean `{near}`?"
+    message = f"{whose} has no attribute, config key or metadata `{accessor}`"
+    raise UnknownKey(message, hint)
 
 
 def read_own_accessor(
@@ -332,40 +351,16 @@ def _list_extracted(view: ConfigView) -> Iterator[str]:
         yield from groups if isinstance(groups, Mapping) else ()
 
 
-def _build_unknown(
-    whose: str,
-    accessor: str,
-    ends: Sequence[str],
-    paths: Sequence[str],
-    metadata: Collection[str],
-) -> UnknownKey:
-    if ends:
-        message = f"{whose} has {len(ends)} keys that end in `{accessor}`"
-        return UnknownKey(message, f"write one whole: {', '.join(ends)}")
-    candidates = [*ATTRIBUTES, *metadata, *paths]
-    tails = {path.rpartition(".")[2]: path for path in reversed(paths)}
-    hint = did_you_mean(accessor, candidates, "there is")
-    if "did you mean" not in hint and (near := tails.get(accessor.rpartition(".")[2])):
-        hint = f"did you mean `{near}`?"
-    message = f"{whose} has no attribute, config key or metadata `{accessor}`"
-    return UnknownKey(message, hint)
-
-
-def _explain_dropped(pattern: str, dropped: Sequence[DroppedJob]) -> SiblingNotFound:
-    filters = list(dict.fromkeys(one.by for one in dropped))
-    removed = "it was" if len(dropped) == 1 else f"all {len(dropped)} were"
-    noun = "filter" if len(filters) == 1 else "filters"
-    return SiblingNotFound(
-        f"No job found matching pattern: {pattern}",
-        f"{removed} removed by the {noun} {' and '.join(filters)}",
-    )
-
-
 def list_references(value: object) -> Iterator[Reference]:
     """Every reference in a value, nested ones apart; unreadable texts have none."""
-    for text in _list_texts(value):
+    if isinstance(value, str):
         with suppress(NotAReference):
-            yield from parse_template(text).references
+            for part in parse_template(value) if "{" in value else ():
+                inner = part.parts if isinstance(part, Interpolation) else (part,)
+                yield from (one for one in inner if isinstance(one, Reference))
+    elif isinstance(value, Mapping | list | tuple):
+        for item in value.values() if isinstance(value, Mapping) else value:
+            yield from list_references(item)
 
 
 def is_reading_others(value: object) -> bool:
@@ -376,50 +371,3 @@ def is_reading_others(value: object) -> bool:
         or parse_address(reference.parts[0]).kind != "own"
         for reference in list_references(value)
     )
-
-
-def _list_texts(value: object) -> Iterator[str]:
-    """The texts in a value, however deep, in which a reference may stand."""
-    if isinstance(value, str):
-        if "{" in value:
-            yield value
-    elif isinstance(value, Mapping):
-        for item in value.values():
-            yield from _list_texts(item)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _list_texts(item)
-
-
-# --------------------------------------------------------------- before composing
-def read_early_attribute(families: Families, at: int, name: str) -> object:
-    """An attribute in KNOWN_EARLY, of the point at a position."""
-    point = families.points[at]
-    if name == "index":
-        return point.index
-    return families.family(at) if name == "family" else point.stage
-
-
-def read_early_value(point: SweepPoint, accessor: str) -> object:
-    """A value that is written in the point itself, without `${...}` or references.
-
-    Raises:
-        NotAReference: it is not, and a name inside a reference must be.
-    """
-    found = _find_written(point.parameters, accessor)
-    if found is None or (isinstance(found, str) and "{" in found):
-        raise NotAReference(
-            f"{{{accessor}}} inside another reference: only values that are written "
-            "in the same point can stand there"
-        )
-    return found
-
-
-def _find_written(parameters: Mapping[str, object], accessor: str) -> object:
-    for key, value in parameters.items():
-        plain = plain_key(key)
-        if plain == accessor:
-            return value
-        if accessor.startswith(f"{plain}.") and isinstance(value, Mapping):
-            return value.get(accessor[len(plain) + 1 :])
-    return None

@@ -39,8 +39,8 @@ class Resolution:
         composer: Composer,
         parser: SpecParser,
         *,
-        metadata_keys: Collection[str] = (),
-        session: SessionWide | None = None,
+        metadata_keys: Collection[str],
+        session: SessionWide,
         record: Record | None = None,
     ) -> None:
         """See `JobBuilder`; `metadata_keys`: what log rules extract."""
@@ -51,13 +51,12 @@ class Resolution:
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
         self._failed: set[int] = set()
-        self._rings: dict[tuple[str, ...], list[tuple[list[str], str]]] = {}
-        """Stages -> the rings of these, and what reads the second job of each."""
+        self._rings: dict[tuple[str, ...], list[list[str]]] = {}
+        """What reads the second job of a ring, and the stages of it -> such rings."""
         self._views: OrderedDict[int, ConfigView] = OrderedDict()
         self._postponed: list[tuple[Draft, ConfigView]] = []
         self._composer = composer
         world = World(self.families, metadata_keys, self._find_job, self.warnings)
-        session = session or SessionWide()
         self._builder = JobBuilder(world, composer, parser, session, record)
 
     def resolve(self) -> Sequence[Draft]:
@@ -66,7 +65,14 @@ class Resolution:
             self._ensure(at)
         for draft, view in self._postponed:
             self._finish(draft, view)
-        self.problems += map(_describe_rings, self._rings.values())
+        for (key, *_), rings in self._rings.items():
+            message = format_rings("references go in a ring", rings)
+            hint = "one of these references has to go; a value written twice will do"
+            if len(rings[0]) == 1:
+                message = "refers to itself"
+                hint = "`{all.STAGE...}` of its own stage means this job too"
+            where, job = key or "sweep", rings[0][0]
+            self.problems.append(Problem(message, where, job, hint))
         return [self.drafts[at] for at in sorted(self.drafts)]
 
     def _find_job(self, at: int) -> tuple[Identity, Callable[[], ConfigView]]:
@@ -89,15 +95,17 @@ class Resolution:
         if len(self._views) > _HELD_VIEWS:
             self._views.popitem(last=False)
 
-    # -------------------------------------------------------------------- order
     def _ensure(self, at: int) -> None:
         """Make a job, and before it all that it reads."""
         aside = [at]
         keys: dict[int, str] = {}
+        """Job -> with which key it reads the one put aside after it."""
         while aside:
             top = aside[-1]
             try:
-                if not self._is_settled(top):
+                if not any(
+                    top in of for of in (self.drafts, self.dropped, self._failed)
+                ):
                     self._make(top)
             except Needs as needs:
                 keys[top] = needs.key
@@ -105,24 +113,14 @@ class Resolution:
                     aside.append(needs.at)
                     continue
                 ring = aside[aside.index(needs.at) :]
-                self._refuse_ring(ring, keys[ring[0]])
-                del aside[aside.index(needs.at) :]
-                continue
-            aside.pop()
-
-    def _is_settled(self, at: int) -> bool:
-        return at in self.drafts or at in self.dropped or at in self._failed
-
-    def _refuse_ring(self, ring: Sequence[int], key: str) -> None:
-        """`key`: with which the first job of the ring reads the second."""
-        points = [self.families.points[at] for at in ring]
-        names = list(map(label_point, points))
-        stages = (
-            key,
-            *(p.stage or name for p, name in zip(points, names, strict=True)),
-        )
-        self._rings.setdefault(stages, []).append((names, key))
-        self._failed.update(ring)
+                points = [self.families.points[one] for one in ring]
+                names = list(map(label_point, points))
+                stages = (p.stage or n for p, n in zip(points, names, strict=True))
+                self._rings.setdefault((keys[ring[0]], *stages), []).append(names)
+                self._failed.update(ring)
+                del aside[-len(ring) :]
+            else:
+                aside.pop()
 
     def _make(self, at: int) -> None:
         if len(self._failed) >= _MOST_FAILED:
@@ -156,14 +154,3 @@ class Resolution:
         label = label_point(self.families.points[at])
         found = error.problems if isinstance(error, Refused) else ()
         self.problems += (replace(one, job=one.job or label) for one in found)
-
-
-def _describe_rings(rings: Sequence[tuple[list[str], str]]) -> Problem:
-    """Rings of the same stages: told as the first of them, and counted."""
-    names, key = rings[0]
-    message = format_rings("references go in a ring", [one for one, _ in rings])
-    hint = "one of these references has to go; a value written twice will do"
-    if len(names) == 1:
-        message = "refers to itself"
-        hint = "`{all.STAGE...}` of its own stage means this job too"
-    return Problem(message, key or "sweep", names[0], hint)
