@@ -19,7 +19,7 @@ from omegaconf.errors import (
     UnsupportedInterpolationType,
 )
 
-from autoexp_tui.config.resolvers import names
+from autoexp_tui.config.resolvers import HELPERS
 from autoexp_tui.config.yaml_files import explain_too_deep
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.sweep.points import A_KEY, is_key
@@ -236,7 +236,7 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         return _explain_missing_key(message, where, keys)
     if isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
-        near = find_slip(name, (*_OF_OMEGACONF, *names()))
+        near = find_slip(name, (*_OF_OMEGACONF, *HELPERS))
         hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):

@@ -1,24 +1,25 @@
 """In which file, and at which line, a key of a config stands.
 
-Findings of planning name keys: of the composed config, of the sweep, or of what the
-sweep sets. What is found is the key itself, or as much of its path as there is; what a
-job chose in its sweep leads to the one entry, or the one value, that it has.
+What is found is the key itself, or as much of its path as there is; what a job chose in
+its sweep leads to the one entry, or the one value, that it has.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import yaml
 
-from autoexp_tui.config.yaml_files import MAX_DEPTH, list_nodes, show_path
+from autoexp_tui.config.hydra_source import AutoexpSource
+from autoexp_tui.config.yaml_files import list_nodes, show_path
 from autoexp_tui.model.errors import Problem, find_written_place
+from autoexp_tui.planning.ports import CannotCompose
 from autoexp_tui.sweep.points import Entries, Origins
 from autoexp_tui.sweep.schema import BODIES
 
@@ -29,12 +30,9 @@ _MOST_JOBS: Final = 1000
 """Jobs with the same finding whose places are looked for."""
 _MOST_PLACES: Final = 6
 """Further places that are told."""
-_MOST_BYTES: Final = 1 << 20
-"""Of a file."""
 _COVERED: Final = ("base_values", "defaults")
 """Keys of a node of a sweep whose values its body covers."""
 _UNKNOWN: Final[Origins] = {}
-_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 Place: TypeAlias = tuple[str, int]
 """A file as people write it, and a line from 1 on."""
@@ -45,31 +43,17 @@ Found: TypeAlias = tuple[int, int]
 NOTHING: Final[Found] = (0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _ConfigFile:
-    path: str
-    """As people write it."""
-    package: Package
-    root: yaml.Node
-
-    def find_sweep(self) -> yaml.Node | None:
-        """The sweep that the file holds, or is."""
-        found = None if self.package else find_child(self.root, "sweep")
-        root = self.root if self.package == ("sweep",) else found
-        return root if isinstance(root, yaml.MappingNode) else None
-
-
 class KeyPlaces:
-    """The places of keys of one config; its files are read once."""
+    """The places of keys of one config."""
 
     def __init__(self, files: Iterable[tuple[Path, Package]]) -> None:
         """`files`: the config is made of these; one that does not read has no keys."""
-        trees = ((path, package, _read_tree(path)) for path, package in files)
-        self._files = [
-            _ConfigFile(show_path(str(path)), package, root)
-            for path, package, root in trees
-            if root is not None
-        ]
+        self._files: list[tuple[str, Package, yaml.Node]] = []
+        for path, package in files:
+            with suppress(CannotCompose):
+                root = AutoexpSource.files.load(os.path.realpath(path)).root
+                if root is not None:
+                    self._files.append((show_path(str(path)), package, root))
 
     def add_places(
         self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
@@ -90,22 +74,32 @@ class KeyPlaces:
         parts = split_path(problem.where.removeprefix(_OVERRIDE).partition("=")[0])
         if not parts:
             return None
-        swept = self._find_in_sweeps(parts, entries, of_value=of_value)
+        swept = None
+        if parts[0] != "sweep":
+            _, swept = _choose_deepest(
+                (find_in_sweep(root, parts, entries, of_value=of_value), path)
+                for path, root in self._list_sweeps()
+            )
         if problem.where.startswith(_OVERRIDE):  # without a job: of the command line
             return swept if problem.job else None
         if swept and entries is not None:
             return swept
-        depth, place = self._find_in_files(parts)
+        spots = []
+        for path, package, root in self._files:
+            size = len(package)
+            if parts[:size] == package:
+                depth, line = walk(root, parts[size:])
+                spots.append(((depth and depth + size, line), path))
+        depth, place = _choose_deepest(spots)
         return place if depth == len(parts) or not swept else swept
 
     def list_hydra_keys(self) -> Iterator[str]:
         """Keys below `hydra`, and groups of Hydra's own, that the files set."""
-        for file in self._files:
-            of_hydra = file.package == ("hydra",)
-            node = file.root if of_hydra else find_child(file.root, "hydra")
-            if isinstance(node, yaml.MappingNode) and not file.package[1:]:
+        for _, package, root in self._files:
+            node = root if package == ("hydra",) else find_child(root, "hydra")
+            if isinstance(node, yaml.MappingNode) and not package[1:]:
                 yield from (f"hydra.{key.value}" for key, _ in node.value)
-            defaults = find_child(file.root, "defaults")
+            defaults = find_child(root, "defaults")
             if not isinstance(defaults, yaml.SequenceNode):
                 continue
             for entry in defaults.value:
@@ -115,6 +109,14 @@ class KeyPlaces:
                     group = word.partition("@")[0].strip("/")
                     if group.startswith("hydra/"):
                         yield group if is_choice else group.rpartition("/")[0]
+
+    def _list_sweeps(self) -> Iterator[tuple[str, yaml.Node]]:
+        """The sweeps that the files hold, or are."""
+        for path, package, root in self._files:
+            of_root = None if package else find_child(root, "sweep")
+            sweep = root if package == ("sweep",) else of_root
+            if isinstance(sweep, yaml.MappingNode):
+                yield path, sweep
 
     def _add_place(self, problem: Problem, origins: Origins) -> Problem:
         if find_written_place(problem.where):
@@ -127,7 +129,14 @@ class KeyPlaces:
         if not places:
             return problem
         (path, line), *others = places
-        hint = _add_others(problem.hint, path, others)
+        also = [
+            f"line {at}" if other == path else f"{other}:{at}" for other, at in others
+        ]
+        if len(also) > _MOST_PLACES:
+            more = f"{len(also) - _MOST_PLACES} places more"
+            also = [*also[:_MOST_PLACES], more]
+        hints = [problem.hint, f"the same at {', '.join(also)}" if also else ""]
+        hint = "; ".join(filter(None, hints))
         return replace(problem, place=f"{path}:{line}", hint=hint)
 
     def _find_all(
@@ -137,69 +146,11 @@ class KeyPlaces:
         found = (self.find(problem, one, of_value=of_value) for one in chosen)
         return list(dict.fromkeys(place for place in found if place is not None))
 
-    def _find_in_sweeps(
-        self, parts: Sequence[str], entries: Entries | None, *, of_value: bool
-    ) -> Place | None:
-        """Where a sweep sets a key."""
-        if parts[0] == "sweep":
-            return None
-        search = partial(find_in_sweep, parts=parts, entries=entries, of_value=of_value)
-        spots = (
-            (search(root), file.path)
-            for file in self._files
-            if (root := file.find_sweep()) is not None
-        )
-        return _choose_deepest(spots)[1]
-
-    def _find_in_files(self, parts: Sequence[str]) -> tuple[int, Place | None]:
-        spots = []
-        for file in self._files:
-            size = len(file.package)
-            if tuple(parts[:size]) == file.package:
-                depth, line = walk(file.root, parts[size:])
-                spots.append(((depth and depth + size, line), file.path))
-        return _choose_deepest(spots)
-
 
 def _choose_deepest(spots: Iterable[tuple[Found, str]]) -> tuple[int, Place | None]:
     """The first of those that lead furthest: how far, and where."""
     (depth, line), path = max(spots, key=lambda s: s[0][0], default=(NOTHING, ""))
     return depth, ((path, line) if depth else None)
-
-
-def _add_others(hint: str, path: str, besides: Sequence[Place]) -> str:
-    """A hint, with the other places where the same has to be mended."""
-    if not besides:
-        return hint
-    places = [
-        f"line {line}" if other == path else f"{other}:{line}"
-        for other, line in besides[:_MOST_PLACES]
-    ]
-    if len(besides) > _MOST_PLACES:
-        places.append(f"{len(besides) - _MOST_PLACES} places more")
-    also = f"the same at {', '.join(places)}"
-    return f"{hint}; {also}" if hint else also
-
-
-# ---------------------------------------------------------------------- YAML trees
-def _read_tree(path: Path) -> yaml.Node | None:
-    """The tree of a file with its lines; None without one that reads."""
-    try:
-        with path.open("rb") as file:
-            text = file.read(_MOST_BYTES).decode("utf-8-sig")
-        # Of one that is nested beyond all bounds, composing would need too much stack.
-        changes = map(_change_depth, yaml.parse(text, Loader=_Loader))
-        if any(depth > MAX_DEPTH for depth in accumulate(changes)):
-            return None
-        return yaml.compose(text, Loader=_Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        return None
-
-
-def _change_depth(event: yaml.Event) -> int:
-    if isinstance(event, yaml.CollectionStartEvent):
-        return 1
-    return -1 if isinstance(event, yaml.CollectionEndEvent) else 0
 
 
 def split_path(path: str) -> tuple[str, ...]:
@@ -209,11 +160,9 @@ def split_path(path: str) -> tuple[str, ...]:
 
 def find_child(node: yaml.Node | None, key: str) -> yaml.Node | None:
     """The value of a key of a mapping; None where there is none."""
-    if isinstance(node, yaml.MappingNode):
-        for name, value in node.value:
-            if name.value == key:
-                return value  # type: ignore[no-any-return]
-    return None
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    # Of a key that a merge (`<<`) brought, too, its own stands last.
+    return next((value for name, value in reversed(pairs) if name.value == key), None)
 
 
 def _list_keys(
@@ -249,7 +198,6 @@ def _line_of(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
 
 
-# ---------------------------------------------------------------------------- a sweep
 def find_in_sweep(
     root: yaml.Node, parts: Sequence[str], entries: Entries | None, *, of_value: bool
 ) -> Found:
@@ -275,8 +223,12 @@ class _SweepSearch:
 
     def search_root(self, root: yaml.Node) -> Iterator[Found]:
         """What is found, in the order in which it counts."""
-        derived = self._find_derived(root)
-        if derived is None or not _is_alone(derived):
+        jobs = find_child(root, "derived_jobs")
+        made = jobs.value if isinstance(jobs, yaml.SequenceNode) else []
+        at = self.entries.get("derived_jobs", 0)  # of the base job it is 0
+        derived = made[at - 1] if 0 < at <= len(made) else None
+        each = find_child(derived, "for_each_base_job")
+        if each is None or str(each.value).lower() != "false":
             yield from self._search_node(root, "")
             for at, grid in self._list_chosen(find_child(root, "grids"), "groups"):
                 yield self._search_params(grid, f"groups.{at}.params")
@@ -284,22 +236,15 @@ class _SweepSearch:
             yield walk(derived, self.parts)
             yield from self._search_children(derived, "parameter_overrides")
 
-    def _find_derived(self, root: yaml.Node) -> yaml.Node | None:
-        """The entry that made a derived job."""
-        jobs = find_child(root, "derived_jobs")
-        at = self.entries.get("derived_jobs", 0)  # of the base job it is 0
-        if isinstance(jobs, yaml.SequenceNode) and 0 < at <= len(jobs.value):
-            return jobs.value[at - 1]  # type: ignore[no-any-return]
-        return None
-
     def _search_node(self, node: yaml.Node, address: str) -> Iterator[Found]:
+        """`address`: empty, or with a dot at its end."""
         yield from self._search_children(node, *_COVERED)
-        yield self._search_params(find_child(node, "params"), _join(address, "params"))
+        yield self._search_params(find_child(node, "params"), f"{address}params")
         for key in ("configs", "groups"):
-            place = _join(address, key)
+            place = f"{address}{key}"
             for at, entry in self._list_chosen(find_child(node, key), place):
                 if any(find_child(entry, body) is not None for body in BODIES):
-                    yield from self._search_node(entry, f"{place}.{at}")
+                    yield from self._search_node(entry, f"{place}.{at}.")
                 else:
                     yield walk(entry, self.parts)
 
@@ -316,31 +261,17 @@ class _SweepSearch:
         return enumerate(items) if at is None else enumerate(items[at : at + 1], at)
 
     def _search_params(self, node: yaml.Node | None, address: str) -> Found:
+        """As far as a path leads in the values that were chosen."""
         best = NOTHING
         for name, value, size in _list_keys(node, self.parts):
-            at = self.entries.get(_join(address, str(name.value)))
-            found = self._search_value(value, at, self.parts[size:])
+            at = self.entries.get(f"{address}.{name.value}")
+            rest, found = self.parts[size:], NOTHING
+            if not isinstance(value, yaml.SequenceNode) or at is None:
+                found = walk(value, rest)
+            elif at < len(value.value):
+                item = value.value[at]
+                several = self.of_value and len(value.value) > 1
+                line = _line_of(item) if several else 0
+                found = _add_parts(0, walk(item, rest), line)
             best = max(best, _add_parts(size, found, _line_of(name)))
         return best
-
-    def _search_value(
-        self, value: yaml.Node, at: int | None, parts: Sequence[str]
-    ) -> Found:
-        """As far as a path leads in what was chosen; 0 and its line: not at all."""
-        if not isinstance(value, yaml.SequenceNode) or at is None:
-            return walk(value, parts)
-        if at >= len(value.value):
-            return NOTHING
-        item = value.value[at]
-        several = self.of_value and len(value.value) > 1
-        return _add_parts(0, walk(item, parts), _line_of(item) if several else 0)
-
-
-def _is_alone(derived: yaml.Node) -> bool:
-    """Whether a derived job has no base of which it takes parameters."""
-    each = find_child(derived, "for_each_base_job")
-    return each is not None and str(each.value).lower() == "false"
-
-
-def _join(address: str, part: str) -> str:
-    return f"{address}.{part}" if address else part

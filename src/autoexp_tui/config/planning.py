@@ -1,8 +1,8 @@
-"""Planning in a process of its own.
+"""Planning in a process of its own, which this side may kill at any moment.
 
-The child owns Hydra's globals and the user's own classes; this side may kill it at any
-moment and imports neither, nor pydantic: it runs in the cockpit's process. A child that
-crashes is a bug: its traceback goes to a file, the person gets one line that names it.
+The child owns Hydra's globals and the user's own classes; this side, in the cockpit's
+process, imports neither, nor pydantic. A child that crashes is a bug: its traceback
+goes to a file, the person gets one line that names it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ _TAIL: Final = 64 * 1024
 """Bytes of a crashed child's words that are kept."""
 
 
-# ------------------------------------------------------------------- the process
 class PlanningChild:
     """One running planning process."""
 
@@ -73,9 +72,8 @@ class PlanningChild:
     def wait(self, limit_seconds: float = LIMIT_SECONDS) -> PlanningAnswer:
         """Ask, wait for the answer, and close.
 
-        Raises:
-            EnvironmentFailed: it took longer than `limit_seconds`, or was killed.
-            AutoexpError: it crashed; the text names the file with its traceback.
+        Raises EnvironmentFailed where it took longer or was killed, AutoexpError (which
+        names the file with its traceback) where it crashed.
         """
         question = encode_request(self._request)
         try:
@@ -119,24 +117,19 @@ class PlanningChild:
             raise self._explain_crash(str(error)) from error
 
     def _explain_crash(self, reason: str) -> AutoexpError:
+        """Its output is kept in a file: below the state dir, else a temporary one."""
+        request = self._request
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _TAIL))
         output = self._stderr.read().decode("utf-8", "replace")
-        last = output.strip().splitlines()[-1:] or [reason]
-        place = _find_users_place(output, self._request.cwd)
-        whose = "" if place else "This is a bug. "
-        return AutoexpError(
-            f"planning crashed: {last[0]}",
-            where=place,
-            hint=f"{whose}The traceback is in {self._write_log(output)}",
-        )
-
-    def _write_log(self, output: str) -> Path:
-        """Keep the output in a file: below the state dir, else a temporary one."""
-        wanted = Path(self._request.cwd, self._request.state_dir or DEFAULT_STATE_DIR)
+        wanted = Path(request.cwd, request.state_dir or DEFAULT_STATE_DIR, "crashes")
         name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{self.pid}.log"
-        text = mask_text(f"{self._request}\n\n{output}")
-        return write_crash_log(text, name, wanted / "crashes")
+        log = write_crash_log(mask_text(f"{request}\n\n{output}"), name, wanted)
+        last = output.strip().splitlines()[-1:] or [reason]
+        place = _find_users_place(output, request.cwd)
+        whose = "" if place else "This is a bug. "
+        hint = f"{whose}The traceback is in {log}"
+        return AutoexpError(f"planning crashed: {last[0]}", where=place, hint=hint)
 
 
 def run_planning(
@@ -144,9 +137,7 @@ def run_planning(
 ) -> PlanningAnswer:
     """Answer one request in a process of its own; findings are in the answer.
 
-    Raises:
-        EnvironmentFailed: it took too long or was killed.
-        AutoexpError: it crashed.
+    Raises as `PlanningChild.wait`.
     """
     return PlanningChild(request).wait(limit_seconds)
 
@@ -154,15 +145,12 @@ def run_planning(
 def _find_users_place(output: str, cwd: str) -> str:
     """file:line of the traceback's end when that lies in the user's own code."""
     frames = _FRAME.findall(output)
-    if not frames:
-        return ""
-    path, line = frames[-1]
+    path, line = frames[-1] if frames else ("", "")
     is_installed = "/site-packages/" in path or "/autoexp_tui/" in path
-    is_ours = is_installed or not path.startswith(f"{cwd}/")
-    return "" if is_ours else f"{path}:{line}"
+    is_theirs = path.startswith(f"{cwd}/") and not is_installed
+    return f"{path}:{line}" if is_theirs else ""
 
 
-# ---------------------------------------------------------- for a running session
 class ChildPlanner:
     """`engine.ports.Planner`: plans for a running session, in a planning process."""
 
@@ -176,11 +164,8 @@ class ChildPlanner:
     def plan(self, asked: FurtherPlan) -> Plan:
         """The plan of another config, for the session that has `asked.known`.
 
-        Raises:
-            ValidationFailed: it has errors.
-            UsageError: its config does not compose.
-            EnvironmentFailed: planning took too long or was killed.
-            AutoexpError: planning crashed.
+        Raises ValidationFailed where it has errors, UsageError where its config does
+        not compose, and as `run_planning`.
         """
         base = asked.base
         ref, place, search = asked.config_ref, base.config_dir, base.search_dirs
@@ -198,8 +183,7 @@ class ChildPlanner:
             now=asked.now,
         )
         answer.raise_errors()
-        if answer.plan is None:
-            raise UsageError("planning gave no plan", hint="This is a bug.")
+        assert answer.plan is not None
         return join_plan(
             answer.plan,
             family=asked.family,
@@ -210,10 +194,8 @@ class ChildPlanner:
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         """The job with further overrides; its name, directories and waits stay.
 
-        Raises:
-            UsageError: there is no such job, or an override does not compose.
-            EnvironmentFailed: planning took too long or was killed.
-            AutoexpError: planning crashed.
+        Raises UsageError where there is no such job, or an override does not compose,
+        and as `run_planning`.
         """
         if not plan.config_ref:
             raise UsageError(
@@ -239,8 +221,7 @@ class ChildPlanner:
                 further=tuple(overrides),
             )
         if answer.job is None:
-            head = f"{job} cannot be made anew"
-            raise UsageError(list_problems(head, answer.errors))
+            raise UsageError(list_problems(f"{job} cannot be made anew", answer.errors))
         return answer.job
 
     def _run(self, plan: Plan, **question: Any) -> PlanningAnswer:
@@ -251,11 +232,7 @@ class ChildPlanner:
 
 
 def _find_cwd(plan: Plan) -> str:
-    """Where the plan was made; manifests of old do not say, but their jobs may.
-
-    Raises:
-        UsageError: the directory is gone.
-    """
+    """Where the plan was made; manifests of old do not say, but their jobs may."""
     if not plan.cwd:
         return next((job.cwd for job in plan.jobs if Path(job.cwd).is_dir()), "")
     if not Path(plan.cwd).is_dir():

@@ -1,9 +1,8 @@
 """The planning process; it begins in `planning_process`.
 
 Reads one request as JSON from stdin, writes one answer as JSON to what was stdout when
-it began. Owns Hydra's globals and runs the user's own backend classes, whose prints go
-to stderr. Findings about the config are part of the answer and the exit status is 0;
-anything else that escapes is a bug, with a traceback on stderr and status 1.
+it began. What is wrong with the config is part of the answer, and the exit status 0;
+anything else that escapes is a bug.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.hydra_compose import HydraComposer
@@ -33,7 +32,6 @@ from autoexp_tui.config.planning_messages import (
     Want,
     decode_request,
     encode_answer,
-    list_findings,
 )
 from autoexp_tui.config.settings import HouseParser
 from autoexp_tui.config.yaml_files import make_refusal, parse_yaml, read_text
@@ -142,7 +140,7 @@ class _Planning:
         return find_state_dir(self.request.state_dir or None, configured, self.cwd)
 
     def make_parser(self, state_dir: str = "") -> HouseParser:
-        """The parser of specs; `state_dir`: of the session, where it is known."""
+        """`state_dir`: of the session, where it is known."""
         roots = map(str, self.composer.roots)
         return HouseParser(
             str(self.cwd),
@@ -170,7 +168,11 @@ class _Planning:
             source, composer=composer, parser=self.make_parser(), record=record
         )
 
-    # ---------------------------------------------------------- places of findings
+    def save_configs(self, jobs: Iterable[JobSpec], place: Path, name: str) -> Path:
+        """Keep what jobs were made from; the file."""
+        record = self.configs.record(jobs, read_git_state(self.cwd))
+        return save_record(place, name, record)
+
     def add_places(
         self, problems: Iterable[Problem], origins: Origins = _UNKNOWN
     ) -> tuple[Problem, ...]:
@@ -178,32 +180,17 @@ class _Planning:
         found = tuple(problems)
         if not found or self.request.sweep_file:
             return found
-        placed = self._places.add_places(found, origins)
+        placed = self.places.add_places(found, origins)
         return tuple(replace(one, others=()) for one in placed)
 
     @cached_property
-    def _places(self) -> KeyPlaces:
+    def places(self) -> KeyPlaces:
         try:
             return KeyPlaces(self.composer.list_files())
         except AutoexpError:  # of the directory of configs
             return KeyPlaces(())
 
-    def check_hydra_settings(self) -> Iterator[tuple[Problem, bool]]:
-        """Findings of Hydra's own settings; whether each is an error.
 
-        Hydra's sweepers and launchers are replaced by `sweep` and `slurm`: a config
-        that sets them would run one job where many were meant, so they are refused. Of
-        the rest only `hydra.searchpath` has an effect.
-        """
-        wheres = {key: key for key in self._places.list_hydra_keys()}
-        for text in self.request.overrides:
-            key = text.partition("=")[0].lstrip("+~")
-            wheres[key] = f"override {key}"
-        findings = (check_hydra_key(key, where) for key, where in wheres.items())
-        return (found for found in findings if found is not None)
-
-
-# -------------------------------------------------------------------------- the plan
 def _answer_plan(planning: _Planning) -> PlanningAnswer:
     request, composer, configs = planning.request, planning.composer, planning.configs
     outcome = planning.build(
@@ -213,17 +200,29 @@ def _answer_plan(planning: _Planning) -> PlanningAnswer:
     )
     errors, warnings = _collect_findings(planning, outcome)
     if outcome.plan is None or errors:
-        return _answer_refused(outcome, errors, warnings)
+        refused = {(error.where, error.place) for error in errors}
+        return PlanningAnswer(
+            errors=errors,
+            warnings=tuple(w for w in warnings if (w.where, w.place) not in refused),
+            holes=tuple(map(hole_to_json, outcome.holes)),
+            holes_more=outcome.holes_more,
+            failed="plan",
+        )
     plan = replace(
         outcome.plan, environment=composer.environment.digests(), warnings=warnings
     )
-    data = encode_plan(plan)
+    data, manifest = encode_plan(plan), ""
+    if request.keep:
+        place = Path(plan.state_dir)
+        make_state_dir(place, plan.share)
+        planning.save_configs(plan.jobs, place, plan.plan_id)
+        manifest = str(write_manifest(place, plan, data))
     return PlanningAnswer(
         plan=None if request.report else plan,
         plan_json="" if request.report else data.decode(),
         report=json.dumps(report_of(plan)) if request.report else "",
         warnings=warnings,
-        manifest=_keep_manifest(planning, plan, data) if request.keep else "",
+        manifest=manifest,
         composed=composer.composed,
     )
 
@@ -231,37 +230,37 @@ def _answer_plan(planning: _Planning) -> PlanningAnswer:
 def _collect_findings(
     planning: _Planning, outcome: PlanOutcome
 ) -> tuple[tuple[Problem, ...], tuple[PlanFinding, ...]]:
-    """Errors and warnings of a plan, with their places."""
+    """Errors and warnings of a plan, with their places.
+
+    Hydra's sweepers and launchers are replaced by `sweep` and `slurm`: a config that
+    sets them would run one job where many were meant.
+    """
+    composer = planning.composer
     outputs = _check_outputs(planning, outcome)
     errors, warnings = [*outcome.errors, *outputs.errors], [*outcome.warnings]
     if outcome.plan is not None:
-        checks = ActionChecks(planning.composer.roots, planning.cwd)
+        checks = ActionChecks(composer.roots, planning.cwd)
         checks.check_plan(outcome.plan)
         warnings += fold_problems([*checks.warnings, *outputs.warnings])
         errors = list(fold_problems([*checks.errors, *outputs.errors]))
-    hydra = [*planning.check_hydra_settings()]
+    wheres = {key: key for key in planning.places.list_hydra_keys()}
+    for text in planning.request.overrides:
+        key = text.partition("=")[0].lstrip("+~")
+        wheres[key] = f"override {key}"
+    found = [check_hydra_key(key, where) for key, where in wheres.items()]
+    hydra = [one for one in found if one is not None]
     errors = [*(one for one, is_error in hydra if is_error), *errors]
     warnings += [one for one, is_error in hydra if not is_error]
-    placed = list_findings(planning.add_places(warnings, outcome.origins))
+    placed = planning.add_places(warnings, outcome.origins)
+    findings = (
+        PlanFinding(
+            message=p.message, where=p.where, job=p.job, hint=p.hint, place=p.place
+        )
+        for p in placed
+    )
     return (
         planning.add_places(errors, outcome.origins),
-        (*planning.composer.warnings, *placed),
-    )
-
-
-def _answer_refused(
-    outcome: PlanOutcome,
-    errors: tuple[Problem, ...],
-    warnings: Iterable[PlanFinding],
-) -> PlanningAnswer:
-    """What is known of a plan with errors."""
-    refused = {(error.where, error.place) for error in errors}
-    return PlanningAnswer(
-        errors=errors,
-        warnings=tuple(w for w in warnings if (w.where, w.place) not in refused),
-        holes=tuple(map(hole_to_json, outcome.holes)),
-        holes_more=outcome.holes_more,
-        failed="plan",
+        (*composer.warnings, *findings),
     )
 
 
@@ -282,21 +281,16 @@ def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> OutputFindings:
     return check_output_places(planning.cwd / base, jobs, owners=owners, share=share)
 
 
-def _keep_manifest(planning: _Planning, plan: Plan, data: bytes) -> str:
-    """Write the manifest (`data`) and, beside it, what the jobs were made from."""
-    place = Path(plan.state_dir)
-    record = planning.configs.record(plan.jobs, read_git_state(planning.cwd))
-    make_state_dir(place, plan.share)
-    save_record(place, plan.plan_id, record)
-    return str(write_manifest(place, plan, data))
-
-
-# ------------------------------------------------------------------------ the points
 def _answer_points(planning: _Planning) -> PlanningAnswer:
     """The expanded sweep, of a file by itself or of the config."""
     mask: object = None
     if alone := planning.request.sweep_file:
-        sweep: Mapping[str, object] | None = _read_sweep(str(planning.cwd / alone))
+        path = str(planning.cwd / alone)
+        tree = parse_yaml(read_text(path), path)
+        sweep: Any = tree.get("sweep", tree) if isinstance(tree, dict) else tree
+        if not isinstance(sweep, dict):
+            hint = "a sweep is a mapping: type, and params, configs or groups"
+            raise make_refusal(f"holds {sweep!r}, not a sweep", path, hint)
     else:
         sweep = planning.composer.sweep()
         mask = select_or_none(planning.composer.base(), "project.mask")
@@ -309,17 +303,6 @@ def _answer_points(planning: _Planning) -> PlanningAnswer:
     return PlanningAnswer(points=points)
 
 
-def _read_sweep(path: str) -> Mapping[str, object]:
-    """The `sweep:` of a YAML file, or the whole of it."""
-    tree = parse_yaml(read_text(path), path)
-    found = tree.get("sweep", tree) if isinstance(tree, dict) else tree
-    if not isinstance(found, dict):
-        hint = "a sweep is a mapping: type, and params, configs or groups"
-        raise make_refusal(f"holds {found!r}, not a sweep", path, hint)
-    return found
-
-
-# ------------------------------------------------------------------- configs and jobs
 def _answer_config(planning: _Planning) -> PlanningAnswer:
     """The primary config, or one job's; what does not resolve stays as written."""
     if not planning.request.job:
@@ -351,32 +334,22 @@ def _answer_job(planning: _Planning) -> PlanningAnswer:
     request = planning.request
     plan = read_manifest(Path(request.manifest), run=True)
     job = _find_job(plan, request.job)
+    planned = len(job.overrides)
+    has_them = request.further[:planned] == tuple(job.overrides)
     made = build_job_again(
         job,
-        _drop_planned(request.further, job.overrides),
+        request.further[planned:] if has_them else request.further,
         plan=plan,
         composer=planning.composer,
         parser=planning.make_parser(plan.state_dir),
         record=partial(planning.configs.add, job.index) if request.keep else None,
     )
     if request.keep and made.planned is not None:
-        made = _keep_record(planning, made, plan)
+        name = f"{plan.plan_id}-{made.index}-{made.fingerprint[:16]}"
+        place = Path(request.state_dir or plan.state_dir)
+        record = str(planning.save_configs([made], place, name))
+        made = replace(made, config_record=record)
     return PlanningAnswer(job=made, job_json=encode_job(made).decode())
-
-
-def _drop_planned(overrides: Sequence[str], planned: Sequence[str]) -> tuple[str, ...]:
-    """Overrides without those that the plan has already."""
-    number = len(planned)
-    has_them = tuple(overrides[:number]) == tuple(planned)
-    return tuple(overrides[number:] if has_them else overrides)
-
-
-def _keep_record(planning: _Planning, job: JobSpec, plan: Plan) -> JobSpec:
-    """Keep the config of a job that differs from its plan's beside the manifest."""
-    name = f"{plan.plan_id}-{job.index}-{job.fingerprint[:16]}"
-    place = Path(planning.request.state_dir or plan.state_dir)
-    record = planning.configs.record([job], read_git_state(planning.cwd))
-    return replace(job, config_record=str(save_record(place, name, record)))
 
 
 _WANTED: Final[Mapping[Want, Callable[[_Planning], PlanningAnswer]]] = {

@@ -86,13 +86,8 @@ class PlanningAnswer:
     """How often Hydra composed."""
 
     def raise_errors(self) -> None:
-        """Raise the errors as the exception whose exit code they have.
-
-        Raises:
-            UsageError: the primary config does not compose.
-            ValidationFailed: the plan has errors.
-            EnvironmentFailed: the machine did not let us.
-        """
+        """Raise the errors as the exception whose exit code they have: UsageError where
+        the primary config does not compose, ValidationFailed, or EnvironmentFailed."""
         if not self.errors:
             return
         first, count = self.errors[0], len(self.errors)
@@ -108,7 +103,6 @@ class PlanningAnswer:
         raise ValidationFailed(head, problems=self.errors)
 
 
-# -------------------------------------------------------------------- their JSON
 def encode_request(request: PlanningRequest) -> bytes:
     """A request as JSON."""
     return json.dumps(asdict(request)).encode("utf-8", "surrogatepass")
@@ -130,14 +124,8 @@ def encode_answer(answer: PlanningAnswer) -> bytes:
 
 
 def decode_answer(data: bytes) -> PlanningAnswer:
-    """The answer of `encode_answer`.
-
-    Raises:
-        ValueError, TypeError, KeyError: it is none.
-    """
+    """The answer of `encode_answer`; raises ValueError, TypeError or KeyError."""
     tree = json.loads(data)
-    if not isinstance(tree, dict):
-        raise TypeError("not a mapping")
     tree["errors"] = tuple(
         Problem(**{**one, "others": tuple(one["others"])}) for one in tree["errors"]
     )
@@ -152,16 +140,6 @@ def decode_answer(data: bytes) -> PlanningAnswer:
         tree["plan"] = decode_plan(plan.encode()) if plan else None
         tree["job"] = decode_job(job.encode()) if job else None
     return PlanningAnswer(**tree)
-
-
-def list_findings(problems: Iterable[Problem]) -> tuple[PlanFinding, ...]:
-    """Problems that are no errors, as a plan keeps them."""
-    return tuple(
-        PlanFinding(
-            message=p.message, where=p.where, job=p.job, hint=p.hint, place=p.place
-        )
-        for p in problems
-    )
 
 
 def list_problems(head: str, problems: Iterable[Problem]) -> str:

@@ -1,24 +1,18 @@
 """The resolvers of a config that are ours: `oc.env`, `oc.eval`, `now` and `ax.*`.
 
-Registered for the whole process, which belongs to planning. `oc.env` answers from one
-reading of the environment and remembers what was asked; `now` is one moment for all
-jobs of a plan; `oc.eval` is `plan`'s safe evaluator over typed operands (see
-`eval_rewrite`); `ax.*` are helpers, all in one table with what each wants. They are
-pure (the same arguments give the same value), so that templates may call them, and
-every value they make is bounded as in `oc.eval`. What cannot be computed is a
-ValueError that names the helper and the value.
+The same arguments give the same value all through a plan, so that templates may call
+them; values are bounded as in `oc.eval`. What cannot be computed is a ValueError.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import PurePosixPath
-from typing import Final, TypeAlias
+from typing import Final
 
 from omegaconf import DictConfig, ListConfig, OmegaConf
 
@@ -46,47 +40,35 @@ class _Unfit(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Helper:
-    """One resolver of ours."""
+    """One resolver of ours; called, it raises ValueError where values do not fit."""
 
     name: str
     run: Callable[..., object]
     fewest: int
     most: int | None
     """None: as many values as one likes."""
-    says: str
-    """What it gives, for the documentation."""
 
     def __call__(self, *values: object) -> object:
-        """The value.
-
-        Raises:
-            ValueError: too few or too many values, or values that do not fit.
-        """
-        if len(values) < self.fewest or (
-            self.most is not None and len(values) > self.most
-        ):
-            raise ValueError(
-                f"{self.name} takes {self._describe_wanted()}, not {len(values)}"
-            )
+        """The value."""
+        given, most = len(values), math.inf if self.most is None else self.most
+        if not self.fewest <= given <= most:
+            wanted = f"{self.fewest} to {most} values"
+            if self.most is None:
+                wanted = f"{self.fewest} or more values"
+            elif most == self.fewest:
+                wanted = "one value" if most == 1 else f"{most} values"
+            raise ValueError(f"{self.name} takes {wanted}, not {given}")
         try:
-            found = check_bounds_of(self.run(*values))
+            found = check_bounds_of(self.run(*map(_to_plain, values)))
         except ZeroDivisionError:
             raise ValueError(f"{self.name} divides by zero") from None
         except OverflowError:
             raise ValueError(f"{self.name} makes too large a number") from None
         except ValueError as error:
             raise ValueError(f"{self.name}: {error}") from None
-        return list(found) if isinstance(found, tuple | set | frozenset) else found
-
-    def _describe_wanted(self) -> str:
-        if self.most is None:
-            return f"{self.fewest} or more values"
-        if self.most == self.fewest:
-            return "one value" if self.most == 1 else f"{self.most} values"
-        return f"{self.fewest} to {self.most} values"
+        return _make_list(found)
 
 
-# -------------------------------------------------------------------- arithmetic
 def _check_number(value: object) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _Unfit(f"{_format_value(value)} is no number")
@@ -104,16 +86,6 @@ def _fold(sign: str) -> Callable[..., object]:
     return fold
 
 
-def _round_whole(rounded: Callable[[float], int]) -> Callable[..., object]:
-    def round_number(value: object) -> object:
-        found = _check_number(value)
-        if not math.isfinite(found):
-            raise ValueError(f"{found} has no whole number near it")
-        return rounded(found)
-
-    return round_number
-
-
 def _round_down_to(value: object, step: object) -> object:
     return _check_number(value) // _check_number(step) * _check_number(step)
 
@@ -124,7 +96,6 @@ def _choose(condition: object, then: object, other: object) -> object:
     return then if condition else other
 
 
-# -------------------------------------------------------------------------- texts
 def _check_text(value: object) -> str:
     if isinstance(value, str):
         return value
@@ -134,18 +105,9 @@ def _check_text(value: object) -> str:
 
 
 def _join(separator: object, *values: object) -> str:
-    parts = [_check_text(item) for value in values for item in _list_items(value)]
-    mark = _check_text(separator)
-    if sum(map(len, parts)) + len(mark) * len(parts) > MAX_TEXT:
-        raise ValueError(f"makes a text of more than {MAX_TEXT} characters")
-    return mark.join(parts)
-
-
-def _list_items(value: object) -> Iterator[object]:
-    if isinstance(value, list | tuple):
-        yield from value
-    else:
-        yield value
+    lists = (value if isinstance(value, list | tuple) else [value] for value in values)
+    parts = [_check_text(item) for items in lists for item in items]
+    return _check_text(separator).join(parts)
 
 
 def _split(value: object, separator: object = None) -> list[str]:
@@ -165,8 +127,7 @@ def _replace(value: object, old: object, new: object) -> str:
 
 
 def _pad(value: object, width: object) -> str:
-    found = _check_number(value)
-    wide = _check_number(width)
+    found, wide = _check_number(value), _check_number(width)
     if not isinstance(found, int) or not isinstance(wide, int):
         raise _Unfit("pads whole numbers to a whole number of digits")
     if not 0 <= wide <= _MOST_WIDE:
@@ -186,62 +147,48 @@ def _get_path_part(part: str) -> Callable[..., object]:
     return lambda value: str(getattr(PurePosixPath(_check_text(value)), part))
 
 
-def _call_method(name: str) -> Callable[..., object]:
-    return lambda value: getattr(_check_text(value), name)()
-
-
 def _format_value(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# -------------------------------------------------------------------------- table
-_Row: TypeAlias = tuple[str, Callable[..., object], int, int | None, str]
-_TABLE: Final[tuple[_Row, ...]] = (
-    ("add", _fold("+"), 2, None, "the sum of numbers"),
-    ("sub", _fold("-"), 2, 2, "the first less the second"),
-    ("mul", _fold("*"), 2, None, "the product of numbers"),
-    ("div", _fold("/"), 2, 2, "the quotient, a decimal number"),
-    ("floordiv", _fold("//"), 2, 2, "the quotient, whole"),
-    ("mod", _fold("%"), 2, 2, "what a division leaves"),
-    ("pow", _fold("**"), 2, 2, "the first to the second"),
-    ("min", FUNCTIONS["min"][0], 1, None, "the least, of values or a list"),
-    ("max", FUNCTIONS["max"][0], 1, None, "the greatest, likewise"),
-    ("sum", FUNCTIONS["sum"][0], 1, None, "the sum, likewise"),
-    ("len", FUNCTIONS["len"][0], 1, 1, "how long a text or a list is"),
-    ("abs", FUNCTIONS["abs"][0], 1, 1, "a number without its sign"),
-    ("int", FUNCTIONS["int"][0], 1, 1, "a number, or a text, as a whole one"),
-    ("float", FUNCTIONS["float"][0], 1, 1, "likewise as a decimal one"),
-    ("round", FUNCTIONS["round"][0], 1, 2, "rounded, to so many places"),
-    ("floor", _round_whole(math.floor), 1, 1, "the next below, whole"),
-    ("ceil", _round_whole(math.ceil), 1, 1, "the next above, whole"),
-    ("down_to", _round_down_to, 2, 2, "rounded down to a multiple"),
-    ("if", _choose, 3, 3, "the second if the first is true, or the third"),
-    ("str", _check_text, 1, 1, "as text, numbers spelled as in names"),
-    ("lower", _call_method("lower"), 1, 1, "in small letters"),
-    ("upper", _call_method("upper"), 1, 1, "in capitals"),
-    ("strip", _call_method("strip"), 1, 1, "without space around it"),
-    ("join", _join, 2, None, "values, or lists, with the first between"),
-    ("split", _split, 1, 2, "a list, cut at the second or at spaces"),
-    ("replace", _replace, 3, 3, "with the second replaced by the third"),
-    ("basename", _get_path_part("name"), 1, 1, "a path's last part"),
-    ("dirname", _get_path_part("parent"), 1, 1, "what is before it"),
-    ("stem", _get_path_part("stem"), 1, 1, "it without its suffix"),
-    ("pad", _pad, 2, 2, "a whole number with zeros before it"),
-    ("format", _format_number, 2, 2, "a number by a format such as .3f"),
+_TABLE: Final[tuple[tuple[str, Callable[..., object], int, int | None], ...]] = (
+    ("add", _fold("+"), 2, None),
+    ("sub", _fold("-"), 2, 2),
+    ("mul", _fold("*"), 2, None),
+    ("div", _fold("/"), 2, 2),
+    ("floordiv", _fold("//"), 2, 2),
+    ("mod", _fold("%"), 2, 2),
+    ("pow", _fold("**"), 2, 2),
+    ("min", FUNCTIONS["min"][0], 1, None),
+    ("max", FUNCTIONS["max"][0], 1, None),
+    ("sum", FUNCTIONS["sum"][0], 1, None),
+    ("len", FUNCTIONS["len"][0], 1, 1),
+    ("abs", FUNCTIONS["abs"][0], 1, 1),
+    ("int", FUNCTIONS["int"][0], 1, 1),
+    ("float", FUNCTIONS["float"][0], 1, 1),
+    ("round", FUNCTIONS["round"][0], 1, 2),
+    ("floor", lambda value: math.floor(_check_number(value)), 1, 1),
+    ("ceil", lambda value: math.ceil(_check_number(value)), 1, 1),
+    ("down_to", _round_down_to, 2, 2),
+    ("if", _choose, 3, 3),
+    ("str", _check_text, 1, 1),
+    ("lower", lambda value: _check_text(value).lower(), 1, 1),
+    ("upper", lambda value: _check_text(value).upper(), 1, 1),
+    ("strip", lambda value: _check_text(value).strip(), 1, 1),
+    ("join", _join, 2, None),
+    ("split", _split, 1, 2),
+    ("replace", _replace, 3, 3),
+    ("basename", _get_path_part("name"), 1, 1),
+    ("dirname", _get_path_part("parent"), 1, 1),
+    ("stem", _get_path_part("stem"), 1, 1),
+    ("pad", _pad, 2, 2),
+    ("format", _format_number, 2, 2),
 )
 HELPERS: Final[Mapping[str, Helper]] = {
-    PREFIX + name: Helper(PREFIX + name, run, fewest, most, says)
-    for name, run, fewest, most, says in _TABLE
+    PREFIX + name: Helper(PREFIX + name, run, fewest, most)
+    for name, run, fewest, most in _TABLE
 }
-"""Every helper, by name."""
-
-
-def names() -> Sequence[str]:
-    """The names of all helpers."""
-    return tuple(HELPERS)
-
-
 _NO_DEFAULT: Final = "\0no default"
 PURE: Final = frozenset({"oc.env", "oc.eval", "now", *HELPERS})
 """Resolvers that give the same for the same arguments, all through a plan."""
@@ -255,11 +202,7 @@ class Environment:
         self._asked: set[str] = set()
 
     def read(self, name: str, default: object = _NO_DEFAULT) -> str | None:
-        """The variable's text, as `oc.env` gives it.
-
-        Raises:
-            LookupError: it is not set and there is no default.
-        """
+        """The variable's text, as `oc.env` gives it; LookupError without any."""
         self._asked.add(name)
         if name in self._values:
             return self._values[name]
@@ -282,46 +225,39 @@ def register_resolvers(environment: Environment, now: float) -> None:
     `now`: UTC, seconds since the epoch; `${now:...}` shows it in local time.
     """
     moment = datetime.fromtimestamp(now).astimezone()
-    OmegaConf.register_new_resolver("oc.env", environment.read, replace=True)
-    OmegaConf.register_new_resolver("oc.eval", evaluate, replace=True)
-    OmegaConf.register_new_resolver("now", moment.strftime, replace=True)
-    for name, helper in HELPERS.items():
-        OmegaConf.register_new_resolver(
-            name, partial(_call_helper, helper), replace=True
-        )
-
-
-def _call_helper(helper: Helper, *values: object) -> object:
-    return helper(*map(_to_plain, values))
+    resolvers: dict[str, Callable[..., object]] = {
+        "oc.env": environment.read,
+        "oc.eval": evaluate,
+        "now": moment.strftime,
+        **HELPERS,
+    }
+    for name, resolver in resolvers.items():
+        OmegaConf.register_new_resolver(name, resolver, replace=True)
 
 
 def evaluate(expression: object, *operands: object) -> object:
-    """The value of an expression over `_0`, `_1` ...
-
-    Raises:
-        ValueError: the expression is refused or fails; it is named with its operands.
-    """
-    _refuse_mixed(str(expression))
-    names = {f"_{at}": _to_plain(value) for at, value in enumerate(operands)}
-    try:
-        value = compile_expression(str(expression)).evaluate(names)
-    except (ValueError, ArithmeticError, TypeError, LookupError) as error:
-        given = ", ".join(f"{name} = {value!r}" for name, value in names.items())
-        shown = f"`{expression}`" + (f" with {given}" if given else "")
-        raise ValueError(f"oc.eval {shown}: {error}") from None
-    # A config knows lists alone.
-    return list(value) if isinstance(value, tuple | set | frozenset) else value
-
-
-def _refuse_mixed(expression: str) -> None:
-    """A `_0` that was written by hand means arguments, and none were told apart."""
-    if MIXED.search(expression):
-        shown = MIXED.sub("${...}", expression)
+    """The value of an expression over `_0`, `_1` ...; ValueError where it has none."""
+    text = str(expression)
+    if MIXED.search(text):
+        shown = MIXED.sub("${...}", text)
         raise ValueError(
             f"oc.eval `{shown}`: `_0` goes with no ${{...}} in one expression; quote "
             "the expression alone, and give its arguments after it: "
             "${oc.eval:'_0 + 1',${key}}"
         )
+    names = {f"_{at}": _to_plain(value) for at, value in enumerate(operands)}
+    try:
+        value = compile_expression(text).evaluate(names)
+    except (ValueError, ArithmeticError, TypeError, LookupError) as error:
+        given = ", ".join(f"{name} = {value!r}" for name, value in names.items())
+        shown = f"`{expression}`" + (f" with {given}" if given else "")
+        raise ValueError(f"oc.eval {shown}: {error}") from None
+    return _make_list(value)
+
+
+def _make_list(value: object) -> object:
+    """A config knows lists alone."""
+    return list(value) if isinstance(value, tuple | set | frozenset) else value
 
 
 def _to_plain(value: object) -> object:

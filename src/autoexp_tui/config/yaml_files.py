@@ -1,8 +1,7 @@
 """Reads config files: once each, with findings that name file and line.
 
 YAML means here what OmegaConf takes it for (`1e-4` is a number, no dates, a key twice
-is refused). After parsing, `${oc.eval:...}` is brought into typed form and the entries
-of `hydra.searchpath` are sent through our own source. Composing is done elsewhere.
+is refused); `${oc.eval:...}` is brought into typed form.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import os
 import pickle
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -35,21 +35,23 @@ def check_size(
 ) -> tuple[int, int]:
     """The values that a node stands for, and its levels; each node is counted once.
 
-    `path`: the file as people write it; `known`: of the nodes counted so far.
-
-    Raises:
-        CannotCompose: too deep (as what holds itself is), or too many values.
+    `path`: as people write it; `known`: of the nodes counted so far. Raises
+    CannotCompose: too deep (as what holds itself is), or too many values.
     """
+    where = locate(node, path)
     if depth > MAX_DEPTH:
-        raise CannotCompose((explain_too_deep(locate(node, path)),))
+        raise CannotCompose((explain_too_deep(where),))
     if id(node) not in known:
         below = [check_size(one, path, known, depth + 1) for one in children(node)]
         values = 1 + sum(size for size, _ in below)
         levels = 1 + max((deep for _, deep in below), default=0)
         if levels > MAX_DEPTH:
-            raise CannotCompose((explain_too_deep(locate(node, path)),))
+            raise CannotCompose((explain_too_deep(where),))
         if values > MAX_VALUES:
-            raise CannotCompose((_explain_too_many(locate(node, path)),))
+            message = f"stands for more than {MAX_VALUES:,} values, aliases followed"
+            hint = "a sweep of params makes many jobs of few lines; "
+            hint += "aliases repeat values"
+            raise make_refusal(message, where, hint)
         known[id(node)] = values, levels
     return known[id(node)]
 
@@ -86,12 +88,6 @@ def explain_too_deep(where: str) -> Problem:
     return Problem(f"is nested more than {MAX_DEPTH} levels deep", where, hint=hint)
 
 
-def _explain_too_many(where: str) -> Problem:
-    message = f"stands for more than {MAX_VALUES:,} values, aliases followed"
-    hint = "a sweep of params makes many jobs of few lines; aliases repeat values"
-    return Problem(message, where, hint=hint)
-
-
 def count_open(text: str) -> int:
     """How many `${` are open at once, at most; quotes are not looked at."""
     if text.count("${") <= MAX_DEPTH:
@@ -107,7 +103,6 @@ def count_open(text: str) -> int:
 
 
 SCHEME: Final = "autoexp"
-
 _REFERENCE: Final = re.compile(
     r"(?:[A-Za-z_]\w*[.\[=].*"
     r"|stage|index|family|name|output_dir|log_dir|log_path|log_path_current|script_path)"
@@ -144,22 +139,15 @@ class _Loader(_OmegaConfLoader):  # type: ignore[misc]
     """OmegaConf's loader, which says the line of a value that is none of a config."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002
-        """What a node stands for.
-
-        Raises:
-            ConstructorError: its tag, or its look, promises something else.
-        """
+        """What a node stands for; ConstructorError where its tag promises otherwise."""
         name = node.tag.replace("tag:yaml.org,2002:", "!!")
-        if node.tag not in _KINDS:
-            reason = f"{name} is no kind of value for configs"
-            raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
-        try:
-            return super().construct_object(node, deep)
-        except (ValueError, LookupError, OverflowError):
-            reason = f"this value cannot be read as {name}"
-            raise yaml.constructor.ConstructorError(
-                None, None, reason, node.start_mark
-            ) from None
+        reason = f"{name} is no kind of value for configs"
+        if node.tag in _KINDS:
+            try:
+                return super().construct_object(node, deep)
+            except (ValueError, LookupError, OverflowError):
+                reason = f"this value cannot be read as {name}"
+        raise yaml.constructor.ConstructorError(None, None, reason, node.start_mark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +157,8 @@ class ConfigText:
     blob: bytes
     head: str
     """The first characters, where Hydra looks for `# @package`."""
+    root: yaml.Node | None
+    """With the lines of its keys; None of an empty file."""
 
     def container(self) -> Container:
         """A container of one's own; the caller may change it."""
@@ -186,20 +176,20 @@ class YamlFiles:
         self._written: dict[str, str] = {}
 
     def load(self, path: str) -> ConfigText:
-        """The file at `path`.
-
-        Raises:
-            CannotCompose: it cannot be read or is no YAML; names file and line.
-        """
-        stamp = _read_stamp(path)
+        """The file at `path`; raises CannotCompose with file and line."""
+        stamp = (0, 0)
+        with suppress(OSError):  # what cannot be read is told by `read_text`
+            found = os.stat(path)
+            stamp = found.st_mtime_ns, found.st_size
         known = self._read.get(path)
         if known is not None and known[0] == stamp:
             return known[1]
         self.parsed += 1
         text = read_text(path)
-        tree = _route_search_path(rewrite_tree(parse_yaml(text, path), self._written))
-        config = _create_container(tree, text, path)
-        loaded = ConfigText(pickle.dumps(config), text[:512])
+        root, value = parse_nodes(text, path)
+        tree = _route_search_path(rewrite_tree(value, self._written))
+        config = _create_container(tree, root, path)
+        loaded = ConfigText(pickle.dumps(config), text[:512], root)
         self._read[path] = (stamp, loaded)
         return loaded
 
@@ -226,67 +216,50 @@ def make_refusal(message: str, where: str, hint: str = "") -> CannotCompose:
 
 
 def read_text(path: str) -> str:
-    """The file's text.
-
-    Raises:
-        CannotCompose: unreadable, or not UTF-8.
-    """
+    """The file's text; raises CannotCompose where it is unreadable, or not UTF-8."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
-        message = f"byte {error.start} is not UTF-8"
-        raise make_refusal(message, show_path(path), "save it as UTF-8 text") from None
+        message, hint = f"byte {error.start} is not UTF-8", "save it as UTF-8 text"
     except OSError as error:
         message = f"cannot be read: {error.strerror}"
-        raise make_refusal(
-            message, show_path(path), "check the path and its mode"
-        ) from None
+        hint = "check the path and its mode"
+    raise make_refusal(message, show_path(path), hint)
 
 
 def parse_yaml(text: str, path: str) -> object:
     """The document in `text` as plain Python; None when it is empty.
 
-    Raises:
-        CannotCompose: broken YAML, or a reference that was not quoted.
+    Raises CannotCompose for broken YAML, or a reference that was not quoted.
     """
+    return parse_nodes(text, path)[1]
+
+
+def parse_nodes(text: str, path: str) -> tuple[yaml.Node | None, object]:
+    """The document's tree with its lines, and what `parse_yaml` makes of it."""
+    where = show_path(path)
     try:
         loader = _Loader(text)
-        node = loader.get_single_node()
-        if node is None:
-            return None
-        check_size(node, show_path(path), {})
-        _refuse_misread(node, path)
-        return loader.construct_document(node)
+        root = loader.get_single_node()
+        if root is None:
+            return None, None
+        check_size(root, where, {})
+        problems = tuple(
+            Problem(message, where=locate(node, where), hint=hint)
+            for found in list_nodes(root)
+            for node, message, hint in _find_misread(found)
+        )
+        if problems:
+            raise CannotCompose(problems)
+        return root, loader.construct_document(root)
     except yaml.YAMLError as error:
         raise CannotCompose((_describe_error(error, text, path),)) from None
     except RecursionError:
-        raise CannotCompose((explain_too_deep(show_path(path)),)) from None
-
-
-def _read_stamp(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise make_refusal(
-            f"cannot be read: {error.strerror}", show_path(path)
-        ) from None
-    return found.st_mtime_ns, found.st_size
-
-
-# ------------------------------------------------- what YAML reads as something else
-def _refuse_misread(root: yaml.Node, path: str) -> None:
-    """Refuse what YAML reads as something that nobody means here."""
-    problems = tuple(
-        Problem(message, where=locate(node, show_path(path)), hint=hint)
-        for found in list_nodes(root)
-        for node, message, hint in _find_misread(found)
-    )
-    if problems:
-        raise CannotCompose(problems)
+        raise CannotCompose((explain_too_deep(where),)) from None
 
 
 def _find_misread(node: yaml.Node) -> Iterator[tuple[yaml.Node, str, str]]:
-    """(place, what is wrong, how to mend it) for a node."""
+    """What YAML reads as something that nobody means here: place, message, hint."""
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if node.flow_style and _is_bare_reference(key, value):
@@ -318,7 +291,6 @@ def _is_bare_reference(key: yaml.Node, value: yaml.Node) -> bool:
     return nothing and plain and bool(_REFERENCE.fullmatch(key.value))
 
 
-# ------------------------------------------------------------------- broken YAML
 def _describe_error(error: Any, text: str, path: str) -> Problem:
     """What YAML complains about, with the line and how to mend it."""
     if isinstance(error, yaml.reader.ReaderError):
@@ -333,7 +305,10 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
         cause += f" ({error.context}"
         if begun is not None and begun.line != mark.line:
             cause += f" that begins in line {begun.line + 1}"
-            hint = _find_closing_hint(error.context, begun.line + 1)
+            opened = (what for words, what in _OPENED.items() if words in error.context)
+            hint = next(
+                (f"close the {what} of line {begun.line + 1}" for what in opened), ""
+            )
         cause += ")"
     around = lines[max(0, mark.line - 1) : mark.line + 1]
     return Problem(
@@ -345,12 +320,6 @@ def _describe_error(error: Any, text: str, path: str) -> Problem:
 
 def _shorten(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 3]}..."
-
-
-def _find_closing_hint(context: str, line: int) -> str:
-    """The hint for a bracket or quote of an earlier line that nothing closes."""
-    opened = (what for words, what in _OPENED.items() if words in context)
-    return next((f"close the {what} of line {line}" for what in opened), "")
 
 
 def _find_hint(around: Sequence[str], reason: str) -> str:
@@ -368,7 +337,6 @@ def _find_hint(around: Sequence[str], reason: str) -> str:
     return next(known, usual)
 
 
-# ------------------------------------------------------------------ to OmegaConf
 def _route_search_path(tree: object) -> object:
     """`hydra.searchpath` sent through our source; each entry may be interpolated."""
     hydra = tree.get("hydra") if isinstance(tree, dict) else None
@@ -385,40 +353,27 @@ def build_entry(entry: object) -> object:
     return f"{SCHEME}://{entry}"
 
 
-def _create_container(tree: object, text: str, path: str) -> Container:
+def _create_container(tree: object, root: yaml.Node | None, path: str) -> Container:
+    where = show_path(path)
     if not isinstance(tree, dict | list | None):
         hint = "a config file is a mapping: `key: value` lines"
-        raise make_refusal(f"holds only {tree!r}", show_path(path), hint)
+        raise make_refusal(f"holds only {tree!r}", where, hint)
     try:
         return OmegaConf.create({} if tree is None else tree)
     except OmegaConfBaseException as error:
-        raise CannotCompose(tuple(_list_broken_values(error, text, path))) from None
+        found = _list_broken_values(root, where) if root else ()
+        usual = Problem(str(error).splitlines()[0], where=where)
+        raise CannotCompose(tuple(found) or (usual,)) from None
 
 
-def _list_broken_values(
-    error: OmegaConfBaseException, text: str, path: str
-) -> Iterator[Problem]:
+def _list_broken_values(root: yaml.Node, path: str) -> Iterator[Problem]:
     """The scalars whose interpolation does not parse, by line."""
-    found = False
-    root = yaml.compose(text, Loader=_Loader)
-    for node in list_nodes(root) if root else ():
-        reason = _explain_broken(node)
-        if reason:
-            found = True
-            yield Problem(
-                f"{_shorten(node.value)!r} does not parse: {_shorten(reason)}",
-                where=locate(node, show_path(path)),
-                hint="an interpolation is ${key}, ${.key}, or ${resolver:'text',...}",
-            )
-    if not found:
-        yield Problem(str(error).splitlines()[0], where=show_path(path))
-
-
-def _explain_broken(node: yaml.Node) -> str:
-    if not isinstance(node, yaml.ScalarNode) or "${" not in node.value:
-        return ""
-    try:
-        OmegaConf.create({"value": rewrite(node.value)})
-    except OmegaConfBaseException as error:
-        return str(error).splitlines()[0]
-    return ""
+    for node in list_nodes(root):
+        if isinstance(node, yaml.ScalarNode) and "${" in node.value:
+            try:
+                OmegaConf.create({"value": rewrite(node.value)})
+            except OmegaConfBaseException as error:
+                reason = _shorten(str(error).splitlines()[0])
+                message = f"{_shorten(node.value)!r} does not parse: {reason}"
+                hint = "an interpolation is ${key}, ${.key}, or ${resolver:'text',...}"
+                yield Problem(message, where=locate(node, path), hint=hint)
