@@ -85,12 +85,10 @@ class AnomalyWatch:
     def _record(self, step: int, value: float) -> None:
         self._count += 1
         self._minimum = min(self._minimum, value)
-        if self._anchor is None or self._has_fallen(self._anchor[1], value):
+        share = self.settings.plateau_percent / 100  # of a negative loss's height too
+        before = self._anchor[1] if self._anchor else None
+        if before is None or value < before - abs(before) * share:
             self._anchor = (step, value)
-
-    def _has_fallen(self, before: float, value: float) -> bool:
-        """Whether `value` lies enough below `before`, also for negative losses."""
-        return value < before - abs(before) * self.settings.plateau_percent / 100
 
     def _has_enough_points(self) -> bool:
         return self._count >= self.settings.min_points

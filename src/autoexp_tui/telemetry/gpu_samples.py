@@ -8,7 +8,6 @@ keeps the newest sample and bounded curves of the means.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -43,10 +42,14 @@ class GpuTrack:
 
     def add_lines(self, data: bytes) -> bool:
         """Take whole lines; whether a sample was among them."""
-        samples = list(_parse_samples(data))
-        for t, loads in samples:
-            self._add_sample(t, loads)
-        return bool(samples)
+        is_new = False
+        for line in data.split(b"\n"):
+            record = parse_json_object(line) or {}
+            t, gpus = _parse_number(record.get("t")), record.get("gpus")
+            if t is not None and isinstance(gpus, list) and gpus:
+                self._add_sample(t, tuple(map(_parse_load, gpus[:_MOST_GPUS])))
+                is_new = True
+        return is_new
 
     def _add_sample(self, t: float, loads: tuple[GpuLoad, ...]) -> None:
         self._began = t if self._began is None else self._began
@@ -64,7 +67,12 @@ def _summarize(loads: tuple[GpuLoad, ...]) -> dict[str, float]:
     """Means over the GPUs, and where they are few each one."""
     columns = {
         BUSY: [load.busy_percent for load in loads],
-        MEMORY: [_measure_memory(load) for load in loads],
+        MEMORY: [
+            100.0 * load.used_mib / load.total_mib
+            if load.used_mib is not None and load.total_mib
+            else None
+            for load in loads
+        ],
         POWER: [load.watts for load in loads],
     }
     found: dict[str, float] = {}
@@ -80,21 +88,6 @@ def _summarize(loads: tuple[GpuLoad, ...]) -> dict[str, float]:
             if value is not None
         }
     return found
-
-
-def _measure_memory(load: GpuLoad) -> float | None:
-    """Per cent in use; None: it does not tell."""
-    if load.used_mib is None or not load.total_mib:
-        return None
-    return 100.0 * load.used_mib / load.total_mib
-
-
-def _parse_samples(data: bytes) -> Iterator[tuple[float, tuple[GpuLoad, ...]]]:
-    for line in data.split(b"\n"):
-        record = parse_json_object(line) or {}
-        t, gpus = _parse_number(record.get("t")), record.get("gpus")
-        if t is not None and isinstance(gpus, list) and gpus:
-            yield t, tuple(_parse_load(gpu) for gpu in gpus[:_MOST_GPUS])
 
 
 def _parse_load(gpu: object) -> GpuLoad:

@@ -129,12 +129,10 @@ class InactivityWatch:
 
     def note_look(self, now: float) -> None:
         """Somebody looked at the log, whatever there was to see."""
-        if self.looked_at is None or now - self.looked_at > LOOK_GAP_SECONDS:
-            self._begin_anew(now)
-        self.looked_at = now
-
-    def _begin_anew(self, now: float) -> None:
-        """Nobody knows what happened meanwhile: count from now."""
+        before, self.looked_at = self.looked_at, now
+        if before is not None and now - before <= LOOK_GAP_SECONDS:
+            return
+        # Nobody knows what happened meanwhile: count from now.
         if self._steps.since is not None:
             self._steps.since = now
         for rule, clock in self._clocks:
@@ -189,13 +187,10 @@ class InactivityWatch:
         for rule, clock in self._clocks:
             if clock.is_over(self.looked_at, rule.after):
                 clock.told = True
-                yield QuietPeriod(
-                    rule.rule, clock.key, clock.offset, _describe(rule, clock)
-                )
-
-
-def _describe(rule: QuietRule, clock: _Clock) -> str:
-    if rule.counts:
-        return f"no step after {clock.value:.10g} for {duration(rule.after)}"
-    what = f'line that matches "{rule.rule.pattern}"' if rule.pattern else "output"
-    return f"no new {what} for {duration(rule.after)}"
+                what = "new output"
+                if rule.counts:
+                    what = f"step after {clock.value:.10g}"
+                elif rule.pattern:
+                    what = f'new line that matches "{rule.rule.pattern}"'
+                text = f"no {what} for {duration(rule.after)}"
+                yield QuietPeriod(rule.rule, clock.key, clock.offset, text)

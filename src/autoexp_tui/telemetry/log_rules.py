@@ -61,10 +61,12 @@ def compile_rule(rule: LogEvent) -> CompiledRule:
     """A rule ready to scan; one over silence is `telemetry.inactivity`'s; raises
     ValueError where its pattern is refused, or has not the group that is extracted."""
     pattern = compile_rule_pattern(rule)
-    groups = [
-        (key, _group_number(rule, pattern, group))
-        for key, group in rule.extract_groups.items()
-    ]
+    groups = []
+    for key, group in rule.extract_groups.items():
+        number = int(group) if group.isdecimal() else pattern.names.get(group)
+        if number is None or number > pattern.groups:
+            raise ValueError(f"rule {rule.name}: the pattern has no group {group!r}")
+        groups.append((key, number))
     return CompiledRule(rule, pattern, groups)
 
 
@@ -84,13 +86,10 @@ class Scanner:
     def scan(
         self, chunk: bytes, offset: int, seen: MutableSet[str] | None = None
     ) -> list[Match]:
-        """The matches in whole lines, in the order of lines, then of rules.
+        """The matches in whole lines that begin at byte `offset`, by line, then rule.
 
-        Args:
-            chunk: whole lines; a last one without its end counts as a line.
-            offset: where `chunk` starts in the file, bytes.
-            seen: names of `match_once` rules that matched in this run; those are not
-                looked for again, and new ones are added. None: none did.
+        A last line without its end counts as one. `seen`: `match_once` rules that
+        matched in this run; they are not looked for again, and new ones are added.
         """
         found: list[Match] = []
         seen = set() if seen is None else seen
@@ -99,22 +98,18 @@ class Scanner:
                 once, name = item.rule.match_once, item.rule.name
                 if once and name in seen:
                     continue
-                match = _match_line(item, line.text, offset + line.start)
+                match = item.pattern.search(line.text)
                 if match is None:
                     continue
-                found.append(match)
+                texts = ((key, match[group]) for key, group in item.groups)
+                metadata = {
+                    k: _show_text(text) for k, text in texts if text is not None
+                }
+                shown = _show_text(line.text)
+                found.append(Match(name, offset + line.start, shown, metadata))
                 if once:
                     seen.add(name)
         return found
-
-
-def _match_line(item: CompiledRule, line: bytes, offset: int) -> Match | None:
-    found = item.pattern.search(line)
-    if found is None:
-        return None
-    texts = ((key, found[group]) for key, group in item.groups)
-    metadata = {key: _show_text(text) for key, text in texts if text is not None}
-    return Match(item.rule.name, offset, _show_text(line), metadata)
 
 
 def _show_text(text: bytes) -> str:
@@ -128,13 +123,6 @@ def find_number(pattern: Pattern, line: bytes) -> float | None:
     text = match[pattern.value_group] if match else None
     number = as_number(text.decode().replace(",", "")) if text else None
     return None if number is None else float(number)
-
-
-def _group_number(rule: LogEvent, pattern: Pattern, group: str) -> int:
-    number = int(group) if group.isdecimal() else pattern.names.get(group)
-    if number is None or number > pattern.groups:
-        raise ValueError(f"rule {rule.name}: the pattern has no group {group!r}")
-    return number
 
 
 def compile_rule_pattern(rule: LogEvent) -> Pattern:
@@ -169,25 +157,15 @@ class GatheredMatches:
     last: Match
     count: int = 0
     metadata: dict[str, str] = field(default_factory=dict)
-
-    def add(self, match: Match) -> None:
-        """One more; what it extracted counts instead of what came before."""
-        self.last = match
-        self.count += 1
-        self.metadata.update(match.metadata)
-
-
-@dataclass(slots=True)
-class _RuleBudget:
-    left: float
-    lived: float
+    """What the last one extracted counts instead of what came before."""
 
 
 class MatchLimits:
     """Of the rules over one run's log."""
 
     def __init__(self) -> None:
-        self._rules: dict[str, _RuleBudget] = {}
+        self._rules: dict[str, tuple[float, float]] = {}
+        """(matches of a rule that may yet be events of their own, since when)."""
         self._gathered: dict[str, GatheredMatches] = {}
 
     @property
@@ -197,17 +175,19 @@ class MatchLimits:
 
     def gather(self, match: Match, lived: float) -> bool:
         """Whether a match is gathered; else it is an event of its own."""
-        rule = self._rules.setdefault(match.rule, _RuleBudget(MOST_AT_ONCE, lived))
-        rule.left += (lived - rule.lived) * MOST_A_SECOND
-        rule.left, rule.lived = min(rule.left, MOST_AT_ONCE), lived
+        left, since = self._rules.get(match.rule, (MOST_AT_ONCE, lived))
+        left = min(left + (lived - since) * MOST_A_SECOND, MOST_AT_ONCE)
         gathered = self._gathered.get(match.rule)
-        if gathered is None and rule.left >= 1.0:
-            rule.left -= 1.0
+        is_gathered = gathered is not None or left < 1.0
+        self._rules[match.rule] = (left if is_gathered else left - 1.0, lived)
+        if not is_gathered:
             return False
         if gathered is None:
             gathered = GatheredMatches(match.offset, lived, match)
             self._gathered[match.rule] = gathered
-        gathered.add(match)
+        gathered.last = match
+        gathered.count += 1
+        gathered.metadata.update(match.metadata)
         return True
 
     def take_due(self, lived: float) -> Iterator[GatheredMatches]:

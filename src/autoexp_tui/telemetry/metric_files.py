@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 from autoexp_tui.conditions.values import as_number
 from autoexp_tui.model.rules import MetricFile, Monitoring
@@ -75,16 +75,6 @@ _Record: TypeAlias = Mapping[str, object]
 """Key or column -> value."""
 
 
-class _Format(Protocol):
-    """How the records of a file are written."""
-
-    def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
-        """(start of the record, record) that ends with this line; None: none does.
-
-        `offset`: of the line in the file, bytes.
-        """
-
-
 class FileReader:
     """Reads one file. One that began anew takes a new reader."""
 
@@ -93,7 +83,8 @@ class FileReader:
         self._names = {
             key: find_canonical_name(name) for name, key in file.metrics.items()
         }
-        self._format: _Format = _Csv() if file.format == "csv" else _JsonLines()
+        is_csv = file.format == "csv"
+        self._parse_line = _Csv().parse_line if is_csv else _parse_json_line
         self._steps = StepCounter()
         self.has_steps = False
         """Some line had a step of its own."""
@@ -103,14 +94,14 @@ class FileReader:
         """The points of whole lines that begin at byte `offset` of the file."""
         points = []
         for start, line in split_lines(data):
-            found = self._format.parse_line(line, offset + start)
+            found = self._parse_line(line, offset + start)
             reading = self._read_record(found[1]) if found else None
             if found and reading:
                 points.append(self._steps.make_point(reading, found[0]))
         return points
 
     def _read_record(self, record: _Record) -> Reading | None:
-        step_key = self._find_step_key(record)
+        step_key = self.file.step or next((k for k in _STEP_KEYS if k in record), "")
         values = {
             name: number
             for key, value in record.items()
@@ -118,14 +109,11 @@ class FileReader:
             and (name := self._name_metric(key))
             and (number := _parse_number(value, text=key in self._names)) is not None
         }
-        step = _parse_step(record.get(step_key))
+        number = _parse_number(record.get(step_key), text=True)
+        is_step = number is not None and math.isfinite(number) and abs(number) < 1e18
+        step = int(number) if number is not None and is_step else None
         self.has_steps = self.has_steps or step is not None
         return Reading(step, None, values) if values or step is not None else None
-
-    def _find_step_key(self, record: _Record) -> str:
-        if self.file.step:
-            return self.file.step
-        return next((key for key in _STEP_KEYS if key in record), "")
 
     def _name_metric(self, key: str) -> str:
         """What the value of a key is called; empty: it is not wanted, as what begins
@@ -154,19 +142,10 @@ def _parse_number(value: object, *, text: bool) -> float | None:
     return number if text or not spelled or not math.isfinite(number) else None
 
 
-def _parse_step(value: object) -> int | None:
-    number = _parse_number(value, text=True)
-    if number is None or not math.isfinite(number) or abs(number) >= 1e18:
-        return None
-    return int(number)
-
-
-class _JsonLines:
+def _parse_json_line(line: bytes, offset: int) -> tuple[int, _Record] | None:
     """A JSON object a line; nested keys are joined by dots."""
-
-    def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
-        record = parse_json_object(line)
-        return None if record is None else (offset, dict(_flatten(record, "", 0)))
+    record = parse_json_object(line)
+    return None if record is None else (offset, dict(_flatten(record, "", 0)))
 
 
 def parse_json_object(line: bytes) -> _Record | None:
@@ -203,6 +182,7 @@ class _Csv:
         """(offset, lines) of a record whose quotes are open."""
 
     def parse_line(self, line: bytes, offset: int) -> tuple[int, _Record] | None:
+        """(start of the record, record) that ends with the line at byte `offset`."""
         if not line.strip():
             return None
         text = line.decode("utf-8", "replace")
@@ -215,13 +195,20 @@ class _Csv:
 
     def _parse_row(self, line: str) -> _Record | None:
         cells = [cell.strip() for cell in self._split(line)]
-        if self._is_header(cells):
+        words = [cell for cell in cells if cell]
+        numbers = sum(as_number(word) is not None for word in words)
+        if words and not numbers if self._columns else numbers < len(words):
             self._columns = [cell.lstrip("\ufeff#").strip() for cell in cells]
             return None
         if not self._columns:
             self._columns = [f"column {n}" for n in range(1, len(cells) + 1)]
         pairs = zip(self._columns, cells, strict=False)
-        return {name: _parse_cell(cell) for name, cell in pairs if name}
+        found: dict[str, object] = {}
+        for name, cell in pairs:
+            number = as_number(cell) if name else None
+            if name:
+                found[name] = cell if number is None else number
+        return found
 
     def _split(self, line: str) -> list[str]:
         if not self._delimiter:
@@ -232,15 +219,3 @@ class _Csv:
             return next(csv.reader([line], delimiter=self._delimiter), [])
         except csv.Error:
             return []
-
-    def _is_header(self, cells: list[str]) -> bool:
-        words = [cell for cell in cells if cell]
-        numbers = sum(as_number(word) is not None for word in words)
-        if not self._columns:
-            return numbers < len(words)
-        return bool(words) and not numbers
-
-
-def _parse_cell(text: str) -> object:
-    number = as_number(text)
-    return text if number is None else number

@@ -12,7 +12,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias, TypeGuard
+from typing import Final, NamedTuple, TypeAlias
 
 from autoexp_tui.model.rules import MetricPattern
 from autoexp_tui.telemetry.log_rules import compile_pattern, find_number
@@ -58,7 +58,12 @@ class StepCounter:
         """The next line, as a point; `passed_over`: lines like it before it."""
         step, total, values, evaluation = reading
         if step is None or (evaluation and step < self._step):
-            step = self._count_on(self._has_any(values) + passed_over)
+            # None: no other where the text counts its own, and never one past the last.
+            known = self._reported is None or not self._reported.isdisjoint(values)
+            step = self._step
+            if self._own_steps <= 1:
+                step += known + passed_over
+                step = max(self._step, min(step, self._total)) if self._total else step
         elif step != self._step:
             self._own_steps += 1
         if step != self._step or self._reported is None:
@@ -68,18 +73,6 @@ class StepCounter:
         if total and not evaluation:
             self._total = total
         return Point(step, self._total, values, offset)
-
-    def _count_on(self, more: int) -> int:
-        """The step of a line that tells none: no other where the text counts its own,
-        and never one past the last."""
-        if self._own_steps > 1:
-            return self._step
-        step = self._step + more
-        return max(self._step, min(step, self._total)) if self._total else step
-
-    def _has_any(self, values: Mapping[str, float]) -> bool:
-        """Whether the present step has one of the metrics already."""
-        return self._reported is None or not self._reported.isdisjoint(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +112,20 @@ class OwnMetrics:
 
     def merge(self, known: Reading | None, own: Mapping[str, float]) -> Reading | None:
         """A reading of the known metrics, with a line's own ones in their place."""
-        kept = self._drop_owned(known) if known else None
+        reading = Reading(None, None, {})
+        if known:
+            kept = {k: v for k, v in known.values.items() if k not in self._names}
+            step = None if STEP in self._names else known.step
+            if kept or step is not None:
+                reading = known._replace(step=step, values=kept)
         if not own:
-            return kept
-        kept = kept or Reading(None, None, {})
-        values = {**kept.values, **own}
-        step = values.pop(STEP, None)
-        if step is None:
-            return kept._replace(values=values)
-        is_whole = math.isfinite(step) and abs(step) < 1e18
-        return kept._replace(values=values, step=int(step) if is_whole else None)
-
-    def _drop_owned(self, reading: Reading) -> Reading | None:
-        values = {k: v for k, v in reading.values.items() if k not in self._names}
-        step = None if STEP in self._names else reading.step
-        if not values and step is None:
-            return None
-        return reading._replace(step=step, values=values)
+            return reading if reading.values or reading.step is not None else None
+        values = {**reading.values, **own}
+        count = values.pop(STEP, None)
+        if count is None:
+            return reading._replace(values=values)
+        is_whole = math.isfinite(count) and abs(count) < 1e18
+        return reading._replace(values=values, step=int(count) if is_whole else None)
 
 
 _NO_METRICS: Final = OwnMetrics()
@@ -155,13 +145,9 @@ class MetricReader:
     def read(self, data: bytes, offset: int = 0, every: int = 0) -> list[Point]:
         """The points of whole lines that begin at byte `offset` of the file.
 
-        Args:
-            data: whole lines.
-            offset: where they stand in the file, bytes.
-            every: for a backlog. Of lines that differ only in their numbers, some may
-                be passed over, so that in about so many bytes, or a part of them, the
-                lowest, the highest and the last loss remain; never one that says
-                anything else, or nan. 0: none is.
+        `every`: for a backlog. Of lines that differ only in their numbers, some may be
+        passed over, so that in about so many bytes, or a part of them, the lowest, the
+        highest and the last loss remain; never one that says anything else, or nan.
         """
         own = self.own.read(data) if self.own.metrics else {}
         points = []
@@ -199,48 +185,35 @@ def _select_lines(low: bytes, every: int, always: Container[int]) -> Iterator[_L
     if not every:
         yield from ((start, line, 0) for start, line in split_lines(low))
         return
-    lines = _tell_apart(low, every, always)
-    for (loss, *_), group in groupby(lines, key=itemgetter(0)):
-        yield from _keep_extremes(loss, [line for _, line in group])
+    alike = groupby(_tell_apart(low, every, always), key=itemgetter(0))
+    for (loss, *_), group in alike:
+        lines = [line for _, line in group]
+        values = [read_loss(line, loss) for _, line in lines]
+        numbers = [v for v in values if v is not None and math.isfinite(v)]
+        kept = {at for at, v in enumerate(values) if v is None or not math.isfinite(v)}
+        if numbers:
+            extremes = min(numbers), max(numbers)
+            kept |= {*map(values.index, extremes), len(values) - 1}
+        before = -1
+        for at in sorted(kept):
+            yield *lines[at], at - before - 1
+            before = at
 
 
 def _tell_apart(
     low: bytes, every: int, always: Container[int]
 ) -> Iterator[tuple[tuple[int, bytes, int], tuple[int, bytes]]]:
     """(what lines that are alike share, (start, line)) of lines that say something."""
-    losses: dict[bytes, int | None] = {}
+    losses: dict[bytes, int | None] = {}  # None: a line of that text says nothing
     texts = low.translate(None, _NUMBERS).split(b"\n")
     for (start, line), text in zip(split_lines(low), texts, strict=True):
         if text not in losses:
-            losses[text] = _locate_loss(line)
+            losses[text] = None
+            if may_say_something(line):
+                found = find_loss(_cut(line))
+                losses[text] = _NO_LOSS if found is None else found
         loss = losses[text]
         if start in always:
             yield (_NO_LOSS, b"", start), (start, line)
         elif loss is not None:
             yield (loss, text, start // every), (start, line)
-
-
-def _locate_loss(line: bytes) -> int | None:
-    """Which `loss` of a line holds its training loss; None: the line says nothing."""
-    if not may_say_something(line):
-        return None
-    found = find_loss(_cut(line))
-    return _NO_LOSS if found is None else found
-
-
-def _is_number(value: float | None) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value)
-
-
-def _keep_extremes(loss: int, lines: Sequence[tuple[int, bytes]]) -> Iterator[_Line]:
-    """Lines with the lowest, highest and last loss, and those with another value."""
-    values = [read_loss(line, loss) for _, line in lines]
-    numbers = [value for value in values if _is_number(value)]
-    kept = {at for at, value in enumerate(values) if not _is_number(value)}
-    if numbers:
-        extremes = min(numbers), max(numbers)
-        kept |= {*map(values.index, extremes), len(values) - 1}
-    before = -1
-    for at in sorted(kept):
-        yield *lines[at], at - before - 1
-        before = at
