@@ -84,8 +84,14 @@ class ThinnedCurve:
         self._steps = self._steps + array("q", (low[0], high[0]))
         self._values = self._values + array("d", (low[1], high[1]))
         self._open, self._room = None, self._size
-        if len(self._steps) > 2 * self._most:
-            self._halve()
+        if len(self._steps) <= 2 * self._most:
+            return
+        # Join buckets in pairs; an odd one stays open, half full.
+        full, size = self._load(), self._size
+        self._store([_join(*pair) for pair in zip(full[::2], full[1::2], strict=False)])
+        self._size = 2 * size
+        odd = len(full) % 2 == 1
+        self._open, self._room = (full[-1], size) if odd else (None, 2 * size)
 
     def _load(self) -> list[_Bucket]:
         """The full buckets, oldest first."""
@@ -96,22 +102,18 @@ class ThinnedCurve:
         self._steps = array("q", [step for pair in buckets for step, _ in pair])
         self._values = array("d", [value for pair in buckets for _, value in pair])
 
-    def _halve(self) -> None:
-        """Join buckets in pairs; an odd one stays open, half full."""
-        full, size = self._load(), self._size
-        self._store([_join(*pair) for pair in zip(full[::2], full[1::2], strict=False)])
-        self._size = 2 * size
-        odd = len(full) % 2 == 1
-        self._open, self._room = (full[-1], size) if odd else (None, 2 * size)
-
     def _cut(self, step: int) -> None:
         """Forget everything from `step` on."""
         kept = [*self._load(), self._open] if self._open else self._load()
         self._open, self._room = None, self._size
         while kept and min(kept[-1])[0] >= step:
             kept.pop()
-        if kept:
-            kept[-1] = _trim(kept[-1], step)
+        if kept:  # a part of the last may lie before
+            low, high = kept[-1]
+            kept[-1] = (
+                (low if low[0] < step else high),
+                (high if high[0] < step else low),
+            )
         self._store(kept)
         self._last = max(kept[-1]) if kept else None
         if self._first is not None and self._first[0] >= step:
@@ -136,12 +138,6 @@ def _join(one: _Bucket, two: _Bucket) -> _Bucket:
     low = two[0] if two[0][1] < one[0][1] else one[0]
     high = two[1] if two[1][1] > one[1][1] else one[1]
     return low, high
-
-
-def _trim(bucket: _Bucket, step: int) -> _Bucket:
-    """What of a bucket lies before `step`; one of its points does."""
-    low, high = bucket
-    return (low if low[0] < step else high), (high if high[0] < step else low)
 
 
 @dataclass(slots=True)

@@ -145,11 +145,12 @@ def read_line(line: bytes, *, has_values: bool = False) -> Reading | None:
     if values or counter:
         values |= _read_companions(line)
     has_values = has_values or bool(values)
-    if counter is None and has_values:
-        counter = _find_progress_bar(line)
+    if counter is None and has_values and b"poch" not in line:
+        counter = _BAR.search(line)  # one that starts anew each epoch is none
     if counter is None:
         return Reading(None, None, values, evaluation) if values else None
-    step, total = map(_parse_count, counter.groups())
+    texts = (text and text.replace(b"|", b"")[:18] for text in counter.groups())
+    step, total = (int(text) if text else None for text in texts)
     leads = total or _PREAMBLE.fullmatch(line, 0, counter.start())
     if not has_values and (evaluation or not leads):
         return None
@@ -167,26 +168,14 @@ def _find_counter(line: bytes) -> _Found | None:
     """The first step counter of the line: its step and its total."""
     for mark in (b"iter", b"step"):
         for at in _find_all(line, mark):
-            match = _STEP.match(line, at)
-            if match and _names_step(line[max(0, at - 16) : at]):
+            if not (match := _STEP.match(line, at)):
+                continue
+            before = line[max(0, at - 16) : at]
+            last = _LAST_WORD.search(before)
+            word, is_tied = last[1] if last else b"", before.endswith(b"_")
+            if word in _STEP_WORDS if is_tied else word not in _NO_STEP_WORDS:
                 return match
     return None
-
-
-def _names_step(before: bytes) -> bool:
-    """Whether `step` after this text is the counter, and no end of another name."""
-    match = _LAST_WORD.search(before)
-    word = match[1] if match else b""
-    return word in _STEP_WORDS if before[-1:] == b"_" else word not in _NO_STEP_WORDS
-
-
-def _find_progress_bar(line: bytes) -> _Found | None:
-    """The counter of a progress bar; one that starts anew each epoch is none."""
-    return None if b"poch" in line else _BAR.search(line)
-
-
-def _parse_count(text: bytes | None) -> int | None:
-    return int(text.replace(b"|", b"")[:18]) if text else None
 
 
 def _find_losses(line: bytes, *, evaluation: bool) -> Iterator[tuple[str, _Found]]:
