@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -147,8 +148,14 @@ def test_the_group_of_the_user_alone_is_nobody_else(
 ) -> None:
     path = file(tmp_path, 0o664)
     os.chown(path, -1, os.getegid())
-    monkeypatch.setattr(trust, "_is_private_group", lambda gid: gid == os.getegid())
+    me = SimpleNamespace(pw_name="ann", pw_gid=os.getegid())
+    group = SimpleNamespace(gr_name="ann", gr_gid=os.getegid(), gr_mem=["ann"])
+    monkeypatch.setattr("pwd.getpwuid", lambda _uid: me)
+    monkeypatch.setattr("grp.getgrgid", lambda _gid: group)
     assert read_checked(path, "own") == b"data"
+    group.gr_mem.append("ben")
+    with pytest.raises(Untrusted, match="others may write"):
+        read_checked(path, "own")
 
 
 # ------------------------------------------------------------------------ written into

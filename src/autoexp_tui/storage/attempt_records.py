@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.engine.executor_port import BeginRecord, ExitRecord
 from autoexp_tui.storage.processes import Identity
@@ -167,19 +168,18 @@ class _Reading:
     def _read_newest(self, runs: Sequence[int]) -> Run | None:
         for number in reversed(runs):
             begun = self._read_one(f"begin.{number}.json", _parse_begin)
-            if begun is not None:
-                return self._read_end(begun, f"exit.{number}.json")
+            if begun is None:
+                continue
+            found, name = None, f"exit.{number}.json"
+            try:
+                found = self._read_one(name, partial(_parse_end, begun))
+            except _ForgedRecordError:
+                self.forged.append(name)
+            if found is None and self.copies and begun.nonce and begun.exit_copy:
+                with suppress(_ForgedRecordError, OSError, *_UNREADABLE):
+                    found = _parse_end(begun, _read_json(begun.exit_copy))
+            return found or begun
         return None
-
-    def _read_end(self, begun: Run, name: str) -> Run:
-        found = None
-        try:
-            found = self._read_one(name, lambda fields: _parse_end(begun, fields))
-        except _ForgedRecordError:
-            self.forged.append(name)
-        if found is None and self.copies:
-            found = _find_copied_end(begun)
-        return found or begun
 
     def _read_one(self, name: str, parse: Callable[[Fields], R]) -> R | None:
         if name not in self.names:
@@ -205,7 +205,10 @@ class RecordCache:
     def read(self, attempt_dir: str, *, fresh: bool = False) -> AttemptRecords:
         """The records now; `fresh` looks whatever the directory's age says, at copies
         too; raises OSError."""
-        age = _measure_age(attempt_dir)
+        age = (0, 0)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found = os.stat(attempt_dir)
+            age = (found.st_mtime_ns, found.st_ino)
         known = self._known.get(attempt_dir)
         same = known if known and known.age == age else None
         if same and same.settled and not fresh:
@@ -223,20 +226,11 @@ class RecordCache:
         self._known.pop(attempt_dir, None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(NamedTuple):
     age: tuple[int, int]
     first_seen: float
     settled: bool
     records: AttemptRecords
-
-
-def _measure_age(directory: str) -> tuple[int, int]:
-    try:
-        found = os.stat(directory)
-    except (FileNotFoundError, NotADirectoryError):
-        return (0, 0)
-    return (found.st_mtime_ns, found.st_ino)
 
 
 def _read_json(path: str) -> Fields:
@@ -247,33 +241,21 @@ def _read_json(path: str) -> Fields:
 
 
 def _parse_claim(fields: Fields) -> Claim:
-    return Claim(
-        token=_get_text(fields, "token"),
-        executor_id=_get_text(fields, "executor_id"),
-        nonce=_get_text(fields, "nonce"),
-        claimed_at=_get_number(fields, "claimed_at"),
-        process=Identity.from_json(fields["process"]),
-    )
+    kept = _take(fields, token=str, executor_id=str, nonce=str, claimed_at=float)
+    return Claim(**kept, process=Identity.from_json(fields["process"]))
 
 
 def _parse_void(fields: Fields) -> Void:
-    return Void(
-        why=_get_text(fields, "why"),
-        message=_get_text(fields, "message"),
-        at=_get_number(fields, "at"),
-    )
+    return Void(**_take(fields, why=str, message=str, at=float))
 
 
 def _parse_begin(fields: Fields) -> Run:
     process = Identity.from_json(fields["process"])
     began = BeginRecord(
-        run=_get_int(fields, "run"),
-        began_at=_get_number(fields, "began_at"),
-        executor_id=_get_text(fields, "executor_id"),
+        **_take(fields, run=int, began_at=float, executor_id=str, log_path=str),
         host=str(fields.get("node") or process.host),
         partition=str(fields.get("partition") or ""),
         pid=process.pid,
-        log_path=_get_text(fields, "log_path"),
         log_start=_find_int(fields, "log_start") or 0,
     )
     return Run(
@@ -290,22 +272,13 @@ class _ForgedRecordError(Exception):
     """An exit record does not bear the nonce of its run."""
 
 
-def _find_copied_end(begun: Run) -> Run | None:
-    """The end by what the wrapper left beside the output."""
-    if not begun.nonce or not begun.exit_copy:
-        return None
-    with suppress(_ForgedRecordError, OSError, *_UNREADABLE):
-        return _parse_end(begun, _read_json(begun.exit_copy))
-    return None
-
-
 def _parse_end(begun: Run, fields: Fields) -> Run:
     if begun.nonce and fields.get("nonce") != begun.nonce:
         raise _ForgedRecordError
     asked = fields.get("asked")
     exited = ExitRecord(
+        **_take(fields, ended_at=float),
         run=begun.began.run,
-        ended_at=_get_number(fields, "ended_at"),
         exit_code=_find_int(fields, "exit_code"),
         signal=_find_int(fields, "signal"),
         note=str(fields.get("note") or ""),
@@ -325,28 +298,19 @@ def _parse_end(begun: Run, fields: Fields) -> Run:
     )
 
 
-def _get_text(fields: Fields, name: str) -> str:
-    value = fields[name]
-    if not isinstance(value, str):
-        raise TypeError(name)
-    return value
-
-
-def _get_int(fields: Fields, name: str) -> int:
-    value = fields[name]
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(name)
-    return value
+def _take(fields: Fields, **kinds: type[str | int | float]) -> dict[str, Any]:
+    """Fields that must be there, each of its type; an integer may stand for a float;
+    raises KeyError, TypeError or ValueError."""
+    for name, kind in kinds.items():
+        value: Any = fields[name]
+        fits = isinstance(value, int | float if kind is float else kind)
+        if not fits or isinstance(value, bool):
+            raise TypeError(name)
+        if kind is float and not abs(value) < 1e15:  # also keeps out nan
+            raise ValueError(name)
+    return {name: kind(fields[name]) for name, kind in kinds.items()}
 
 
 def _find_int(fields: Fields, name: str) -> int | None:
-    return None if fields.get(name) is None else _get_int(fields, name)
-
-
-def _get_number(fields: Fields, name: str) -> float:
-    value = fields[name]
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise TypeError(name)
-    if not abs(value) < 1e15:  # also keeps out nan
-        raise ValueError(name)
-    return float(value)
+    found: int | None = fields.get(name)
+    return None if found is None else _take(fields, **{name: int})[name]

@@ -14,7 +14,7 @@ import os
 import subprocess
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -82,20 +82,23 @@ class ProvenanceRecord:
         kept = self.configs.get(job)
         if kept is None:
             return None
+        texts: list[str] = []
         try:
-            resolved, unresolved = map(self._restore_config, json.loads(kept))
+            for part in json.loads(kept):
+                if isinstance(part, str):
+                    packed = zlib.decompress(base64.b85decode(part))
+                    texts.append(packed.decode(*_ANY_TEXT))
+                else:
+                    number, changes = part
+                    values = {tuple(path): value for path, value in changes}
+                    whole = plain_tree.with_values(self.wholes[number], values)
+                    texts.append(format_yaml(whole))
+            resolved, unresolved = texts
         except (ValueError, LookupError, TypeError, zlib.error) as error:
             hint = "Make the plan again with autoexp-plan."
             problem = f"a config is damaged: {error}"
             raise EnvironmentFailed(problem, hint=hint) from error
         return JobConfigs(resolved=resolved, unresolved=unresolved)
-
-    def _restore_config(self, kept: Any) -> str:
-        if isinstance(kept, str):
-            return zlib.decompress(base64.b85decode(kept)).decode(*_ANY_TEXT)
-        number, changes = kept
-        values = {tuple(path): value for path, value in changes}
-        return format_yaml(plain_tree.with_values(self.wholes[number], values))
 
 
 class RecordBuilder:
@@ -113,10 +116,13 @@ class RecordBuilder:
         unresolved: Mapping[str, object],
     ) -> None:
         """Keep the configs of the job at `index`; a later call replaces."""
+        trees = (resolved, unresolved)
+        parts: list[object] = []
         if isinstance(resolved, Patched) and isinstance(unresolved, Patched):
-            parts = [self._split_patched(tree) for tree in (resolved, unresolved)]
-        else:
-            parts = [_pack(format_yaml(tree)) for tree in (resolved, unresolved)]
+            parts += map(self._split_patched, (resolved, unresolved))
+        else:  # thousands of whole configs are held at a time
+            data = [format_yaml(tree).encode(*_ANY_TEXT) for tree in trees]
+            parts += [base64.b85encode(zlib.compress(one)).decode() for one in data]
         self._kept[index] = json.dumps(parts, separators=(",", ":"))
 
     def _split_patched(self, tree: Patched) -> object:
@@ -133,11 +139,6 @@ class RecordBuilder:
         }
         wholes = [whole for _, whole in self._wholes.values()]
         return ProvenanceRecord(git=git, wholes=wholes, configs=configs)
-
-
-def _pack(text: str) -> str:
-    """Thousands of whole configs are held at a time."""
-    return base64.b85encode(zlib.compress(text.encode(*_ANY_TEXT))).decode()
 
 
 def _note_changes(
@@ -223,39 +224,35 @@ def write_provenance(plan: Plan, job: JobSpec, record: ProvenanceRecord | None) 
 def _build_files(
     plan: Plan, job: JobSpec, record: ProvenanceRecord | None
 ) -> dict[str, str]:
-    directory = Path(job.output_dir) / "provenance"
+    resolved = Path(job.output_dir, "provenance", "resolved_config.yaml")
+    git = record.git if record else GitState(note="not recorded")
+    overrides = (*plan.overrides, *job.overrides)
+    environment = plan.environment.items()
     files = {
         "overrides.txt": _join_lines(
-            mask_override(text, plan.mask) for text in (*plan.overrides, *job.overrides)
+            mask_override(text, plan.mask) for text in overrides
         ),
-        "environment.txt": _join_lines(_format_environment(plan)),
-        "git.txt": _join_lines(_format_git(record.git if record else None)),
+        "environment.txt": _join_lines(
+            f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
+            for name, digest in environment
+        ),
+        "git.txt": _join_lines(_format_git(git)),
         "command.json": json.dumps(mask_words(job.command, plan.mask), indent=1) + "\n",
     }
-    if record is not None and record.git.diff:
-        files["git.diff"] = mask_yaml(record.git.diff, plan.mask)
-    if record is not None and record.git.untracked:
-        files["git_untracked.txt"] = _join_lines(record.git.untracked)
+    if git.diff:
+        files["git.diff"] = mask_yaml(git.diff, plan.mask)
+    if git.untracked:
+        files["git_untracked.txt"] = _join_lines(git.untracked)
     configs = record.get_configs(job.name) if record is not None else None
-    if configs is None and not (directory / "resolved_config.yaml").exists():
-        files["MISSING.txt"] = "The plan came without the record of its configs.\n"
     if configs is not None:
         files["resolved_config.yaml"] = mask_yaml(configs.resolved, plan.mask)
         files["unresolved_config.yaml"] = mask_yaml(configs.unresolved, plan.mask)
+    elif not resolved.exists():
+        files["MISSING.txt"] = "The plan came without the record of its configs.\n"
     return files
 
 
-def _format_environment(plan: Plan) -> list[str]:
-    """Names of the variables that the config read, and digests of their values."""
-    return [
-        f"{name} {f'hmac-sha256:{digest}' if digest else 'not set'}"
-        for name, digest in plan.environment.items()
-    ]
-
-
-def _format_git(git: GitState | None) -> list[str]:
-    if git is None:
-        return ["not recorded"]
+def _format_git(git: GitState) -> list[str]:
     clean = "with uncommitted changes: git.diff" if git.diff else "clean"
     head = [f"commit {git.commit}", clean] if git.commit else []
     if git.untracked:
@@ -331,39 +328,31 @@ class Git:
     """git in one directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Find out what its configuration would run; raises OSError, TimeoutExpired."""
+        """Switch off what its configuration would run; raises OSError, or a time-out."""
         self._directory = directory
         self._settings = dict(_OFF)
-        self._settings |= dict(self._list_drivers())
-
-    def _list_drivers(self) -> Iterator[tuple[str, str]]:
-        """Settings that switch the drivers off which the configuration names."""
         words = ("config", "--name-only", "-z", "--get-regexp", _DRIVERS)
         names, more = self.read(*words, most=1 << 20)
         if more:
             raise Unsafe("the repository's configuration names too many programs")
         for name in filter(None, names.decode("utf-8", "surrogateescape").split("\0")):
             if "=" in name or "\n" in name:
-                raise Unsafe(
-                    f"the repository's configuration names a program: {name!r}"
-                )
-            yield name, "false" if name.endswith(".required") else ""
+                raise Unsafe(f"the repository's configuration names {name!r}")
+            self._settings[name] = "false" if name.endswith(".required") else ""
 
     def read(self, *words: str, most: int) -> tuple[bytes, bool]:
         """What git says, `most` bytes of it, and whether there was more; nothing when
         it fails; raises OSError or TimeoutExpired."""
-        settings = [
-            word
-            for key, value in self._settings.items()
-            for word in ("-c", f"{key}={value}")
-        ]
+        off = [f"{key}={value}" for key, value in self._settings.items()]
+        settings = [word for setting in off for word in ("-c", setting)]
         command = ("git", "-C", str(self._directory), *settings, *words)
+        environment = {k: v for k, v in os.environ.items() if k not in _PROGRAMS}
         with subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=_build_environment(),
+            env=environment | _ENVIRONMENT,
         ) as process:
             watch = threading.Timer(_SECONDS, process.kill)
             watch.start()
@@ -380,8 +369,3 @@ class Git:
         if late and status < 0:
             raise subprocess.TimeoutExpired(command, _SECONDS)
         return (data[:most], cut) if cut or status == 0 else (b"", False)
-
-
-def _build_environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _PROGRAMS}
-    return kept | _ENVIRONMENT

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, TypeAlias
 
 from autoexp_tui.model.specs import Share
 
@@ -97,23 +97,23 @@ def _open_file(path: Path | str, *, follow: bool) -> tuple[int, os.stat_result]:
     try:
         handle = os.open(path, _READ | (0 if follow else os.O_NOFOLLOW))
     except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise build_refusal(path, "it is a symbolic link", _AWAY) from error
-        if error.errno == errno.ENXIO:
-            raise build_refusal(path, "it is a socket or a device", _AWAY) from error
+        odd = {errno.ELOOP: "a symbolic link", errno.ENXIO: "a socket or a device"}
+        if error.errno in odd:
+            raise build_refusal(path, f"it is {odd[error.errno]}", _AWAY) from error
         raise
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
-        raise build_refusal(
-            path, f"it is {_describe_kind(found)}, not a regular file", _AWAY
-        )
+        kind = _KINDS[stat.S_IFMT(found.st_mode)]
+        raise build_refusal(path, f"it is {kind}, not a regular file", _AWAY)
     return handle, found
 
 
 def _require_writer(path: Path | str, who: Who, found: os.stat_result) -> None:
     home = os.path.dirname(path) or os.curdir
-    trusted = who == "anybody" or (who == "session" and _is_of_directory(path, found))
+    trusted = who == "anybody"
+    if who == "session" and found.st_uid != os.geteuid():
+        trusted = os.stat(home).st_uid == found.st_uid  # another's, in that other's
     if who in ("group", "group_write"):
         others = stat.S_IWOTH if who == "group_write" else _OTHERS_WRITE
         ours = _is_members(found) or _is_mine(found.st_uid, home)
@@ -129,24 +129,15 @@ def _require_writer(path: Path | str, who: Who, found: os.stat_result) -> None:
         raise build_refusal(path, f"others may write to it (mode {mode:04o})", hint)
 
 
-def _is_of_directory(path: Path | str, found: os.stat_result) -> bool:
-    """Whether a file of another's lies in a directory of that other's."""
-    if found.st_uid == os.geteuid():
-        return False
-    home = os.stat(os.path.dirname(path) or os.curdir)
-    return home.st_uid == found.st_uid
-
-
-def _describe_kind(found: os.stat_result) -> str:
-    kinds = {
-        stat.S_IFIFO: "a FIFO",
-        stat.S_IFSOCK: "a socket",
-        stat.S_IFCHR: "a device",
-        stat.S_IFBLK: "a device",
-        stat.S_IFLNK: "a symbolic link",
-        stat.S_IFDIR: "a directory",
-    }
-    return kinds.get(stat.S_IFMT(found.st_mode), "a regular file")
+_KINDS: Final = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFREG: "a regular file",
+}
 
 
 def find_session_user(path: Path | str) -> str:
@@ -181,7 +172,7 @@ def require_own_session(path: Path | str) -> None:
 def _read_session(path: Path | str) -> os.stat_result:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
-        kind = _describe_kind(found)
+        kind = _KINDS[stat.S_IFMT(found.st_mode)]
         raise build_refusal(path, f"it is {kind}, not a session's directory", _AWAY)
     return found
 
@@ -212,9 +203,19 @@ def require_below(
         require_place(target)
         return
     require_place(place)
-    with suppress(FileNotFoundError, NotADirectoryError), _Walk(place, share) as walk:
-        for name in inside.split(os.sep):
-            walk.enter(name)
+    with suppress(FileNotFoundError, NotADirectoryError):
+        here, handle = str(place), os.open(place, _NAME | os.O_DIRECTORY)
+        try:
+            owner = os.fstat(handle).st_uid
+            for name in inside.split(os.sep):
+                inner = _open_component(handle, here, name)
+                os.close(handle)
+                handle, here = inner, os.path.join(here, name)
+                found = os.fstat(handle)
+                if reason := _explain_component(here, found, owner, share):
+                    _require_accepted(here, found, reason)
+        finally:
+            os.close(handle)
 
 
 def require_logs(
@@ -225,75 +226,54 @@ def require_logs(
     require_below(base if inside else os.path.dirname(log_dir), log_dir, share)
 
 
-class _Walk:
-    """Goes down from a place by handles, and judges each component on the way."""
+def _open_component(handle: int, here: str, name: str) -> int:
+    """Open a directory by the handle of the one above it, `here`; a link is judged."""
+    found = os.stat(name, dir_fd=handle, follow_symlinks=False)
+    is_link = stat.S_ISLNK(found.st_mode)
+    if is_link and found.st_uid != 0 and not _is_mine(found.st_uid, here):
+        path = os.path.join(here, name)
+        problem = f"it is a link that {format_user(found.st_uid)} made"
+        hint = _ELSEWHERE.format(path=os.path.realpath(path))
+        raise build_refusal(path, problem, hint)
+    follow = 0 if is_link else os.O_NOFOLLOW
+    return os.open(name, _NAME | os.O_DIRECTORY | follow, dir_fd=handle)
 
-    def __init__(self, place: Path | str, share: Share) -> None:
-        self._share = share
-        self._here = str(place)
-        self._handle = os.open(place, _NAME | os.O_DIRECTORY)
-        self._place = os.fstat(self._handle)
 
-    def __enter__(self) -> _Walk:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
-
-    def enter(self, name: str) -> None:
-        """Judge the component, a link and what it leads to, and go there."""
-        here = os.path.join(self._here, name)
-        found = os.stat(name, dir_fd=self._handle, follow_symlinks=False)
-        is_link = stat.S_ISLNK(found.st_mode)
-        if is_link and found.st_uid != 0 and not _is_mine(found.st_uid, self._here):
-            raise build_refusal(
-                here,
-                f"it is a link that {format_user(found.st_uid)} made",
-                _ELSEWHERE.format(path=os.path.realpath(here)),
-            )
-        follow = 0 if is_link else os.O_NOFOLLOW
-        inner = os.open(name, _NAME | os.O_DIRECTORY | follow, dir_fd=self._handle)
-        os.close(self._handle)
-        self._handle, self._here = inner, here
-        found = os.fstat(inner)
-        if reason := self._explain_odd(found):
-            _require_accepted(here, found, reason)
-
-    def _explain_odd(self, found: os.stat_result) -> str:
-        if _open_to_all(found, self._here):
-            return _open_words(found)
-        trusted = found.st_uid == 0 or _is_mine(found.st_uid, self._here)
-        # Who owns the place may put anything there; root was told to use it.
-        root = os.geteuid() == 0 and found.st_uid == self._place.st_uid
-        member = self._share != "private" and _is_members(found)
-        return "" if trusted or root or member else _describe_owner(found)
+def _explain_component(
+    here: str, found: os.stat_result, owner: int, share: Share
+) -> str:
+    """Why a directory below a place of `owner` is refused; empty: it is not."""
+    if opened := _explain_open(here, found):
+        return opened
+    trusted = found.st_uid == 0 or _is_mine(found.st_uid, here)
+    # Who owns the place may put anything there; root was told to use it.
+    root = os.geteuid() == 0 and found.st_uid == owner
+    if trusted or root or (share != "private" and _is_members(found)):
+        return ""
+    return f"it belongs to {format_user(found.st_uid)}"
 
 
 def _explain_place(place: Path | str, found: os.stat_result) -> str:
     """Why a directory that the user named is refused; empty: it is not."""
     if not stat.S_ISDIR(found.st_mode):
         return ""  # told where it is used
-    if _open_to_all(found, place):
-        return _open_words(found)
+    if opened := _explain_open(place, found):
+        return opened
     if found.st_uid == 0 or os.geteuid() == 0 or _is_mine(found.st_uid, place):
         return ""
     # Through a group of ours, or through an access list, whose mask is shown as such.
     grouped = found.st_mode & stat.S_IWGRP and not found.st_mode & stat.S_IWOTH
-    return "" if grouped and os.access(place, os.W_OK) else _describe_owner(found)
+    if grouped and os.access(place, os.W_OK):
+        return ""
+    return f"it belongs to {format_user(found.st_uid)}"
 
 
-def _open_to_all(found: os.stat_result, near: Path | str) -> bool:
-    open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
-    return bool(open_to_all) and _file_system(near).modes
-
-
-def _open_words(found: os.stat_result) -> str:
+def _explain_open(near: Path | str, found: os.stat_result) -> str:
+    is_open = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+    if not is_open or not _file_system(near).modes:
+        return ""
     mode = stat.S_IMODE(found.st_mode)
     return f"everybody may write to it (mode {mode:04o}, without the sticky bit)"
-
-
-def _describe_owner(found: os.stat_result) -> str:
-    return f"it belongs to {format_user(found.st_uid)}"
 
 
 def has_no_modes(place: Path | str) -> bool:
@@ -323,12 +303,13 @@ def get_accepted_file() -> Path:
     return Path(base, "autoexp-tui", "trusted.json")
 
 
-def build_accepted(place: Path | str) -> Accepted:
+def build_accepted(place: Path | str, found: os.stat_result | None = None) -> Accepted:
     """The directory as it is recorded; raises OSError."""
-    found = os.stat(place)
+    found = found or os.stat(place)
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
-    return _make_accepted(place, found)
+    path = os.path.realpath(place)
+    return Accepted(path, found.st_dev, found.st_ino, found.st_uid)
 
 
 def load_accepted() -> tuple[Accepted, ...]:
@@ -347,16 +328,10 @@ def encode_accepted(entries: tuple[Accepted, ...]) -> bytes:
     return json.dumps([asdict(entry) for entry in entries], indent=1).encode() + b"\n"
 
 
-def _make_accepted(place: Path | str, found: os.stat_result) -> Accepted:
-    path = os.path.realpath(place)
-    return Accepted(path, found.st_dev, found.st_ino, found.st_uid)
-
-
 def _require_accepted(place: Path | str, found: os.stat_result, reason: str) -> None:
-    if _make_accepted(place, found) not in load_accepted():
-        raise build_refusal(
-            place, reason, _ELSEWHERE.format(path=os.path.realpath(place))
-        )
+    accepted = build_accepted(place, found)
+    if accepted not in load_accepted():
+        raise build_refusal(place, reason, _ELSEWHERE.format(path=accepted.path))
 
 
 def format_user(uid: int) -> str:
@@ -394,23 +369,17 @@ def _is_members(found: os.stat_result) -> bool:
 def _is_open_to_others(found: os.stat_result, near: Path | str) -> bool:
     if not found.st_mode & _OTHERS_WRITE:
         return False
-    if not found.st_mode & stat.S_IWOTH and _is_private_group(found.st_gid):
-        return False
+    if not found.st_mode & stat.S_IWOTH:
+        with suppress(KeyError, OSError):  # some systems make a group for each user
+            me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(found.st_gid)
+            alone = not set(group.gr_mem) - {me.pw_name}
+            own = (group.gr_gid, group.gr_name) == (me.pw_gid, me.pw_name)
+            if own and alone:
+                return False
     return _file_system(near).modes
 
 
-def _is_private_group(gid: int) -> bool:
-    """Whether a group is the one that some systems make for the user alone."""
-    try:
-        me, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
-    except (KeyError, OSError):
-        return False
-    alone = not set(group.gr_mem) - {me.pw_name}
-    return group.gr_gid == me.pw_gid and group.gr_name == me.pw_name and alone
-
-
-@dataclass(frozen=True, slots=True)
-class _FileSystem:
+class _FileSystem(NamedTuple):
     owner: int
     """Of what we make."""
     modes: bool
