@@ -218,11 +218,6 @@ def test_a_sink_that_was_closed_starts_no_thread(session: SessionDir) -> None:
     assert not any(thread.name == "live-sink" for thread in threading.enumerate())
 
 
-def test_only_snapshots_are_published(session: SessionDir) -> None:
-    with pytest.raises(TypeError):
-        FileLiveSink(session, SystemClock()).publish("x")
-
-
 # -------------------------------------------------------------------- the viewer
 def test_a_viewer_that_cannot_write_knows(session: SessionDir) -> None:
     session.viewers.rmdir()

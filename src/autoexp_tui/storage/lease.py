@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
@@ -70,9 +69,10 @@ class Holder:
     def describe(self) -> str:
         """Who it is, and whether it was stopped and can answer nothing."""
         pid = self.find_halted(Identity.get_own())
-        if not pid:
-            return str(self)
-        return f"{self}, stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it"
+        stopped = (
+            f", stopped by Ctrl-Z or SIGSTOP: {wakes(pid)} wakes it" if pid else ""
+        )
+        return f"{self}{stopped}"
 
     def find_halted(self, me: Identity) -> int:
         """Its pid when it was stopped, as far as `me` sees; else 0."""
@@ -108,7 +108,8 @@ class FileLease:
 
     def release(self) -> None:
         """Give it back: a successor need not wait; raises EnvironmentFailed."""
-        link_new(_get_mark(self.session, self.epoch), b"", durable=False)
+        mark = self.session.lease / f"{self.epoch}.released"
+        link_new(mark, b"", durable=False)
 
 
 class LeaseWatch:
@@ -172,13 +173,8 @@ class LeaseWatch:
             )
         if stale_seconds is None:
             stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
-        record = {
-            "epoch": epoch,
-            "since": utc,
-            "stale_seconds": stale_seconds,
-            **self._me.as_json(),
-        }
-        data = json.dumps(record).encode()
+        head = {"epoch": epoch, "since": utc, "stale_seconds": stale_seconds}
+        data = json.dumps(head | self._me.as_json()).encode()
         if not link_new(self._session.lease / f"{epoch}.json", data, modes.file):
             return None  # another was faster
         return FileLease(self._session, epoch)
@@ -221,20 +217,18 @@ def explain_owner(
 ) -> SessionOwned:
     """The error that another engine owns the session: who, since when, what to do."""
     place = f"--state-dir {session.state_dir}"
-    stop = (
+    hint = (
         f"`autoexp-tui --session {session.id} {place}` watches it; `autoexp-sessions "
         f"stop {session.id} {place}` ends its engine and leaves its jobs running."
     )
-    stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
-    dead = (
-        f" If that engine is dead, the session is free once its heartbeat has been "
-        f"seen still for {stale_seconds:.0f} s."
-    )
-    return SessionOwned(
-        f"session {session.id} is owned by "
-        f"{holder.describe() if holder else 'another engine'}",
-        hint=stop + (dead if alive is Alive.UNKNOWN else ""),
-    )
+    if alive is Alive.UNKNOWN:
+        stale_seconds = holder.stale_seconds if holder else LOCK_STALE_SECONDS
+        hint += (
+            " If that engine is dead, the session is free once its heartbeat has been "
+            f"seen still for {stale_seconds:.0f} s."
+        )
+    who = holder.describe() if holder else "another engine"
+    return SessionOwned(f"session {session.id} is owned by {who}", hint=hint)
 
 
 def find_highest_epoch(session: SessionDir) -> int:
@@ -247,14 +241,9 @@ def find_highest_epoch(session: SessionDir) -> int:
     return max((int(match[1]) for match in found if match), default=0)
 
 
-def _get_mark(session: SessionDir, epoch: int) -> Path:
-    return session.lease / f"{epoch}.released"
-
-
 def _read_holder(session: SessionDir, epoch: int) -> Holder:
-    path = session.lease / f"{epoch}.json"
     # Opening asks a file server anew; a bare stat may answer from its cache.
-    with open_checked(path, "session") as file:
+    with open_checked(session.lease / f"{epoch}.json", "session") as file:
         data = file.read(65536)
         mtime_ns = os.fstat(file.fileno()).st_mtime_ns
     identity, since, stale_seconds = _parse(data)
@@ -262,7 +251,7 @@ def _read_holder(session: SessionDir, epoch: int) -> Holder:
         epoch=epoch,
         identity=identity,
         since=since,
-        released=_get_mark(session, epoch).exists(),
+        released=(session.lease / f"{epoch}.released").exists(),
         mtime_ns=mtime_ns,
         stale_seconds=stale_seconds,
     )

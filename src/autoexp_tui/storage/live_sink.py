@@ -68,20 +68,14 @@ class ViewerWatch:
 
     def anybody(self, now: float) -> bool:
         """`now` is monotonic. A file seen for the first time counts as a heartbeat."""
-        self._seen = {
-            name: self._note_beat(name, mtime, now)
-            for name, mtime in self._list_beats()
-        }
-        return any(now - moved < VIEWER_SECONDS for _, moved in self._seen.values())
-
-    def _note_beat(self, name: str, mtime: int, now: float) -> tuple[int, float]:
-        before = self._seen.get(name)
-        return before if before and before[0] == mtime else (mtime, now)
-
-    def _list_beats(self) -> list[tuple[str, int]]:
+        before, self._seen = self._seen, {}
         with suppress(OSError), os.scandir(self._viewers) as entries:
-            return [(entry.name, entry.stat().st_mtime_ns) for entry in entries]
-        return []  # nobody can be seen
+            for entry in entries:
+                mtime = entry.stat().st_mtime_ns
+                seen = before.get(entry.name)
+                same = seen is not None and seen[0] == mtime
+                self._seen[entry.name] = seen if seen and same else (mtime, now)
+        return any(now - moved < VIEWER_SECONDS for _, moved in self._seen.values())
 
 
 class FileLiveSink:
@@ -91,7 +85,6 @@ class FileLiveSink:
         self.problem = ""
         """Why the last write failed; empty when it did not."""
         self._session = session
-        self._path = session.live
         self._clock = clock
         self._watch = ViewerWatch(session.viewers)
         self._newest: Snapshot | None = None
@@ -102,8 +95,7 @@ class FileLiveSink:
 
     def publish(self, snapshot: object) -> None:
         """Hand over the newest snapshot; returns at once."""
-        if not isinstance(snapshot, Snapshot):
-            raise TypeError(f"not a snapshot: {type(snapshot).__name__}")
+        assert isinstance(snapshot, Snapshot)
         with self._wake:
             self._newest = snapshot
             if self._thread is None and not self._closed:
@@ -125,19 +117,14 @@ class FileLiveSink:
             if not watched:
                 return False  # kept: who comes next sees the present at once
             self._newest = None
-        return self._write(snapshot)
-
-    def _write(self, snapshot: Snapshot) -> bool:
+        self.problem = ""
         try:
             data = encode_live(build_detail(snapshot))
-            write_atomic(
-                self._path, data, self._session.read_modes().file, durable=False
-            )
+            mode = self._session.read_modes().file
+            write_atomic(self._session.live, data, mode, durable=False)
         except (EnvironmentFailed, Unencodable) as error:
             self.problem = str(error)
-            return False
-        self.problem = ""
-        return True
+        return not self.problem
 
     def close(self) -> None:
         """End the thread, and take away what is then of the past."""
@@ -147,21 +134,19 @@ class FileLiveSink:
         if self._thread is not None:
             self._thread.join(timeout=5.0)
         with suppress(OSError):  # a viewer knows by the lease that nobody writes it
-            self._path.unlink(missing_ok=True)
+            self._session.live.unlink(missing_ok=True)
 
     def _run(self) -> None:
-        while self._wait():
+        while True:
+            with self._wake:
+                while not self._closed:
+                    early = self._due_at - self._clock.monotonic()
+                    if self._newest is not None and early <= 0:
+                        break
+                    self._wake.wait(None if self._newest is None else early)
+                if self._closed:
+                    return
             self.write_due()
-
-    def _wait(self) -> bool:
-        """Until there is something to write and it is time; False when closed."""
-        with self._wake:
-            while not self._closed:
-                early = self._due_at - self._clock.monotonic()
-                if self._newest is not None and early <= 0:
-                    return True
-                self._wake.wait(None if self._newest is None else early)
-        return False
 
 
 class ViewerHeartbeat:
@@ -197,26 +182,19 @@ class LiveReader:
         self._detail: LiveDetail | None = None
 
     def read(self) -> LiveDetail | None:
-        """The newest detail; None when there is none that we can read.
-
-        Volatile detail of another version, or of a disk that fails, is simply not
-        there: nobody decides by it.
-        """
+        """The newest detail; None when there is none that we can read: no error, for
+        nobody decides by it."""
         try:
             status = self._path.stat()
         except OSError:
             return None
         stamp = (status.st_ino, status.st_mtime_ns, status.st_size)
         if stamp != self._stamp:
-            self._stamp, self._detail = stamp, self._load()
+            self._stamp, self._detail = stamp, None
+            with suppress(EnvironmentFailed, JournalDamaged):
+                data = read_if_there(self._path)
+                self._detail = None if data is None else decode_live(data)
         return self._detail
-
-    def _load(self) -> LiveDetail | None:
-        try:
-            data = read_if_there(self._path)
-            return None if data is None else decode_live(data)
-        except (EnvironmentFailed, JournalDamaged):
-            return None
 
 
 class FileSessionWatcher:

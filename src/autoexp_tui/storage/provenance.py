@@ -328,7 +328,7 @@ class Git:
     """git in one directory."""
 
     def __init__(self, directory: Path) -> None:
-        """Switch off what its configuration would run; raises OSError, or a time-out."""
+        """Switch off what its configuration would run; raises OSError or a time-out."""
         self._directory = directory
         self._settings = dict(_OFF)
         words = ("config", "--name-only", "-z", "--get-regexp", _DRIVERS)
@@ -337,7 +337,8 @@ class Git:
             raise Unsafe("the repository's configuration names too many programs")
         for name in filter(None, names.decode("utf-8", "surrogateescape").split("\0")):
             if "=" in name or "\n" in name:
-                raise Unsafe(f"the repository's configuration names {name!r}")
+                problem = f"the repository's configuration names a program: {name!r}"
+                raise Unsafe(problem)
             self._settings[name] = "false" if name.endswith(".required") else ""
 
     def read(self, *words: str, most: int) -> tuple[bytes, bool]:

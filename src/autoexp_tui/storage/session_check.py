@@ -8,6 +8,7 @@ import json
 import os
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -111,20 +112,25 @@ def check_session(session: SessionDir) -> SessionReport:
 
 
 def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
-    report.engine = _find_engine(session, report)
-    on_disk = _read_attempts(session, report)
+    try:
+        holder, alive = find_engine(session)
+        report.engine = "" if alive is Alive.NO else str(holder)
+    except EnvironmentFailed as refusal:
+        report.add("error", refusal.where, refusal.problem, refusal.hint)
+    on_disk: RecordsOnDisk = {}
+    try:
+        on_disk = {
+            (place.parent.name, int(place.name)): read_attempt(str(place), copies=True)
+            for job in _list_directory(session.attempts)
+            for place in _list_directory(job)
+            if place.name.isdecimal()
+        }
+    except OSError as error:
+        told = explain(error, session.attempts, "read the jobs' records")
+        report.add("error", told.where, told.problem)
     _check_journal(session, report)
     if report.state is not None:
         _JobsCheck(session, report, report.state, on_disk).run()
-
-
-def _find_engine(session: SessionDir, report: SessionReport) -> str:
-    try:
-        holder, alive = find_engine(session)
-    except EnvironmentFailed as refusal:
-        report.add("error", refusal.where, refusal.problem, refusal.hint)
-        return ""
-    return "" if alive is Alive.NO else str(holder)
 
 
 def _check_journal(session: SessionDir, report: SessionReport) -> None:
@@ -133,11 +139,12 @@ def _check_journal(session: SessionDir, report: SessionReport) -> None:
         chain = find_chain(session, notices)
         loaded = fold_chain(session, chain, notices, TAIL)
     except JournalDamaged as damage:
-        report.salvage = None if damage.newer else _find_salvage(session)
+        if not damage.newer:
+            with suppress(EnvironmentFailed, OSError):
+                report.salvage = find_salvage(session)
         would = report.salvage.describe() if report.salvage else ""
-        report.flaws.append(
-            Flaw("error", damage.where, damage.problem, damage.hint, would)
-        )
+        flaw = Flaw("error", damage.where, damage.problem, damage.hint, would)
+        report.flaws.append(flaw)
         return
     report.state, report.parts = loaded.state, len(chain)
     report.records = loaded.position.seq
@@ -146,23 +153,13 @@ def _check_journal(session: SessionDir, report: SessionReport) -> None:
         report.add("note", where, problem)
 
 
-def _find_salvage(session: SessionDir) -> Salvage | None:
-    try:
-        return find_salvage(session)
-    except (EnvironmentFailed, OSError):
-        return None
-
-
 def _check_names(session: SessionDir, report: SessionReport) -> None:
     """Files that look like parts and are read by nobody."""
     for path in sorted(session.path.glob("journal*")):
         if path != session.journal and parse_part(path.name) is None:
-            report.add(
-                "warning",
-                path,
-                "no part of a journal has such a name: it is not read",
-                "If a person renamed a part, its name belongs back.",
-            )
+            problem = "no part of a journal has such a name: it is not read"
+            hint = "If a person renamed a part, its name belongs back."
+            report.add("warning", path, problem, hint)
 
 
 def _check_plans(session: SessionDir, report: SessionReport) -> None:
@@ -177,21 +174,6 @@ def _check_plans(session: SessionDir, report: SessionReport) -> None:
     data = read_if_there(session.plan)
     if data is not None:
         decode_plan(data, str(session.plan))
-
-
-def _read_attempts(session: SessionDir, report: SessionReport) -> RecordsOnDisk:
-    """The records of every attempt that left any."""
-    try:
-        return {
-            (place.parent.name, int(place.name)): read_attempt(str(place), copies=True)
-            for job in _list_directory(session.attempts)
-            for place in _list_directory(job)
-            if place.name.isdecimal()
-        }
-    except OSError as error:
-        told = explain(error, session.attempts, "read the jobs' records")
-        report.add("error", told.where, told.problem)
-        return {}
 
 
 def _list_directory(path: Path) -> list[Path]:
@@ -212,7 +194,12 @@ class _JobsCheck:
         jobs = {format_filename(name): job for name, job in self.state.jobs.items()}
         for (directory, number), records in self.on_disk.items():
             place = self.session.attempts / directory / str(number)
-            self._check_records(place, records)
+            for name in records.forged:
+                problem = "the record was not written by the job's supervisor"
+                self.report.add("error", place / name, problem, _LOOK)
+            for name in records.damaged:
+                hint = "It counts as not there. " + _LOOK
+                self.report.add("error", place / name, "the record does not read", hint)
             if (job := jobs.get(directory)) is None:
                 self._add_unknown(place, "a job that the journal does not know")
             else:
@@ -222,22 +209,11 @@ class _JobsCheck:
             if job.state in ACTIVE:
                 self._check_owner(job)
 
-    def _check_records(self, place: Path, records: AttemptRecords) -> None:
-        for name in records.forged:
-            problem = "the record was not written by the job's supervisor"
-            self.report.add("error", place / name, problem, _LOOK)
-        for name in records.damaged:
-            hint = "It counts as not there. " + _LOOK
-            self.report.add("error", place / name, "the record does not read", hint)
-
     def _add_unknown(self, place: Path, what: str) -> None:
-        self.report.add(
-            "note" if self.report.engine else "error",
-            place,
-            f"records of {what}",
-            "Something ran that the session does not count; a part of the "
-            "journal may be gone.",
-        )
+        lost = "a part of the journal may be gone."
+        hint = f"Something ran that the session does not count; {lost}"
+        severity: Severity = "note" if self.report.engine else "error"
+        self.report.add(severity, place, f"records of {what}", hint)
 
     def _check_attempt(
         self, place: Path, job: JobRecord, number: int, records: AttemptRecords
@@ -302,15 +278,13 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
             _check_lease(path, report)
         elif path.suffix != ".released" and not path.name.startswith("."):
             report.add("warning", path, "this is no lease, and is not read")
-    written = {epoch for epoch, _ in session.list_parts()}
-    for epoch in sorted(written - held):
-        report.add(
-            "error",
-            session.get_part(epoch),
+    for epoch in sorted({epoch for epoch, _ in session.list_parts()} - held):
+        problem = (
             f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
-            "that it was deposed",
-            "Leases are never removed; bring it back from a copy.",
+            "that it was deposed"
         )
+        hint = "Leases are never removed; bring it back from a copy."
+        report.add("error", session.get_part(epoch), problem, hint)
 
 
 def _check_lease(path: Path, report: SessionReport) -> None:
