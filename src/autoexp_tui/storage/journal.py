@@ -8,7 +8,6 @@ import gc
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -131,53 +130,43 @@ def fold_chain(
 ) -> Loaded:
     """The state that the records of `chain` add up to; raises as `load_state`."""
     state = SessionState(plans=StoredPlans(session))
-    position = Position()
     newest: deque[Recorded] = deque(maxlen=tail)
-    with _pause_gc(), unseen(state, ours=True):
-        for part in chain:
-            position = _fold_part(state, part, notices, newest, position)
+    place = (NO_PART, 0, 0)
+    # Nothing of what is loaded is garbage; looking for it takes twice the time.
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with unseen(state, ours=True):
+            for part in chain:
+                for record, start, end in read_records(part, state.seq, notices):
+                    _apply_read(state, record, part, end)
+                    newest.append(record)
+                    place = (part.id, start, end)
+    finally:
+        if collecting:
+            gc.enable()
     if state.plan is None:
         _require_nothing_ran(session)
+    at, start, end = place
     return Loaded(
-        state=state, events=tuple(newest), position=position, notices=tuple(notices)
+        state=state,
+        events=tuple(newest),
+        position=Position(part=at, start=start, offset=end, seq=state.seq),
+        notices=tuple(notices),
     )
 
 
-@contextmanager
-def _pause_gc() -> Iterator[None]:
-    """Nothing of what is loaded is garbage; looking for it takes twice the time."""
-    was = gc.isenabled()
-    gc.disable()
+def _apply_read(state: SessionState, record: Recorded, part: Part, end: int) -> None:
     try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
-def _fold_part(
-    state: SessionState,
-    part: Part,
-    notices: list[str],
-    newest: deque[Recorded],
-    position: Position,
-) -> Position:
-    start = end = 0
-    for record, start, end in read_records(part, state.seq, notices):  # noqa: B007
-        try:
-            apply(state, record)
-        except DOES_NOT_FOLLOW as error:
-            raise JournalDamaged(
-                f"record {record.seq} ({type(record.event).__name__}) does not follow "
-                f"from those before it: {error}",
-                f"{part.path}, before byte {end}",
-                "Bring back the file from a copy, or read it with the version that "
-                "wrote it.",
-            ) from error
-        newest.append(record)
-    if not end:
-        return position
-    return Position(part=part.id, start=start, offset=end, seq=state.seq)
+        apply(state, record)
+    except DOES_NOT_FOLLOW as error:
+        raise JournalDamaged(
+            f"record {record.seq} ({type(record.event).__name__}) does not follow from "
+            f"those before it: {error}",
+            f"{part.path}, before byte {end}",
+            "Bring back the file from a copy, or read it with the version that wrote "
+            "it.",
+        ) from error
 
 
 def _require_nothing_ran(session: SessionDir) -> None:
@@ -235,12 +224,16 @@ class JournalFollower:
 
     def _read_news(self, part: Part, found: list[Recorded]) -> bool:
         """Read what is new in `part`; False when it does not follow."""
-        if part.id != self._position.part:
-            self._position = replace(self._position, part=part.id, start=0, offset=0)
-        elif not self._is_same_record(part):
-            return False
+        at = self._position
+        same = part.id == at.part
+        if not same:
+            self._position = at = replace(at, part=part.id, start=0, offset=0)
         try:
-            for record, start, end in read_part(part, offset=self._position.offset):
+            if same and self._last is not None:  # does it still stand where it stood
+                again = next(read_part(part, offset=at.start), None)
+                if again != (self._last, at.start, at.offset):
+                    return False
+            for record, start, end in read_part(part, offset=at.offset):
                 if record.seq != self._position.seq + 1:
                     return False
                 self._position = Position(
@@ -251,13 +244,3 @@ class JournalFollower:
         except JournalDamaged:
             return False
         return True
-
-    def _is_same_record(self, part: Part) -> bool:
-        """Whether the newest record that was read still stands where it stood."""
-        if self._last is None:
-            return True
-        try:
-            again = next(read_part(part, offset=self._position.start), None)
-        except JournalDamaged:
-            return False
-        return again == (self._last, self._position.start, self._position.offset)

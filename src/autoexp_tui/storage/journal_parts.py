@@ -76,7 +76,11 @@ def find_chain(
         chain.append(part)
         sealed = get_seal(first.event if first else None)
         length = sealed.bytes
-        parts = _cut_parts(parts, sealed, part)
+        before = parse_part(sealed.part)
+        if sealed.part and before not in parts:
+            problem = f"the part before it, {sealed.part!r}, is missing"
+            raise JournalDamaged(problem, str(part.path), RESTORE)
+        parts = parts[: parts.index(before) + 1] if before in parts else []
     if notices is not None:
         notices += _list_surplus(session, there, chain)
     return chain[::-1]
@@ -87,17 +91,6 @@ def get_seal(event: Event | None) -> Seal:
     if isinstance(event, EngineStarted | JournalRotated):
         return Seal(part=event.sealed_part, bytes=event.sealed_bytes)
     return Seal()
-
-
-def _cut_parts(parts: list[PartId], sealed: Seal, part: Part) -> list[PartId]:
-    """`parts` up to the one that `part` sealed; none when it sealed nothing."""
-    if not sealed.part:
-        return []
-    before = parse_part(sealed.part)
-    if before not in parts:
-        problem = f"the part before it, {sealed.part!r}, is missing"
-        raise JournalDamaged(problem, str(part.path), RESTORE)
-    return parts[: parts.index(before) + 1]
 
 
 def _list_surplus(
@@ -127,30 +120,17 @@ def find_seal(part: Part) -> Seal:
 
 @contextmanager
 def open_part(path: Path) -> Iterator[BinaryIO]:
-    """The bytes of a part as they were written, packed or not; raises
-    JournalDamaged."""
+    """The bytes of a part as written, packed or not; raises JournalDamaged."""
+    packed = get_packed(path)
     try:
-        with _open_file(path) as file:
-            yield file
+        unpack = not path.exists() and packed.exists()
+        with open_checked(packed if unpack else path, "session", _MOST_BYTES) as file:
+            yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         problem = f"the compressed part does not unpack: {error}"
-        raise JournalDamaged(problem, str(get_packed(path)), RESTORE) from error
+        raise JournalDamaged(problem, str(packed), RESTORE) from error
     except OSError as error:
         raise explain(error, path, "read the journal") from error
-
-
-@contextmanager
-def _open_file(path: Path) -> Iterator[BinaryIO]:
-    unpack = False
-    try:
-        file = open_checked(path, "session", _MOST_BYTES)
-    except FileNotFoundError:
-        unpack = get_packed(path).exists()
-        if not unpack:
-            raise
-        file = open_checked(get_packed(path), "session", _MOST_BYTES)
-    with file:
-        yield cast(BinaryIO, gzip.GzipFile(fileobj=file)) if unpack else file
 
 
 def read_first_record(part: Part) -> Recorded | None:
@@ -195,18 +175,15 @@ def read_part(
             yield from commit
             commit.clear()
         yield record, start, end
-    if part.length is None and notices is not None:
-        notices += _describe_torn(part, torn, len(commit))
     if part.length is not None and end < part.length:
         problem = f"{part.length - end} bytes are missing after byte {end}"
         raise JournalDamaged(problem, str(part.path), RESTORE)
-
-
-def _describe_torn(part: Part, torn: int, records: int) -> Iterator[str]:
-    if torn:
-        yield f"{part.path}: dropped {torn} bytes of a torn line"
-    if records:
-        yield f"{part.path}: dropped {records} records of an unfinished commit"
+    if part.length is None and notices is not None:
+        if torn:
+            notices.append(f"{part.path}: dropped {torn} bytes of a torn line")
+        if commit:
+            what = f"{len(commit)} records of an unfinished commit"
+            notices.append(f"{part.path}: dropped {what}")
 
 
 def _parse_line(line: bytes, part: Part, number: int, offset: int) -> Recorded:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.journal import DOES_NOT_FOLLOW, StoredPlans, read_records
 from autoexp_tui.storage.journal_parts import Part, find_chain, open_part
 from autoexp_tui.storage.journal_writer import FileJournal
-from autoexp_tui.storage.lease import FileLease, take_lease
+from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.session_dir import PartId, SessionDir
 from autoexp_tui.text.spelling import plural
 
@@ -98,32 +98,23 @@ def repair_journal(session: SessionDir, salvage: Salvage, clock: Clock) -> str:
     """Seal the journal where it reads, and say so; raises SessionOwned."""
     lease = take_lease(session, clock)
     try:
-        _seal_at(session, lease, salvage, clock)
+        with closing(FileJournal(session, lease, chain=salvage.chain)) as journal:
+            state = journal.load().state
+            draft = Draft(state, Timeline(clock, state).now(), lease.epoch)
+            draft.emit(
+                EngineStarted(
+                    host=socket.gethostname(),
+                    pid=os.getpid(),
+                    engine_version=__version__,
+                    sealed_part=journal.seal.part,
+                    sealed_bytes=journal.seal.bytes,
+                    gap_seconds=state.measure_seconds_until(clock.utc()),
+                )
+            )
+            text = f"the journal was damaged: a person let it {salvage.describe()}"
+            draft.emit(MessageLogged(text=text, level="warning"))
+            draft.emit(EngineStopped(reason="repaired"))
+            journal.append(draft.commit())
     finally:
         lease.release()
     return f"{session.get_part(lease.epoch).name} goes on there"
-
-
-def _seal_at(
-    session: SessionDir, lease: FileLease, salvage: Salvage, clock: Clock
-) -> None:
-    journal = FileJournal(session, lease, chain=salvage.chain)
-    try:
-        state = journal.load().state
-        draft = Draft(state, Timeline(clock, state).now(), lease.epoch)
-        draft.emit(
-            EngineStarted(
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                engine_version=__version__,
-                sealed_part=journal.seal.part,
-                sealed_bytes=journal.seal.bytes,
-                gap_seconds=state.measure_seconds_until(clock.utc()),
-            )
-        )
-        text = f"the journal was damaged: a person let it {salvage.describe()}"
-        draft.emit(MessageLogged(text=text, level="warning"))
-        draft.emit(EngineStopped(reason="repaired"))
-        journal.append(draft.commit())
-    finally:
-        journal.close()

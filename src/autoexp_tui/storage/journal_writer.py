@@ -66,7 +66,14 @@ class FileJournal:
         self._chain = list(chain)
         self.seal = Seal()
         if self._chain:
-            self._seal_newest()
+            newest = self._chain[-1]
+            self.seal = find_seal(newest)
+            self._chain[-1] = replace(newest, length=self.seal.bytes)
+            # Before a damaged part that a repair leaves out, a good one may be packed.
+            size = newest.path.stat().st_size if newest.path.exists() else 0
+            if (torn := size - self.seal.bytes) > 0:
+                text = f"{newest.path}: dropped {torn} bytes of an unfinished commit"
+                self._notices.append(text)
         self._path = session.get_part(lease.epoch)
         self._file = -1
         self._good = 0
@@ -78,16 +85,6 @@ class FileJournal:
         self._mask = NO_RULES
         self._is_secret = False
         """Whether what the group may not read was written to a part."""
-
-    def _seal_newest(self) -> None:
-        newest = self._chain[-1]
-        self.seal = find_seal(newest)
-        self._chain[-1] = replace(newest, length=self.seal.bytes)
-        # Where a repair goes on before a damaged part, the newest good one is packed.
-        size = newest.path.stat().st_size if newest.path.exists() else 0
-        if (torn := size - self.seal.bytes) > 0:
-            text = f"{newest.path}: dropped {torn} bytes of an unfinished commit"
-            self._notices.append(text)
 
     def load(self, *, tail: int = TAIL) -> Loaded:
         """Fold what the predecessors left, up to the seal; raises JournalDamaged."""
@@ -156,7 +153,9 @@ class FileJournal:
         # After the sync, not before: an engine that was stopped in between must not
         # believe bytes that its successor's seal has left out.
         self._require_lease()
-        self._require_file()
+        # What is written to a file that was moved or removed counts for nobody.
+        if not os.path.samestat(os.stat(self._path), os.fstat(self._file)):
+            raise FileNotFoundError(errno.ENOENT, "another file lies in its place")
         self._good += len(data)
 
     def _create_part(self) -> None:
@@ -193,11 +192,6 @@ class FileJournal:
             self._lost = True
             self.close()
             raise self._describe_deposal()
-
-    def _require_file(self) -> None:
-        """What is written to a file that was moved or removed counts for nobody."""
-        if not os.path.samestat(os.stat(self._path), os.fstat(self._file)):
-            raise FileNotFoundError(errno.ENOENT, "another file lies in its place")
 
     def _check_records(self, records: Sequence[Recorded]) -> None:
         if self._lost:

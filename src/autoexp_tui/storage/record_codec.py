@@ -83,7 +83,7 @@ def decode_record(line: bytes, where: str = "") -> Recorded:
 
 def parse_record(line: bytes) -> Recorded:
     """`decode_record` for who knows the place only afterwards; raises Undecodable."""
-    tree = _read_object(_strip_crc(line))
+    tree = _read_object(line)
     if "type" not in tree:
         raise Undecodable("the record has no 'type'")
     name = tree.pop("type")
@@ -148,6 +148,14 @@ def _build_event(name: object, tree: Fields) -> Event:
 
 
 def _read_object(line: bytes) -> Fields:
+    """The JSON object of a line whose checksum, if it has one, is right."""
+    if line[-1:] != b"\n":
+        line += b"\n"
+    rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
+    if crc.startswith(_CRC):
+        if crc != _format_crc(rest):
+            raise _explain_rewriting(line)
+        line = rest + b"}"
     try:
         tree = read_json(line)
     except ValueError as error:
@@ -161,18 +169,6 @@ def _read_object(line: bytes) -> Fields:
 
 def _format_crc(rest: bytes) -> bytes:
     return b'%s%08x"}\n' % (_CRC, zlib.crc32(rest))
-
-
-def _strip_crc(line: bytes) -> bytes:
-    """The JSON object of a line; raises `Undecodable` where the checksum differs."""
-    if line[-1:] != b"\n":
-        line += b"\n"
-    rest, crc = line[:-_CRC_LENGTH], line[-_CRC_LENGTH:]
-    if not crc.startswith(_CRC):
-        return line
-    if crc != _format_crc(rest):
-        raise _explain_rewriting(line)
-    return rest + b"}"
 
 
 def _explain_rewriting(line: bytes) -> Undecodable:
