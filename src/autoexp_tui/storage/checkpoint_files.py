@@ -43,15 +43,22 @@ class CheckpointFiles:
         """The checkpoint that is meant; see the port; raises EnvironmentFailed."""
         root = _require_root(look.output_dir)
         found = _find_matches(root, look.glob) if look.glob else []
-        meant = _find_named(root, look.path) if look.path else None
+        meant = None
+        if look.path:
+            wanted = os.path.normpath(os.path.join(root, look.path))
+            _require_inside(root, wanted)
+            if os.path.islink(wanted):
+                raise EnvironmentFailed("it is a symbolic link", wanted)
+            meant = next(iter(_filter_movable(root, [wanted])), None)
         newest = meant or max(found, key=_get_age, default=None)
         if newest is None or (look.path and meant is None):
             return None
         others = [one for one in found if one.path != newest.path]
         before = max(others, key=_get_age, default=None)
+        names = (f"{newest.path}{ASIDE}{number}" for number in count(1))
         return FoundCheckpoint(
             newest=newest.known,
-            target=_find_free_name(newest.path),
+            target=next(name for name in names if not os.path.lexists(name)),
             before=before.known if before else None,
             others=len(others),
         )
@@ -63,8 +70,15 @@ class CheckpointFiles:
         _require_inside(root, source)
         _require_inside(root, target)
         _move_once(source, target)
-        if move.pointer:
-            _update_pointer(root, move)
+        if not move.pointer:
+            return
+        pointer = os.path.normpath(os.path.join(root, move.pointer))
+        _require_inside(root, pointer)
+        with explaining(pointer, "mend the pointer to the newest checkpoint", "output"):
+            if os.path.islink(pointer):
+                _update_link(pointer, move)
+            elif os.path.isfile(pointer):
+                _update_text(pointer, move)
 
 
 def look_for_checkpoints(
@@ -123,17 +137,13 @@ def _require_root(output_dir: str) -> str:
 
 
 def _find_matches(root: str, pattern: str) -> list[_Seen]:
-    whole = pattern if os.path.isabs(pattern) else _join_pattern(root, pattern)
+    # The directory's own name may hold what looks like a wildcard.
+    whole = pattern if os.path.isabs(pattern) else f"{glob.escape(root)}/{pattern}"
     expansion = expand(whole)
     if expansion.problem is not None:
         raise explain(expansion.problem, whole, "look for checkpoints", "output")
     names = (path for path in expansion.paths if ASIDE not in os.path.basename(path))
     return list(_filter_movable(root, names))
-
-
-def _join_pattern(root: str, pattern: str) -> str:
-    """A pattern below a directory whose own name holds no wildcard."""
-    return os.path.join(glob.escape(root), pattern)
 
 
 def _filter_movable(root: str, paths: Iterable[str]) -> Iterable[_Seen]:
@@ -143,15 +153,6 @@ def _filter_movable(root: str, paths: Iterable[str]) -> Iterable[_Seen]:
             state = os.lstat(path)
             if not os.path.islink(path) and _is_inside(root, path):
                 yield _Seen(path, parse_step(os.path.basename(path)), state.st_mtime_ns)
-
-
-def _find_named(root: str, path: str) -> _Seen | None:
-    """The checkpoint that was named; None when it is not there."""
-    wanted = os.path.normpath(os.path.join(root, path))
-    _require_inside(root, wanted)
-    if os.path.islink(wanted):
-        raise EnvironmentFailed("it is a symbolic link", wanted)
-    return next(iter(_filter_movable(root, [wanted])), None)
 
 
 def parse_step(name: str) -> int | None:
@@ -172,12 +173,6 @@ def _require_inside(root: str, path: str) -> None:
         raise EnvironmentFailed(problem, path)
 
 
-def _find_free_name(path: str) -> str:
-    """The first name `PATH.quarantined-<k>` that nothing has."""
-    names = (f"{path}{ASIDE}{number}" for number in count(1))
-    return next(name for name in names if not os.path.lexists(name))
-
-
 def _move_once(source: str, target: str) -> None:
     there, taken = os.path.lexists(source), os.path.lexists(target)
     if taken and not there:
@@ -189,17 +184,6 @@ def _move_once(source: str, target: str) -> None:
     with explaining(source, "move the checkpoint aside", "output"):
         os.rename(source, target)
         sync_directory(Path(target).parent)
-
-
-def _update_pointer(root: str, move: MoveCheckpoint) -> None:
-    """Let a pointer to what was moved name the one before, or go aside as well."""
-    pointer = os.path.normpath(os.path.join(root, move.pointer))
-    _require_inside(root, pointer)
-    with explaining(pointer, "mend the pointer to the newest checkpoint", "output"):
-        if os.path.islink(pointer):
-            _update_link(pointer, move)
-        elif os.path.isfile(pointer):
-            _update_text(pointer, move)
 
 
 def _update_link(pointer: str, move: MoveCheckpoint) -> None:

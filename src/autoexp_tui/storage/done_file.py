@@ -54,17 +54,11 @@ def forget_done(output_dir: Path) -> None:
 
 def read_done(output_dir: Path, share: Share = "private") -> DoneWork | None:
     """What an earlier session left; None for nothing, or nothing that can be read."""
-    try:
-        data = read_checked(get_done_path(output_dir), share)
-    except OSError:
-        return None
-    try:
-        tree: Any = json.loads(data)
-        if not isinstance(tree, dict) or tree.pop("version", None) != VERSION:
-            return None
-        return decode(DoneWork, json.dumps(tree).encode(), "done.json")
-    except (ValueError, JournalDamaged):
-        return None
+    with suppress(OSError, ValueError, JournalDamaged):
+        tree: Any = json.loads(read_checked(get_done_path(output_dir), share))
+        if isinstance(tree, dict) and tree.pop("version", None) == VERSION:
+            return decode(DoneWork, json.dumps(tree).encode(), "done.json")
+    return None
 
 
 def check_done(plan: Plan) -> DoneReport:
@@ -87,16 +81,23 @@ def find_done(
 
 def filter_existing(jobs: Iterable[JobSpec]) -> Sequence[JobSpec]:
     """The jobs whose output directory is there, or cannot be known not to be."""
-    specs = list(jobs)
+    found = [(job, *os.path.split(job.output_dir)) for job in jobs]
     siblings: dict[str, set[str]] = {}
-    for job in specs:
-        parent, name = os.path.split(job.output_dir)
+    for _, parent, name in found:
         siblings.setdefault(parent, set()).add(name)
     there = {
         parent: _list_names(parent) if len(names) >= _MANY else None
         for parent, names in siblings.items()
     }
-    return [job for job in specs if _may_exist(job, there)]
+    kept: list[JobSpec] = []
+    for job, parent, name in found:
+        names = there[parent]
+        # Some file systems take names for one that differ in case, or in how accents
+        # are written, and some parts of a path are no names.
+        odd = name in ("", ".", "..") or not name.isascii()
+        if names is None or odd or name.casefold() in names:
+            kept.append(job)
+    return kept
 
 
 def _list_names(directory: str) -> frozenset[str] | None:
@@ -107,12 +108,3 @@ def _list_names(directory: str) -> frozenset[str] | None:
         return frozenset()
     except OSError:
         return None
-
-
-def _may_exist(job: JobSpec, there: Mapping[str, frozenset[str] | None]) -> bool:
-    parent, name = os.path.split(job.output_dir)
-    names = there[parent]
-    # Some file systems take names for one that differ in case, or in how accents are
-    # written, and some parts of a path are no names.
-    odd = name in ("", ".", "..") or not name.isascii()
-    return names is None or odd or name.casefold() in names

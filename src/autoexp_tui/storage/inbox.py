@@ -112,13 +112,10 @@ class FileInbox:
             except FileNotFoundError:
                 return []
         known = {self._session.inbox_rejected.name, *self._given, *self._rubbish}
-        new = (one for one in names if one not in known and not one.startswith("."))
-
+        new = [one for one in names if one not in known and not one.startswith(".")]
         # A command is not kept waiting by heaps of something else.
-        def get_turn(name: str) -> tuple[bool, bool, str]:
-            return name in self._failing, _OURS.fullmatch(name) is None, name
-
-        return sorted(new, key=get_turn)
+        turns = [(one in self._failing, not _OURS.fullmatch(one), one) for one in new]
+        return [name for *_, name in sorted(turns)]
 
     def _set_aside(self, name: str, reason: str) -> None:
         rejected = self._session.inbox_rejected

@@ -68,11 +68,10 @@ def get_entry_dir(state_dir: Path, plan_id: str, job: str) -> Path:
 def _find_shelf(state_dir: Path, name: str) -> Path:
     """Our directory of that name: who comes second to a shared place has another."""
     usual = state_dir / name
-    try:
-        mine = not os.path.lexists(usual) or not find_session_user(usual)
-    except OSError:
-        mine = False
-    return usual if mine else state_dir / f"{name}.{os.geteuid()}"
+    with suppress(OSError):
+        if not os.path.lexists(usual) or not find_session_user(usual):
+            return usual
+    return state_dir / f"{name}.{os.geteuid()}"
 
 
 def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
@@ -89,21 +88,8 @@ def write_manifest(state_dir: Path, plan: Plan, data: bytes = b"") -> Path:
 def read_manifest(path: Path, *, run: bool = False) -> Plan:
     """The plan of a manifest; `run`: as its commands run as the user, nobody else may
     have written it; raises UsageError."""
-    data = _read_bytes(path, run=run)
     try:
-        return decode_plan(data, str(path))
-    except JournalDamaged as error:
-        what = "of a newer version" if error.newer else "no manifest that can be read"
-        raise UsageError(
-            f"this is {what}: {error.problem}",
-            str(path),
-            error.hint if error.newer else "Make it again with autoexp-plan.",
-        ) from error
-
-
-def _read_bytes(path: Path, *, run: bool) -> bytes:
-    try:
-        return read_checked(path, "own" if run else "session", MOST_BYTES)
+        data = read_checked(path, "own" if run else "session", MOST_BYTES)
     except FileNotFoundError as error:
         hint = "autoexp-plan writes one and prints its path"
         raise UsageError("there is no such manifest", str(path), hint) from error
@@ -116,6 +102,13 @@ def _read_bytes(path: Path, *, run: bool) -> bytes:
         ) from error
     except OSError as error:
         raise explain(error, path, "read") from error
+    try:
+        return decode_plan(data, str(path))
+    except JournalDamaged as error:
+        what = "of a newer version" if error.newer else "no manifest that can be read"
+        hint = error.hint if error.newer else "Make it again with autoexp-plan."
+        problem = f"this is {what}: {error.problem}"
+        raise UsageError(problem, str(path), hint) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,11 +145,8 @@ def find_manifest(state_dir: Path, plan_id: str) -> Path | None:
     exactly = get_manifest(state_dir, plan_id)
     if exactly.is_file():
         return exactly
-    found = [
-        head.path
-        for head in list_manifests(state_dir)
-        if head.plan_id.startswith(plan_id)
-    ]
+    heads = list_manifests(state_dir)
+    found = [head.path for head in heads if head.plan_id.startswith(plan_id)]
     return found[0] if plan_id and len(found) == 1 else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -36,11 +37,6 @@ class Owner:
     """Absolute."""
     job: str
     fingerprint: str = ""
-
-    @property
-    def directory(self) -> SessionDir:
-        """The owning session."""
-        return SessionDir(Path(self.state_dir) / self.session)
 
     def same_session(self, other: Owner) -> bool:
         """Whether both belong to one session."""
@@ -95,19 +91,14 @@ def read_owner(
     """Who owns `output_dir`, dead or alive; None: nobody, or it does not read."""
     if number is None:
         number = _find_highest(output_dir / ".autoexp")
-    data = _record(_path(output_dir, number), share) if number >= 0 else None
-    try:
-        return Owner(**json.loads(data)) if data else None
-    except (ValueError, TypeError, RecursionError):
+    if number < 0:
         return None
-
-
-def _record(path: Path, share: Share) -> bytes | None:
-    with explaining(path, "read the owner"):
-        try:
-            return read_checked(path, share)
-        except FileNotFoundError:
-            return None
+    path = _path(output_dir, number)
+    with explaining(path, "read the owner"), suppress(FileNotFoundError):
+        data = read_checked(path, share)
+        with suppress(ValueError, TypeError, RecursionError):
+            return Owner(**json.loads(data))
+    return None
 
 
 class Living:
@@ -119,24 +110,21 @@ class Living:
 
     def __call__(self, owner: Owner) -> str:
         """Why `owner` counts as alive, empty when it is dead."""
-        session = owner.directory
+        session = SessionDir(Path(owner.state_dir) / owner.session)
         if not session.has_journal():
             return ""
         try:
             if find_engine(session)[1] is not Alive.NO:
                 return "its engine is running, or may be"
-            job = self._state(session).jobs.get(owner.job)
+            # Kept: without an engine nothing changes, and the lease is asked each time.
+            if session.path not in self._states:
+                self._states[session.path] = load_state(session, tail=1).state
+            job = self._states[session.path].jobs.get(owner.job)
         except EnvironmentFailed as error:
             return f"it cannot be read ({error.problem})"
         if job is None or job.state not in ACTIVE or _has_ended(session, job):
             return ""
         return f"its job {owner.job} was {job.state} when its engine ended"
-
-    def _state(self, session: SessionDir) -> SessionState:
-        # Kept: without an engine nothing changes, and the lease is asked each time.
-        if session.path not in self._states:
-            self._states[session.path] = load_state(session, tail=1).state
-        return self._states[session.path]
 
 
 def _has_ended(session: SessionDir, job: JobRecord) -> bool:

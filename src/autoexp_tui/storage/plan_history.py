@@ -24,7 +24,6 @@ from autoexp_tui.planning.plan_diff import (
     flatten,
 )
 from autoexp_tui.storage.manifests import (
-    ManifestHead,
     get_manifest,
     list_manifests,
     read_manifest,
@@ -44,21 +43,20 @@ class SinceLast:
 
 def compare_to_last(plan: Plan) -> SinceLast | None:
     """What changed since the last plan of the same config; None: none that reads."""
-    for head in list_manifests(Path(plan.state_dir)):
-        if head.plan_id != plan.plan_id and _is_earlier(head, plan):
-            found = _compare_manifests(head, plan)
-            if found is None:
+    mine = (plan.config_ref, plan.config_dir)
+    for head in list_manifests(Path(plan.state_dir)) if plan.config_ref else ():
+        is_same_config = (head.config_ref, head.config_dir) == mine
+        is_earlier = head.created_at <= plan.created_at and head.plan_id != plan.plan_id
+        if not (is_same_config and is_earlier):
+            continue
+        path = get_manifest(Path(plan.state_dir), plan.plan_id)
+        difference = PlanDiff(same=len(plan.jobs))
+        if head.overrides != plan.overrides or not _is_same_content(head.path, path):
+            try:
+                difference = compare_plans(read_manifest(head.path), plan)
+            except AutoexpError:
                 return None
-            return SinceLast(created_at=head.created_at, difference=found)
-    return None
-
-
-def _compare_manifests(head: ManifestHead, plan: Plan) -> PlanDiff | None:
-    mine = get_manifest(Path(plan.state_dir), plan.plan_id)
-    if head.overrides == plan.overrides and _is_same_content(head.path, mine):
-        return PlanDiff(same=len(plan.jobs))
-    with suppress(AutoexpError):
-        return compare_plans(read_manifest(head.path), plan)
+        return SinceLast(created_at=head.created_at, difference=difference)
     return None
 
 
@@ -75,35 +73,24 @@ def _is_same_content(one: Path, other: Path) -> bool:
     return bool(found) and rest == others
 
 
-def _is_earlier(head: ManifestHead, plan: Plan) -> bool:
-    same = (head.config_ref, head.config_dir) == (plan.config_ref, plan.config_dir)
-    return same and bool(plan.config_ref) and head.created_at <= plan.created_at
-
-
 def compare_plans(old: Plan, new: Plan) -> PlanDiff:
     """How two plans differ, their jobs' recorded configs included."""
-    records = [_record_of(plan) for plan in (old, new)]
+    records: list[ProvenanceRecord | None] = [None, None]
+    for at, plan in enumerate((old, new)):
+        with suppress(AutoexpError):
+            records[at] = load_record(Path(plan.state_dir), plan.plan_id)
 
-    def compare_jobs(old_name: str, new_name: str) -> list[ValueChange] | None:
-        before, after = map(_config_text, records, (old_name, new_name))
-        return compare_configs(before, after) if before and after else None
+    def compare_jobs(*names: str) -> list[ValueChange] | None:
+        texts: list[str] = []
+        with suppress(AutoexpError):  # a config may be damaged
+            found = [
+                record and record.get_configs(job)
+                for record, job in zip(records, names, strict=True)
+            ]
+            texts += [configs.resolved for configs in found if configs]
+        return compare_configs(*texts) if len(texts) == 2 and all(texts) else None
 
     return diff_plans(old, new, compare_jobs)
-
-
-def _record_of(plan: Plan) -> ProvenanceRecord:
-    """What planning recorded beside the manifest."""
-    with suppress(AutoexpError):
-        return load_record(Path(plan.state_dir), plan.plan_id) or ProvenanceRecord()
-    return ProvenanceRecord()
-
-
-def _config_text(record: ProvenanceRecord, job: str) -> str:
-    """A job's resolved config; empty: it is not there, or does not read."""
-    with suppress(AutoexpError):
-        configs = record.get_configs(job)
-        return configs.resolved if configs is not None else ""
-    return ""
 
 
 _Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -41,11 +42,14 @@ class Identity:
     @classmethod
     def get_own(cls) -> Identity:
         """Who we are."""
+        namespace = ""
+        with suppress(OSError):
+            namespace = os.readlink("/proc/self/ns/pid")
         return cls(
             host=socket.gethostname(),
             machine=_read("/etc/machine-id"),
             boot=_read("/proc/sys/kernel/random/boot_id"),
-            namespace=_read_namespace(),
+            namespace=namespace,
             pid=os.getpid(),
             started=read_start(os.getpid()) or "",
         )
@@ -64,45 +68,43 @@ class Identity:
 
     def check_alive(self, me: Identity) -> Alive:
         """Whether this process lives, as far as `me` can see."""
-        if self._is_same_machine(me) and self.boot != me.boot:
+        known = self.machine and self.boot and me.boot
+        same_machine = (self.host, self.machine) == (me.host, me.machine)
+        if known and same_machine and self.boot != me.boot:
             return Alive.NO  # it went with the boot it belonged to
         if not self.is_of_the_boot_of(me):
             return Alive.UNKNOWN
         started = read_start(self.pid)
-        if started is None:
-            return Alive.NO
-        return Alive.YES if started == self.started else Alive.NO
+        return Alive.NO if started is None or started != self.started else Alive.YES
 
     def is_halted(self, me: Identity) -> bool:
         """Whether it lives, and was stopped: by Ctrl-Z, SIGSTOP, or a debugger."""
-        return (
-            self.check_alive(me) is Alive.YES
-            and (read_stat(self.pid) or " ")[0] in "Tt"
-        )
+        alive = self.check_alive(me) is Alive.YES
+        return alive and (read_stat(self.pid) or " ")[0] in "Tt"
 
     def is_of_the_boot_of(self, me: Identity) -> bool:
         """Whether its pids are those that `me` sees."""
         theirs = (self.host, self.boot, self.namespace)
         return theirs == (me.host, me.boot, me.namespace)
 
-    def _is_same_machine(self, me: Identity) -> bool:
-        known = bool(self.machine and self.boot and me.boot)
-        return known and (self.host, self.machine) == (me.host, me.machine)
-
 
 _FIELDS: dict[str, Any] = {part.name: str for part in fields(Identity)} | {"pid": int}
 
 
 def read_start(pid: int) -> str | None:
-    """When a process here started; None: it is dead, or a zombie; empty: nobody
-    tells."""
+    """When a process here started; None: dead, or a zombie; empty: nobody tells."""
     stat = read_stat(pid)
-    if stat is None:
-        return (
-            "" if not Path("/proc/self/stat").exists() and _is_answering(pid) else None
-        )
-    state, *rest = stat.split()
-    return None if state in {"Z", "X"} else rest[18]
+    if stat is not None:
+        state, *rest = stat.split()
+        return None if state in {"Z", "X"} else rest[18]
+    if Path("/proc/self/stat").exists():
+        return None
+    try:
+        with suppress(PermissionError):
+            os.kill(pid, 0)
+    except ProcessLookupError:
+        return None
+    return ""
 
 
 def read_stat(pid: int) -> str | None:
@@ -115,25 +117,8 @@ def read_stat(pid: int) -> str | None:
     return stat.rpartition(")")[2].lstrip()
 
 
-def _is_answering(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 def _read(path: str) -> str:
     try:
         return Path(path).read_text("ascii", "replace").strip()
-    except OSError:
-        return ""
-
-
-def _read_namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
     except OSError:
         return ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -29,8 +29,13 @@ _MOST_ANCESTORS = 1000
 def describe_sender(state_dir: Path) -> Sender:
     """This process, as a command carries it; `state_dir` is the session's."""
     me, leader = Identity.get_own(), os.getsid(0)
+    user = str(os.getuid())
+    with suppress(ImportError, KeyError):
+        import pwd
+
+        user = pwd.getpwuid(os.getuid()).pw_name
     return Sender(
-        user=_find_user(),
+        user=user,
         host=me.host,
         boot=me.boot,
         namespace=me.namespace,
@@ -51,46 +56,19 @@ def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
     if sender is None:
         return Sender(doubt="unnamed")
     me = Identity.get_own()
-    lives = [
-        _check_alive(sender, pid, started, me)
-        for pid, started in _list_processes(sender)
-    ]
+    theirs = replace(me, host=sender.host, boot=sender.boot, namespace=sender.namespace)
+    processes = (
+        replace(theirs, pid=sender.pid, started=sender.started),
+        replace(theirs, pid=sender.leader, started=sender.leader_started),
+    )
+    lives = [process.check_alive(me) for process in processes]
     if Alive.UNKNOWN in lives:
         return replace(sender, checked=False)
-    living = [
-        pid
-        for (pid, _), alive in zip(_list_processes(sender), lives, strict=True)
-        if alive is Alive.YES
-    ]
-    if not living:
+    if Alive.YES not in lives:
         return replace(sender, doubt="ended", checked=True)
-    job = sender.job or job_of(living[0], state_dir)
+    living = processes[lives.index(Alive.YES)].pid
+    job = sender.job or job_of(living, state_dir)
     return replace(sender, job=job, doubt="", checked=True)
-
-
-def _list_processes(sender: Sender) -> Sequence[tuple[int, str]]:
-    return (sender.pid, sender.started), (sender.leader, sender.leader_started)
-
-
-def _check_alive(sender: Sender, pid: int, started: str, me: Identity) -> Alive:
-    process = Identity(
-        host=sender.host,
-        machine=me.machine,
-        boot=sender.boot,
-        namespace=sender.namespace,
-        pid=pid,
-        started=started,
-    )
-    return process.check_alive(me)
-
-
-def _find_user() -> str:
-    try:
-        import pwd
-
-        return pwd.getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError):
-        return str(os.getuid())
 
 
 def _find_tty() -> str:
@@ -102,7 +80,7 @@ def _find_tty() -> str:
 
 def job_of(pid: int, state_dir: Path) -> str:
     """The job that a process of this host belongs to, in words; empty: to none."""
-    chain = list(_list_ancestors(pid))
+    chain = _list_ancestors(pid)
     variables = [_read_environment(one) for one in chain]
     if pid == os.getpid():  # as we were started, and as we are now
         variables.append({**os.environ})
@@ -113,76 +91,65 @@ def job_of(pid: int, state_dir: Path) -> str:
         if task_file := _task_of_supervisor(one):
             return _format_attempt(os.path.dirname(task_file))
     ids = {found["SLURM_JOB_ID"] for found in variables if found.get("SLURM_JOB_ID")}
-    ids |= {number for one in chain for number in _list_slurm_jobs(one)}
+    for one in chain:
+        ids.update(_SLURM_CGROUP.findall(os.fsdecode(_read_proc(one, "cgroup"))))
     return _find_slurm_attempt(ids, list_places(state_dir)) if ids else ""
 
 
-def _list_ancestors(pid: int) -> Iterator[int]:
-    for _ in range(_MOST_ANCESTORS):
-        if pid <= 0:
-            return
-        yield pid
+def _list_ancestors(pid: int) -> list[int]:
+    found: list[int] = []
+    while pid > 0 and len(found) < _MOST_ANCESTORS:
+        found.append(pid)
         stat = (read_stat(pid) or "").split()
         pid = int(stat[1]) if len(stat) > 1 else 0
+    return found
+
+
+def _read_proc(pid: int, name: str) -> bytes:
+    """What the system tells of a process; empty where it is not ours to read."""
+    with suppress(OSError):
+        return (_PROC / str(pid) / name).read_bytes()
+    return b""
 
 
 def _read_environment(pid: int) -> dict[str, str]:
-    """As the process was started; empty where it is not ours to read."""
-    try:
-        data = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return {}
-    pairs = (entry.partition(b"=") for entry in data.split(b"\0"))
+    """As the process was started."""
+    entries = _read_proc(pid, "environ").split(b"\0")
+    pairs = (entry.partition(b"=") for entry in entries)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
 
 
 def _task_of_supervisor(pid: int) -> str:
     """The task file of a wrapper's process; empty: it is none."""
-    try:
-        data = (_PROC / str(pid) / "cmdline").read_bytes()
-    except OSError:
-        return ""
-    words = [os.fsdecode(word) for word in data.split(b"\0")]
+    words = [os.fsdecode(word) for word in _read_proc(pid, "cmdline").split(b"\0")]
     for place, word in enumerate(words[1:], 1):
         if _WRAPPER.fullmatch(word):
             return next((one for one in words[place:] if one.endswith(".json")), "")
     return ""
 
 
-def _list_slurm_jobs(pid: int) -> Sequence[str]:
-    try:
-        return _SLURM_CGROUP.findall((_PROC / str(pid) / "cgroup").read_text())
-    except OSError:
-        return ()
-
-
-def _find_slurm_attempt(ids: Iterable[str], places: Sequence[Path]) -> str:
-    wanted = frozenset(ids)
+def _find_slurm_attempt(wanted: Set[str], places: Sequence[Path]) -> str:
     for place in places:
         for claim in place.glob("*/attempts/*/*/claim"):
             record = _read_claim(str(claim))
-            ours = wanted & {record.get("slurm_job"), record.get("executor_id")}
-            if ours and _is_under_way(claim.parent):
+            if not wanted & {record.get("slurm_job"), record.get("executor_id")}:
+                continue
+            # Clusters give a number again: an attempt that has ended is no answer.
+            began, ended = (
+                len([*claim.parent.glob(f"{kind}.*.json")])
+                for kind in ("begin", "exit")
+            )
+            if began > ended or not ended:
                 return _format_attempt(str(claim.parent))
     return ""
 
 
-def _is_under_way(attempt: Path) -> bool:
-    """Clusters give a number again: an attempt that has ended is no answer."""
-    began, ended = (
-        sum(1 for _ in attempt.glob(f"{kind}.*.json")) for kind in ("begin", "exit")
-    )
-    return began > ended or not ended
-
-
 def _read_claim(path: str) -> dict[str, object]:
-    try:
-        with open_regular(path) as (handle, _):
-            data = os.read(handle, _LONGEST_CLAIM) if handle is not None else b""
+    with suppress(OSError, ValueError), open_regular(path) as (handle, _):
+        data = os.read(handle, _LONGEST_CLAIM) if handle is not None else b""
         record = json.loads(data or b"{}")
-    except (OSError, ValueError):
-        return {}
-    return record if isinstance(record, dict) else {}
+        return record if isinstance(record, dict) else {}
+    return {}
 
 
 def _format_attempt(directory: str) -> str:

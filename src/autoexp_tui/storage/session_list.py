@@ -151,13 +151,10 @@ def _read_kept(session: SessionDir) -> dict[str, Any] | None:
 
 def _build_mark(session: SessionDir) -> list[object]:
     """What changes whenever the journal does: every part's size."""
-    paths = [session.get_part(*part) for part in session.list_parts()]
-    return [__version__, *([path.name, _measure_size(path)] for path in paths)]
-
-
-def _measure_size(path: Path) -> int:
-    """Of a part; one that was packed will never change."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return -1
+    mark: list[object] = [__version__]
+    for path in (session.get_part(*part) for part in session.list_parts()):
+        size = -1
+        with suppress(FileNotFoundError):  # one that was packed will never change
+            size = path.stat().st_size
+        mark.append([path.name, size])
+    return mark

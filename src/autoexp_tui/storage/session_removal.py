@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,17 +33,12 @@ class Size:
 
 def size_of(directory: Path) -> Size:
     """How much would go with a directory; what cannot be looked at counts nothing."""
-    sizes = list(_list_sizes(directory))
-    return Size(len(sizes), sum(sizes))
-
-
-def _list_sizes(directory: Path) -> Iterator[int]:
+    sizes: list[int] = []
     for home, _, names in os.walk(directory):
         for name in names:
-            try:
-                yield os.lstat(os.path.join(home, name)).st_size
-            except OSError:
-                continue
+            with suppress(OSError):
+                sizes.append(os.lstat(os.path.join(home, name)).st_size)
+    return Size(len(sizes), sum(sizes))
 
 
 def require_removable(session: SessionDir) -> None:
@@ -61,9 +56,9 @@ def require_removable(session: SessionDir) -> None:
         state = load_state(session, tail=1).state
     except EnvironmentFailed as damage:
         _require_no_open_run(session, damage)
-        return
-    _require_no_active_job(session, state)
-    _require_no_output(session, state)
+    else:
+        _require_no_active_job(session, state)
+        _require_no_output(session, state)
 
 
 def _require_unowned(session: SessionDir) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
@@ -43,8 +44,9 @@ def create_session(
     EnvironmentFailed."""
     state_dir = state_dir.absolute()
     make_state_dir(state_dir, share)
-    for name in _generate_ids(new_id or random_id):
-        session = SessionDir(state_dir / name)
+    for tries in count():
+        length = 4 + tries // _TRIES_PER_LENGTH
+        session = SessionDir(state_dir / (new_id or random_id)(length))
         with explaining(session.path, "make the session's directory"):
             try:
                 session.path.mkdir(0o700)
@@ -53,16 +55,9 @@ def create_session(
             if share != "private":
                 session.path.chmod(SESSION_MODES[share].directory)
             sync_directory(state_dir)
-        session.make()
-        return session
-    raise AssertionError("unreachable: ids only get longer")
-
-
-def _generate_ids(new_id: Callable[[int], str]) -> Iterator[str]:
-    length = 4
-    while True:
-        yield from (new_id(length) for _ in range(_TRIES_PER_LENGTH))
-        length += 1
+        break
+    session.make()
+    return session
 
 
 def random_id(length: int) -> str:
@@ -111,18 +106,19 @@ def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
         )
     for place in places:
         require_readable(place.absolute() / session_id)
-    hint = _suggest_ids(session_id, known)
+    ids = sorted({session.id for session in known})
+    near = get_close_matches(session_id, ids, n=3, cutoff=0.5)
+    hint = f"Did you mean {' or '.join(near)}? " if near else ""
+    problem = f"there is no session {session_id!r} in {first}"
     if not others:
         hint = _find_elsewhere(first, session_id) or (
             f"{hint}`autoexp-sessions list --state-dir {first}` shows them all."
         )
-        raise UsageError(f"there is no session {session_id!r} in {first}", hint=hint)
-    count = len(others)
-    nor = "another known place" if count == 1 else f"{count} other known places"
-    raise UsageError(
-        f"there is no session {session_id!r} in {first}, nor in {nor}",
-        hint=f"{hint}`autoexp-sessions list` shows them all.",
-    )
+        raise UsageError(problem, hint=hint)
+    more = len(others)
+    nor = "another known place" if more == 1 else f"{more} other known places"
+    hint = f"{hint}`autoexp-sessions list` shows them all."
+    raise UsageError(f"{problem}, nor in {nor}", hint=hint)
 
 
 def _list_known(places: Sequence[Path]) -> list[SessionDir]:
@@ -160,13 +156,6 @@ def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir
             hint="Write one of them out.",
         )
     return found
-
-
-def _suggest_ids(session_id: str, sessions: Sequence[SessionDir]) -> str:
-    """`Did you mean k7f2? `; empty when nothing is spelled like it."""
-    known = {session.id for session in sessions}
-    near = get_close_matches(session_id, sorted(known), n=3, cutoff=0.5)
-    return f"Did you mean {' or '.join(near)}? " if near else ""
 
 
 def require_readable(path: Path) -> None:
