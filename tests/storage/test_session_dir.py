@@ -134,7 +134,7 @@ def test_a_state_dir_that_does_not_exist_has_no_sessions(tmp_path: Path) -> None
 
 def test_a_session_is_found_by_its_id(tmp_path: Path) -> None:
     session = written(tmp_path, "k7f2")
-    assert find_session([tmp_path], "k7f2") == session
+    assert find_session([tmp_path], "k7f2").path == session.path
 
 
 def test_a_session_knows_its_place_wherever_one_goes(
@@ -142,7 +142,7 @@ def test_a_session_knows_its_place_wherever_one_goes(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     made = written(Path("state"), "k7f2")
-    assert made == find_session([Path("state")], "k7f2")
+    assert made.path == find_session([Path("state")], "k7f2").path
     assert made.path == tmp_path / "state" / "k7f2"
 
 

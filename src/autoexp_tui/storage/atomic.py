@@ -161,8 +161,18 @@ def link_new(
     that try, on NFS and Lustre too, one gets True; raises EnvironmentFailed."""
     with explaining(path, "create", place):
         temporary = _temporary(path, data, mode, durable=durable)
+        created = True
         try:
-            created = _link(temporary, path, place)
+            os.link(temporary, path)
+        except FileExistsError:
+            # NFS repeats a call whose answer was lost, and then finds its own work.
+            created = temporary.stat().st_nlink > 1
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            problem = "this file system knows no hard links"
+            hint = f"On a disk that does: {_ELSEWHERE[place]}."
+            raise EnvironmentFailed(problem, str(path.parent), hint) from error
         finally:
             _remove(temporary)
         if created and durable:
@@ -248,23 +258,6 @@ def _temporary(path: Path, data: bytes, mode: int, *, durable: bool) -> Path:
     finally:
         os.close(descriptor)
     return temporary
-
-
-def _link(temporary: Path, path: Path, place: Place) -> bool:
-    try:
-        os.link(temporary, path)
-    except FileExistsError:
-        # NFS repeats a call whose answer was lost, and then finds its own work.
-        return temporary.stat().st_nlink > 1
-    except OSError as error:
-        if error.errno in _NO_LINKS:
-            raise EnvironmentFailed(
-                "this file system knows no hard links",
-                str(path.parent),
-                f"On a disk that does: {_ELSEWHERE[place]}.",
-            ) from error
-        raise
-    return True
 
 
 def _remove(path: Path) -> None:

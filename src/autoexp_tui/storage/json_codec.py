@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -200,7 +201,10 @@ def decode_plan(data: bytes, where: str = "plan") -> Plan:
     try:
         plan = decode(Plan, data, where)
     except JournalDamaged as error:
-        _refuse_newer(_find_version(data), where)
+        with suppress(ValueError):
+            tree = read_json(data)
+            if isinstance(tree, dict):
+                _refuse_newer(tree.get("version"), where)
         if names_unknown_kind(error.problem):
             raise JournalDamaged(error.problem, where, NEWER, newer=True) from error
         raise
@@ -212,15 +216,6 @@ def _refuse_newer(version: object, where: str) -> None:
     if isinstance(version, int) and version > PLAN_VERSION:
         problem = f"it has version {version}; this program knows {PLAN_VERSION}"
         raise JournalDamaged(problem, where, NEWER, newer=True)
-
-
-def _find_version(data: bytes) -> object:
-    """The version that a plan says it has; None: it says none."""
-    try:
-        tree = read_json(data)
-    except ValueError:
-        return None
-    return tree.get("version") if isinstance(tree, dict) else None
 
 
 def decode_job(data: bytes, where: str = "job") -> JobSpec:

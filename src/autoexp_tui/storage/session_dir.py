@@ -80,15 +80,6 @@ class SessionDir:
         self.viewers = path / "viewers"
         """One file for each process that watches; its mtime is its heartbeat."""
 
-    def __repr__(self) -> str:
-        return f"SessionDir({str(self.path)!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, SessionDir) and self.path == other.path
-
-    def __hash__(self) -> int:
-        return hash(self.path)
-
     def get_attempt(self, job: str, number: int) -> Path:
         """Holds the records of one attempt: claim, begin, exit, duplicates."""
         return self.attempts / format_filename(job) / str(number)
