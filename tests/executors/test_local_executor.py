@@ -47,7 +47,6 @@ from autoexp_tui.executors.local.start import (
 from autoexp_tui.executors.supervisors import kill_left_behind, send_term
 from autoexp_tui.executors.wrapper import WRAPPER_VERSION
 from autoexp_tui.executors.wrapper_copy import (
-    compile_wrapper,
     install_wrapper,
     read_wrapper_version,
 )
@@ -142,7 +141,6 @@ def wait_for(path: Path) -> None:
     assert until(path.exists), f"{path} did not come"
 
 
-# ------------------------------------------------------------------------------ start
 def test_a_started_task_is_claimed_when_submit_answers(machine: Machine) -> None:
     task = machine.task("sleep 30")
     answer = machine.executor().submit(one(task))
@@ -259,7 +257,6 @@ def test_files_of_an_attempt_are_for_its_owner_alone(machine: Machine) -> None:
         assert path.stat().st_mode & 0o077 == 0, path.name
 
 
-# -------------------------------------------------------------------- starts that fail
 @pytest.mark.parametrize(
     ("settings", "task", "cause", "said"),
     [
@@ -400,7 +397,6 @@ def test_two_engines_that_send_the_same_submission_at_once_start_it_once(
     assert machine.ran() == ["ran"]
 
 
-# ------------------------------------------------------------------------------- polls
 def test_a_time_limit_is_the_cause(machine: Machine) -> None:
     task = machine.task("sleep 30", resources=Resources(time_limit_seconds=0.2))
     executor = machine.executor()
@@ -510,7 +506,6 @@ def test_a_task_without_traces_is_gone_for_as_long_as_somebody_looked(
     assert look(executor, task).gone_for < 4.0 + executor.lost_after_seconds
 
 
-# -------------------------------------------------------------- kills and other hosts
 def forge(task: Task, **process: object) -> None:
     """A claim and a begun run of a supervisor that is not on this machine any more."""
     me = {**Identity.get_own().as_json(), **process}
@@ -651,7 +646,6 @@ def test_processes_older_than_the_command_are_left_alone() -> None:
         leader.kill()
 
 
-# --------------------------------------------------------------- a disk that refuses
 def refuse_exit(task: Task) -> Path:
     """Something in the way of the supervisor's exit record; the rest may be written."""
     name = f".exit.0.json.{os.uname().nodename}.{supervisor_of(task)}.tmp"
@@ -834,7 +828,6 @@ def _living(task: Task) -> list[int]:
     return [pid for pid in pids if cookie in environment_of(pid)]
 
 
-# ------------------------------------------------------------------------------- adopt
 def test_a_submission_made_in_part_is_absent_and_completed_when_sent_again(
     machine: Machine,
 ) -> None:
@@ -973,7 +966,6 @@ def _found_and_never_absent(executor: LocalExecutor, submission: Submission) -> 
     return bool(answer.found)
 
 
-# ----------------------------------------------------------------------- this machine
 def test_the_machine_is_described_as_it_is(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1002,35 +994,6 @@ def test_a_session_keeps_the_wrapper_it_started_with(tmp_path: Path) -> None:
     assert read_wrapper_version(place) == "0.9"
 
 
-def test_a_wrapper_is_started_from_its_compiled_form(machine: Machine) -> None:
-    task = machine.task("sleep 0.2")
-    executor = machine.executor()
-    executor.submit(one(task))
-    words = Path(f"/proc/{supervisor_of(task)}/cmdline").read_bytes().split(b"\0")
-    ended(executor, task)
-    compiled_form = machine.settings.wrapper.with_suffix(
-        f".{sys.implementation.cache_tag}.pyc"
-    )
-    assert os.fsencode(compiled_form) in words
-
-
-def test_a_wrapper_that_was_changed_is_compiled_again(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("1")
-    place = compile_wrapper(script)
-    before = place.read_bytes()
-    script.write_text("2")
-    os.utime(script, (place.stat().st_mtime + 5,) * 2)
-    assert compile_wrapper(script).read_bytes() != before
-
-
-def test_a_script_that_cannot_be_compiled_is_run_itself(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text("no python")
-    assert compile_wrapper(script) == script
-
-
-# ------------------------------- a start on this machine is told as what it runs, where
 TASK = Task(
     job="a",
     attempt=1,

@@ -31,7 +31,6 @@ from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
 from autoexp_tui.executors.wrapper_copy import (
-    compile_wrapper,
     find_wrapper_problem,
     get_wrapper,
     hash_wrapper,
@@ -116,7 +115,6 @@ def lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Lab:
     return Lab(tmp_path, capsys)
 
 
-# ------------------------------------------------------------- sessions of other users
 @pytest.mark.parametrize(
     "words",
     [
@@ -234,7 +232,6 @@ def test_trusting_a_directory_makes_no_session_in_it_runnable(
     assert "belongs to" in said
 
 
-# -------------------------------------------------------------------------- manifests
 def swapped(lab: Lab) -> Path:
     path = write_manifest(lab.state_dir, lab.plan())
     path.chmod(0o666)
@@ -300,7 +297,6 @@ def test_who_comes_second_to_a_state_directory_has_manifests_of_their_own(
     assert list_sessions(lab.state_dir) == ()
 
 
-# ------------------------------------------------------------------ parts of a session
 PARTS: dict[str, Callable[[SessionDir], Path]] = {
     "a part of the journal": lambda session: session.get_part(1),
     "the plan": lambda session: session.plan,
@@ -387,7 +383,6 @@ def test_a_plan_that_was_changed_under_its_sha_is_refused_at_a_start(lab: Lab) -
     assert "was changed after it was stored" in said
 
 
-# ------------------------------------------------------------------ output directories
 @pytest.mark.parametrize("put", PUT)
 def test_word_of_what_is_done_counts_only_from_the_user(
     lab: Lab, put: Callable[[Path], None]
@@ -526,7 +521,6 @@ def test_a_lease_is_taken_of_the_users_own_session_alone(lab: Lab) -> None:
         take_lease(lab.planted(), ManualClock())
 
 
-# ------------------------------------------------------------------- wrappers and logs
 def test_a_wrapper_that_was_changed_is_replaced_before_it_is_used(lab: Lab) -> None:
     session = lab.own()
     place = install_wrapper(session.path)
@@ -552,16 +546,6 @@ def test_a_wrapper_of_somebody_else_is_replaced(lab: Lab) -> None:
     assert "belongs to" in find_wrapper_problem(session.path, "")
     assert install_wrapper(session.path, "").stat().st_uid == 0
     assert place.stat().st_uid == 0
-
-
-def test_what_an_earlier_engine_compiled_is_not_run(lab: Lab) -> None:
-    script = lab.root / "script.py"
-    script.write_text("pass")
-    place = compile_wrapper(script)
-    honest = place.read_bytes()
-    place.write_bytes(b"planted")
-    os.utime(place, (4e9, 4e9))
-    assert compile_wrapper(script).read_bytes() == honest
 
 
 def test_a_replaced_wrapper_is_told_with_the_start(lab: Lab) -> None:

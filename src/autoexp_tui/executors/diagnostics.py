@@ -2,8 +2,7 @@
 
 The log's tail is copied here; processes are looked at by a script beside them (on this
 host, or through Slurm on the job's nodes), since a look at a process that hangs may
-hang too. Whatever cannot be obtained is named in `summary.txt`: nothing here raises,
-and nothing takes longer than it may.
+hang too. What cannot be obtained is named in `summary.txt`: nothing here raises.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -44,10 +44,7 @@ class Reach(Protocol):
     """A way to the processes of a run."""
 
     def look(self, parting: Parting, seconds: float) -> str:
-        """Have the script write into the parting's directory; what went wrong.
-
-        Empty when the script ran to its end.
-        """
+        """Have the script write into the parting's directory; what went wrong."""
         ...
 
 
@@ -60,11 +57,20 @@ class Evidence:
 
     def capture(self, parting: Parting) -> Kept:
         """Keep the log's tail and, unless it alone is wanted, what processes do."""
-        place = Path(parting.directory)
+        place, task = Path(parting.directory), parting.task
         try:
             make_directory(place)
             found = list(self._collect(parting, place))
-            self._write_summary(parting, place, found)
+            at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock.utc()))
+            lines = (
+                f"{clean(task.job)}, attempt {task.attempt}, run {parting.run}",
+                f"ended because: {clean(parting.reason)}",
+                f"looked at: {at}, on {clean(parting.node) or 'this host'}",
+                "",
+                *found,
+            )
+            text = "\n".join(lines) + "\n"
+            write_atomic(place / "summary.txt", text.encode(), durable=False)
         except EnvironmentFailed as error:
             return Kept(directory="", summary=f"nothing could be kept: {error.line}")
         return Kept(directory=parting.directory, summary="; ".join(found))
@@ -78,21 +84,18 @@ class Evidence:
         problem = self.reach.look(parting, max(0.0, left))
         if problem:
             yield f"processes: {clean(problem, limit=500)}"
-        for host in _list_hosts(place):
-            yield from _format_host(host)
-
-    def _write_summary(self, parting: Parting, place: Path, found: list[str]) -> None:
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.clock.utc()))
-        task = parting.task
-        lines = (
-            f"{clean(task.job)}, attempt {task.attempt}, run {parting.run}",
-            f"ended because: {clean(parting.reason)}",
-            f"looked at: {at}, on {clean(parting.node) or 'this host'}",
-            "",
-            *found,
-        )
-        text = "\n".join(lines) + "\n"
-        write_atomic(place / "summary.txt", text.encode(), durable=False)
+        hosts: list[Path] = []
+        with suppress(OSError):
+            hosts = sorted(path for path in place.iterdir() if path.is_dir())
+        for host in hosts:
+            for path in host.glob("*.txt"):
+                _clean_file(path)
+            try:
+                data = read_checked(host / "found.txt", "anybody", _MOST_TEXT)
+                lines = data.decode("utf-8", "replace").splitlines()
+            except OSError:
+                lines = ["not finished"]
+            yield from (f"{clean(host.name)}: {line}" for line in lines)
 
 
 def _keep_log(path: str, place: Path) -> str:
@@ -108,26 +111,6 @@ def _keep_log(path: str, place: Path) -> str:
     return f"log: its last {size(len(data))} in log-tail.txt"
 
 
-# ---------------------------------------------------------------- what the script left
-def _list_hosts(place: Path) -> list[Path]:
-    try:
-        return sorted(path for path in place.iterdir() if path.is_dir())
-    except OSError:
-        return []
-
-
-def _format_host(host: Path) -> Iterator[str]:
-    """What was found on one host; its files are made fit to be shown."""
-    for path in sorted(host.glob("*.txt")):
-        _clean_file(path)
-    try:
-        data = read_checked(host / "found.txt", "anybody", _MOST_TEXT)
-        lines = data.decode("utf-8", "replace").splitlines()
-    except OSError:
-        lines = ["not finished"]
-    yield from (f"{clean(host.name)}: {line}" for line in lines)
-
-
 def _clean_file(path: Path) -> None:
     try:
         with open_regular(path) as (handle, _):
@@ -141,13 +124,8 @@ def _clean_file(path: Path) -> None:
         write_atomic(path, harmless.encode(), durable=False)
 
 
-# -------------------------------------------------------------------- ways to processes
 def install_probe(scripts: Path) -> Path:
-    """The session's own copy of the script, where nodes can read it too.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-    """
+    """The session's own copy of the script, where nodes can read it too."""
     from autoexp_tui.executors import evidence_probe
 
     place = scripts / "evidence_probe.py"
@@ -177,23 +155,16 @@ class LocalReach:
     probe: Path
 
     def look(self, parting: Parting, seconds: float) -> str:
-        """Run the script here."""
-        words = _build_words(
-            sys.executable, self.probe, parting, _find_root(parting), seconds
-        )
+        """Run the script here, from the process that the attempt's command began as."""
+        root = 0
+        with suppress(OSError):
+            run = read_attempt(parting.task.attempt_dir).run
+            root = run.command_pid if run is not None else 0
+        words = _build_words(sys.executable, self.probe, parting, root, seconds)
         result = run_bounded(words, seconds * _PROBE_SHARE)
         if result.exit_code == 0:
             return ""
         return result.detail or f"the look ended with exit {result.exit_code}"
-
-
-def _find_root(parting: Parting) -> int:
-    """The process that the attempt's command began as; 0: not known."""
-    try:
-        run = read_attempt(parting.task.attempt_dir).run
-    except OSError:
-        return 0
-    return run.command_pid if run is not None else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +181,20 @@ class SlurmReach:
         The number of nodes is exact: a range of them ends the controller of some
         versions of Slurm. srun takes no task of an array by its name.
         """
-        begun = time.monotonic()
-        number, nodes = self._find_nodes(parting.task.executor_id, seconds / 4)
-        if not number:
-            return f"not looked at: {nodes}"
+        begun, job = time.monotonic(), parting.task.executor_id
+        if not job:
+            return "not looked at: the job's number is not known"
+        ask = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
+        ran = self.commands.run(ask, seconds / 4)
+        found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
+        if not ran.ok or found is None:
+            why = f"squeue does not know {job}" if ran.ok else _format_refusal(ran)
+            return f"not looked at: {why}"
+        nodes = min(int(found[2]), MOST_NODES)
         seconds -= time.monotonic() - begun
         words = (
             "srun",
-            f"--jobid={number}",
+            f"--jobid={found[1]}",
             "--overlap",
             "--quiet",
             f"--nodes={nodes}",
@@ -228,25 +205,11 @@ class SlurmReach:
         ran = self.commands.run(words, seconds * _PROBE_SHARE)
         return "" if ran.ok else _format_refusal(ran)
 
-    def _find_nodes(self, job: str, seconds: float) -> tuple[str, str]:
-        """The job's own number and on how many nodes to look; or none and why."""
-        if not job:
-            return "", "the job's number is not known"
-        words = ("squeue", "--noheader", f"--jobs={job}", "--format=%A %D")
-        ran = self.commands.run(words, seconds)
-        found = _WHEREABOUTS.fullmatch(ran.stdout.strip())
-        if not ran.ok or found is None:
-            return "", _format_refusal(
-                ran
-            ) if not ran.ok else f"squeue does not know {job}"
-        return found[1], str(min(int(found[2]), MOST_NODES))
-
 
 _WHEREABOUTS: Final = re.compile(r"(\d+) (\d+)")
 
 
 def _format_refusal(ran: Ran) -> str:
-    """What a command of Slurm's that did not end well says."""
     if ran.missing:
         return ran.missing
     program = ran.arguments[0]

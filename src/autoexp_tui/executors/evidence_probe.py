@@ -3,9 +3,8 @@
     python evidence_probe.py DIRECTORY ATTEMPT_DIR ROOT_PID SECONDS
 
 A script of the standard library alone (Python 3.8 or newer), so that a compute node
-can run it: a process that hangs may make whoever looks at it hang as well, and then
-only this one is lost. Nothing of the run is changed. What is found goes to a directory
-of the host below DIRECTORY; `found.txt` there says what was obtained and what not.
+can run it: whoever looks at a process that hangs may hang as well. What is found goes
+to a directory of the host; `found.txt` there says what was obtained and what not.
 """
 
 from __future__ import annotations
@@ -25,10 +24,8 @@ MOST_STACKS = 16
 MOST_OUTPUT = 256 * 1024
 """Bytes that are kept of what a program prints."""
 PAUSE = 0.05
-"""Seconds between looks whether programs have ended."""
 
 
-# ---------------------------------------------------------------------- processes
 def processes_of(attempt_dir: str, root: int) -> list[int]:
     """The attempt's processes: those with its mark, and those below `root`."""
     stats = {pid: fields for pid in all_pids() if (fields := stat_of(pid))}
@@ -42,10 +39,7 @@ def processes_of(attempt_dir: str, root: int) -> list[int]:
 
 def all_pids() -> list[int]:
     """Every process that can be seen."""
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
 def stat_of(pid: int) -> list[str]:
@@ -74,7 +68,6 @@ def read(path: str) -> str:
 
 
 def command_of(pid: int) -> str:
-    """How a process was called."""
     return read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
 
 
@@ -99,15 +92,6 @@ HEAD = (
 )
 
 
-def is_python(pid: int) -> bool:
-    """Whether a process runs Python."""
-    with suppress(OSError):
-        name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
-        return name.startswith(("python", "pypy"))
-    return False
-
-
-# ----------------------------------------------------------------------- programs
 class Program:
     """A program that looks at something; what it prints is a file.
 
@@ -131,7 +115,6 @@ class Program:
             self.problem = str(error)
 
     def runs(self) -> bool:
-        """Whether it has not ended."""
         return self.process is not None and self.process.poll() is None
 
     def end(self) -> str:
@@ -155,7 +138,13 @@ class Program:
 def programs(directory: str, pids: list[int], found: list[str]) -> list[Program]:
     """What is started to look closer; what there is not is noted in `found`."""
     started: list[Program] = []
-    spy, python = shutil.which("py-spy"), [pid for pid in pids if is_python(pid)]
+    python: list[int] = []
+    for pid in pids:
+        with suppress(OSError):
+            name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+            if name.startswith(("python", "pypy")):
+                python.append(pid)
+    spy = shutil.which("py-spy")
     if spy is None:
         found.append("stacks: none, py-spy is not on PATH")
     elif not python:
@@ -193,7 +182,6 @@ def write(directory: str, name: str, lines: list[str]) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """The script."""
     deadline = time.monotonic() + float(arguments[3])
     os.umask(0o077)
     host = os.environ.get("SLURMD_NODENAME") or socket.gethostname()

@@ -1,7 +1,7 @@
 """How a job was made, read from what planning keeps beside the manifest.
 
-Slow the first time (the record of a large plan has megabytes): to be called off the
-screen's thread. The record of the newest plan is held.
+Slow the first time (the record of a large plan has megabytes): call it off the screen's
+thread. The record of the newest plan is held.
 """
 
 from __future__ import annotations
@@ -37,20 +37,14 @@ _Loader: Final[Any] = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 
 class PaperReader:
-    """Reads the papers of jobs; one for a cockpit."""
-
     def __init__(self) -> None:
         self._path = Path()
         self._record: ProvenanceRecord | None = None
 
     def __call__(self, plan: Plan, job: JobSpec) -> JobDetails:
-        """The papers of a job of a plan.
-
-        Raises:
-            EnvironmentFailed: the record is there, and does not read.
-        """
-        configs = self._find_configs(plan, job)
+        """The papers of a job; raises EnvironmentFailed: its record does not read."""
         script = tuple(mask_text(line, plan.mask) for line in build_script(plan, job))
+        configs = self._find_configs(plan, job)
         if configs is None:
             return JobDetails(script=script, missing=_MISSING)
         found = list_config_entries(
@@ -73,18 +67,14 @@ class PaperReader:
         if path != self._path:
             self._record, self._path = read_record(path), path
         found = self._record.get_configs(job.name) if self._record is not None else None
-        return found or _read_beside(Path(job.output_dir) / "provenance")
-
-
-def _read_beside(directory: Path) -> JobConfigs | None:
-    resolved = read_if_there(directory / "resolved_config.yaml")
-    if resolved is None:
-        return None
-    written = read_if_there(directory / "unresolved_config.yaml") or b""
-    return JobConfigs(
-        resolved=resolved.decode("utf-8", "replace"),
-        unresolved=written.decode("utf-8", "replace"),
-    )
+        beside = Path(job.output_dir) / "provenance"
+        if found or (kept := read_if_there(beside / "resolved_config.yaml")) is None:
+            return found
+        written = read_if_there(beside / "unresolved_config.yaml") or b""
+        return JobConfigs(
+            resolved=kept.decode("utf-8", "replace"),
+            unresolved=written.decode("utf-8", "replace"),
+        )
 
 
 def _parse_yaml(text: str) -> Mapping[str, object]:
@@ -95,49 +85,22 @@ def _parse_yaml(text: str) -> Mapping[str, object]:
     return found if isinstance(found, dict) else {}
 
 
-# ------------------------------------------------------------------------ the script
 def build_script(plan: Plan, job: JobSpec) -> Iterator[str]:
     """What starts a job: its environment, its command, and a cluster's script."""
     yield f"cd {shlex.quote(job.cwd)}" if job.cwd else "# in the session's directory"
     for name, value in sorted(job.env.items()):
         yield f"export {name}={shlex.quote(value)}"
-    if plan.executor.class_name.lower() in _CLUSTER:
-        yield from _format_options(job)
-        yield from _render_template(plan, job)
-    else:
+    if plan.executor.class_name.lower() not in _CLUSTER:
         yield from _format_command(job.command)
-
-
-def _format_command(command: Sequence[str]) -> Iterator[str]:
-    """An option and its value a line, so that two commands can be compared."""
-    lines: list[str] = []
-    for word in map(shlex.quote, command):
-        if lines and _is_open_option(lines[-1]) and not word.startswith("-"):
-            lines[-1] += f" {word}"
-        else:
-            lines.append(word if not lines else f"  {word}")
-    yield from (f"{line} \\" for line in lines[:-1])
-    yield from lines[-1:]
-
-
-def _is_open_option(line: str) -> bool:
-    """Whether a line is an option that has no value yet."""
-    option = line.strip()
-    return option.startswith("-") and not {"=", " "} & set(option)
-
-
-def _format_options(job: JobSpec) -> Iterator[str]:
-    limit = job.resources.time_limit_seconds
-    if limit is not None:
-        yield f"# sbatch: time limit {limit:g} s"
-    if job.resources.gpus:
-        yield f"# sbatch: gpus {job.resources.gpus}"
-    for name, value in sorted(job.resources.options.items()):
-        yield f"# sbatch: --{name}={value}"
-
-
-def _render_template(plan: Plan, job: JobSpec) -> Iterator[str]:
-    """The template with the job's own words; the wrapper stands before the command."""
+        return
+    resources = job.resources
+    if resources.time_limit_seconds is not None:
+        yield f"# sbatch: time limit {resources.time_limit_seconds:g} s"
+    if resources.gpus:
+        yield f"# sbatch: gpus {resources.gpus}"
+    for option, setting in sorted(resources.options.items()):
+        yield f"# sbatch: --{option}={setting}"
+    # The wrapper stands before the command.
     values = build_values(job, shlex.join(job.command))
     try:
         path = str(plan.executor.settings.get("template_path") or "")
@@ -145,3 +108,17 @@ def _render_template(plan: Plan, job: JobSpec) -> Iterator[str]:
     except AutoexpError as error:
         yield f"# {error.problem}"
         yield from _format_command(job.command)
+
+
+def _format_command(command: Sequence[str]) -> Iterator[str]:
+    """An option and its value a line, so that two commands can be compared."""
+    lines: list[str] = []
+    for word in map(shlex.quote, command):
+        option = lines[-1].strip() if lines else ""
+        is_open = option.startswith("-") and not {"=", " "} & set(option)
+        if is_open and not word.startswith("-"):
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word if not lines else f"  {word}")
+    yield from (f"{line} \\" for line in lines[:-1])
+    yield from lines[-1:]

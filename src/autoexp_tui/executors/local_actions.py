@@ -1,7 +1,6 @@
 """What rules do on this machine: a command of the user's, a line in a file.
 
-Each is done once; whoever asked settles what came of it. No shell, and nothing here
-decides whether it is to be done.
+Each is done once, without a shell; whoever asked settles what came of it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ class LocalErrands:
     """Implements `engine.ports.Errands`."""
 
     modes: Modes = PRIVATE
-    """Of files and directories that are made."""
 
     def run(
         self,
@@ -38,33 +36,19 @@ class LocalErrands:
         """Add `text` as whole lines, durable before this returns.
 
         A last line that somebody left open is ended first, so that two never mix.
-
-        Raises:
-            OSError: the file or its directory cannot be made or written, or the file
-                does not lie below `below`.
+        Raises OSError, also where the file, links resolved, does not lie below `below`.
         """
         place = Path(path) if below else Path(path).expanduser()
-        if below:
-            _require_below(place, below)
+        home, real = os.path.realpath(below), os.path.realpath(place)
+        if below and (os.path.commonpath([home, real]) != home or real == home):
+            problem = f"it would be {real}, outside of {home}; an absolute path may"
+            raise OSError(errno.EPERM, problem, str(place))
         make_private(place.parent, self.modes.directory)
         flags = os.O_RDWR | os.O_APPEND
         with os.fdopen(open_with_mode(place, flags, self.modes.file), "ab") as file:
             line = text if text.endswith("\n") else f"{text}\n"
-            opened = _ends_open(file.fileno())
-            file.write((b"\n" if opened else b"") + line.encode("utf-8", "replace"))
+            end = os.fstat(file.fileno()).st_size
+            is_open = end > 0 and os.pread(file.fileno(), 1, end - 1) != b"\n"
+            file.write((b"\n" if is_open else b"") + line.encode("utf-8", "replace"))
             file.flush()
             os.fsync(file.fileno())
-
-
-def _require_below(place: Path, below: str) -> None:
-    """The file, links on the way resolved, lies in the directory."""
-    home, real = os.path.realpath(below), os.path.realpath(place)
-    if os.path.commonpath([home, real]) != home or real == home:
-        problem = f"it would be {real}, outside of {home}; an absolute path may"
-        raise OSError(errno.EPERM, problem, str(place))
-
-
-def _ends_open(file: int) -> bool:
-    """Whether the last line has no end."""
-    size = os.fstat(file).st_size
-    return size > 0 and os.pread(file, 1, size - 1) != b"\n"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from autoexp_tui.executors.wrapper import get_session, write_record
@@ -56,48 +56,32 @@ def _is_locked(path: Path) -> Alive:
 def send_term(process: Identity) -> bool:
     """SIGTERM to exactly this process, stopped or not; False when it is gone.
 
-    Raises:
-        PermissionError: it is not ours.
+    Raises PermissionError where it is not ours.
     """
     try:
-        with _open_signaller(process.pid) as send:
+        for number in (signal.SIGTERM, signal.SIGCONT):
             if read_start(process.pid) != process.started:
                 return False
-            send(signal.SIGTERM)
-            send(signal.SIGCONT)
+            os.kill(process.pid, number)
     except ProcessLookupError:
         return False
     return True
 
 
-@contextmanager
-def _open_signaller(pid: int) -> Iterator[Callable[[int], None]]:
-    """A way to signal `pid` that cannot hit a later process of that number."""
-    if not hasattr(os, "pidfd_open"):  # not Linux: as good as it gets there
-        yield lambda number: os.kill(pid, number)
-        return
-    handle = os.pidfd_open(pid)
-    try:
-        yield lambda number: signal.pidfd_send_signal(handle, number)
-    finally:
-        os.close(handle)
-
-
 def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int:
     """SIGKILL to all that an attempt's command left on this host; how many it was.
 
-    It is known by its environment, or by the process group or session of the command.
-
-    Args:
-        attempt_dir: whose records name the attempt.
-        leader: pid and start time of the command, on this host and since its boot;
-            without a start time groups and sessions are not looked at.
+    It is known by its environment, or by the process group or session of the `leader`:
+    pid and start time of the command, on this host and since its boot.
     """
     killed: set[int] = set()
+    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
     for _ in range(_MOST_ROUNDS):  # one may be forked while the others are listed
-        left = set(_list_marked(attempt_dir))
-        if leader[1]:
-            left.update(_list_led(*leader))
+        left = set(_list_led(*leader)) if leader[1] else set[int]()
+        for pid in _list_pids():
+            with suppress(OSError):
+                if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
+                    left.add(pid)
         if left <= killed:
             break
         for pid in left - killed:
@@ -105,14 +89,6 @@ def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int
                 os.kill(pid, signal.SIGKILL)
         killed |= left
     return len(killed)
-
-
-def _list_marked(attempt_dir: str) -> Iterator[int]:
-    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
-    for pid in _list_pids():
-        with suppress(OSError):
-            if wanted in (_PROC / str(pid) / "environ").read_bytes().split(b"\0"):
-                yield pid
 
 
 def _list_led(leader: int, started: str) -> Iterator[int]:
@@ -149,35 +125,24 @@ def find_refusal(attempt_dir: str) -> str:
 
 
 def _list_pids() -> list[int]:
-    try:
-        names = os.listdir(_PROC)
-    except OSError:
-        return []
-    return [int(name) for name in names if name.isdigit()]
+    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
 
 
 def is_start_alive(task_file: str) -> bool:
     """Whether anything lives that this start may still turn into a run.
 
-    A start holds the lock of its task file from before there is a process for it.
-    Its child inherits the lock, so it is seen at once, whatever its name is: between
-    fork and exec a process still bears the name of its parent, and while it execs it
-    bears none. Where files have no locks, the processes that hold it open are sought.
+    A start holds the lock of its task file from before there is a process for it, and
+    its child inherits it. Where files have no locks, who holds it open is sought.
     """
     held = _is_locked(Path(task_file))
-    if held is Alive.UNKNOWN:
-        return os.path.exists(task_file) and _is_open_somewhere(task_file)
-    return held is Alive.YES
-
-
-def _is_open_somewhere(path: str) -> bool:
-    """Two looks: during one of them a start may change its pid, as it detaches."""
-    return any(path in _list_files(pid) for _ in range(2) for pid in _list_pids())
-
-
-def _list_files(pid: int) -> Iterator[str]:
-    place = f"{_PROC}/{pid}/fd"
-    with suppress(OSError):
-        for name in os.listdir(place):
+    if held is not Alive.UNKNOWN:
+        return held is Alive.YES
+    # Two looks: during one of them a start may change its pid, as it detaches.
+    for _ in range(2 if os.path.exists(task_file) else 0):
+        for pid in _list_pids():
             with suppress(OSError):
-                yield os.readlink(f"{place}/{name}")
+                for handle in (_PROC / str(pid) / "fd").iterdir():
+                    with suppress(OSError):
+                        if os.readlink(handle) == task_file:
+                            return True
+    return False

@@ -90,7 +90,6 @@ except (ImportError, OSError):  # without it all but its two calls is done
     PRCTL = None
 
 
-# ---------------------------------------------------------------- who a process is
 def read_pid_start(pid: int) -> int:
     """When a live process started, in ticks since boot; 0 when there is none."""
     fields = _read_stat(pid)
@@ -118,26 +117,21 @@ def _first_line(path: str) -> str:
 
 def get_identity() -> "Record":
     """Who we are, so that another process can tell whether we live."""
+    namespace = ""
+    with suppress(OSError):
+        namespace = os.readlink("/proc/self/ns/pid")
     return {
         "host": os.uname().nodename,
         "machine": _first_line("/etc/machine-id"),
         "boot": _first_line("/proc/sys/kernel/random/boot_id"),
-        "namespace": _read_namespace(),
+        "namespace": namespace,
         "pid": os.getpid(),
         "started": str(read_pid_start(os.getpid()) or ""),
     }
 
 
-def _read_namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
-
-
-# ------------------------------------------------------------------------ records
 def write_record(directory: str, name: str, record: "Record") -> None:
-    """Write `record` whole or not at all, synced. Raises OSError."""
+    """Write `record` whole or not at all, synced; raises OSError."""
     temporary = temporary_name(directory, name)
     try:
         _write_synced(temporary, record)
@@ -155,10 +149,8 @@ def temporary_name(directory: str, name: str) -> str:
 
 
 def write_new(directory: str, name: str, record: "Record") -> None:
-    """Write a record that nobody else has written, and hold its lock for life.
-
-    Raises OSError, FileExistsError.
-    """
+    """Write a record that nobody else has written, and hold its lock for life; raises
+    OSError, FileExistsError."""
     path = os.path.join(directory, name)
     temporary = temporary_name(directory, name)
     try:
@@ -209,10 +201,7 @@ def repeat(
     seconds: float,
     in_vain: "Callable[[], bool]" = lambda: False,
 ) -> "OSError | None":
-    """Repeat `what` while the disk is full or away; the last error when in vain.
-
-    `in_vain()` says that no further try is worth it.
-    """
+    """Repeat `what` while the disk is full or away; the last error when in vain."""
     deadline = time.monotonic() + seconds
     pause, said = RETRY_SECONDS, ""
     while True:
@@ -233,7 +222,7 @@ def repeat(
 
 
 def log_line(message: str) -> None:
-    """A line for people, in the supervisor's own log."""
+    """For people, in the supervisor's own log."""
     with suppress(OSError, ValueError):
         sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {message}\n")
         sys.stderr.flush()
@@ -268,12 +257,11 @@ class Task:
         """Where the queue writes this run's output, if not in `log_dir` itself."""
 
     def path(self, name: str) -> str:
-        """The place of a record."""
         return os.path.join(self.attempt_dir, name)
 
     def release_slots(self) -> None:
         """Let others have our slots: nothing of the command lives any more."""
-        release(self.held)
+        close_all(self.held)
         self.held = []
 
     @property
@@ -285,7 +273,6 @@ class Task:
 
     @property
     def log_name(self) -> str:
-        """What the log of every run under this executor id is called."""
         return f"slurm-{clean_name(self.executor_id)}.out"
 
     @property
@@ -299,7 +286,6 @@ class Task:
 
 
 def clean_name(text: str) -> str:
-    """`text` as a part of a file name."""
     return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)
 
 
@@ -317,7 +303,6 @@ def count_restarts() -> int:
     return int(count) if count.isdigit() else 0
 
 
-# -------------------------------------------------------------------------- claim
 def take_claim(task: Task) -> "int | None":
     """The number of the run that we may begin; None: the attempt is another's.
 
@@ -336,27 +321,21 @@ def take_claim(task: Task) -> "int | None":
     for name in ("token", "index", "session", "job", "attempt"):
         wanted[name] = task.fields.get(name)
     wanted["process"] = get_identity()
-    ours = make_claim(task, wanted)
-    holder = read_record(task.path("claim"))
+    try:
+        write_new(task.attempt_dir, "claim", wanted)
+        return next_run(task)
+    except FileExistsError:
+        holder = read_record(task.path("claim"))
     if holder is None:  # a network disk may refuse once
         time.sleep(0.5)
         holder = read_record(task.path("claim"))
-    if not ours and not is_follower(task, holder, wanted):
-        write_record(task.attempt_dir, get_duplicate_name(task, holder), wanted)
-        return None
-    return next_run(task)
-
-
-def make_claim(task: Task, wanted: "Record") -> bool:
-    """Try to make `claim` ours; whether it is now."""
-    owner = task.path(f".owner.{task.nonce}.{os.uname().nodename}.{os.getpid()}")
-    _write_synced(owner, wanted)
-    lock_for_life(owner)
-    try:
-        return make_link(owner, task.path("claim"))
-    finally:
-        os.unlink(owner)
-        sync_directory(task.attempt_dir)
+    if is_follower(task, holder, wanted):
+        return next_run(task)
+    # By the nonce; where the claim has the same one, by the executor id.
+    same = holder is not None and holder.get("nonce") == task.nonce
+    name = clean_name(task.executor_id) if same else task.nonce
+    write_record(task.attempt_dir, f"duplicate.{name}.json", wanted)
+    return None
 
 
 def make_link(source: str, name: str) -> bool:
@@ -370,45 +349,24 @@ def make_link(source: str, name: str) -> bool:
 
 def is_follower(task: Task, holder: "Record | None", wanted: "Record") -> bool:
     """Whether this start, not the first, is a further run of the claimed attempt."""
-    if holder is None or not is_same_owner(holder, wanted):
+    ids = ("executor_id", "nonce")  # a requeue keeps both
+    if holder is None or any(holder.get(key) != wanted[key] for key in ids):
         return False
-    newest = find_newest_begin(task)
-    restarted = int(wanted["restarts"]) > read_restarts(newest or task.path("claim"))
-    ended = read_record(newest.replace("begin.", "exit.")) if newest else None
-    if ended is not None:
-        return (restarted or is_ended_outside(ended)) and not is_success(ended)
-    over = not newest or lock_for_life(newest)
-    return (lock_for_life(task.path("claim")) and over) or restarted
-
-
-def is_success(ended: "Record") -> bool:
-    """Whether a command succeeded before anybody had asked it to end."""
-    return ended.get("exit_code") == 0 and ended.get("asked") is False
-
-
-def is_ended_outside(ended: "Record") -> bool:
-    """Whether the queue may have ended a run: one that forgot that it had launched it
-    starts it anew without counting that."""
-    ending = str(ended.get("ending") or "")
-    killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
-    return ending.startswith("signal") or (killed and not ending)
-
-
-def find_newest_begin(task: Task) -> str:
-    """The record of the newest begun run; empty before the first."""
     run = next_run(task) - 1
-    return task.path(f"begin.{run}.json") if run >= 0 else ""
-
-
-def read_restarts(path: str) -> int:
-    """The queue's count of restarts when a record was written."""
-    return int((read_record(path) or {}).get("restarts") or 0)
-
-
-def get_duplicate_name(task: Task, holder: "Record | None") -> str:
-    """By the nonce; where the claim has the same one, by the executor id."""
-    same = holder is not None and holder.get("nonce") == task.nonce
-    return f"duplicate.{clean_name(task.executor_id) if same else task.nonce}.json"
+    newest = task.path(f"begin.{run}.json" if run >= 0 else "claim")
+    count = int((read_record(newest) or {}).get("restarts") or 0)
+    restarted = int(wanted["restarts"]) > count
+    ended = read_record(task.path(f"exit.{run}.json")) if run >= 0 else None
+    if ended is not None:
+        # A queue that forgot that it had launched a run, and ended it, starts it anew
+        # without counting that. One that succeeded unasked is not followed.
+        ending = str(ended.get("ending") or "")
+        killed = ended.get("signal") in (signal.SIGKILL, signal.SIGTERM)
+        by_queue = ending.startswith("signal") or (killed and not ending)
+        well = ended.get("exit_code") == 0 and ended.get("asked") is False
+        return (restarted or by_queue) and not well
+    over = run < 0 or lock_for_life(newest)
+    return (lock_for_life(task.path("claim")) and over) or restarted
 
 
 LOCKED: "list[int]" = []
@@ -428,11 +386,6 @@ def lock_for_life(path: str) -> bool:
     return True
 
 
-def is_same_owner(one: "Record", other: "Record") -> bool:
-    """Whether two owner records are of one submission (a requeue keeps both ids)."""
-    return all(one.get(key) == other.get(key) for key in ("executor_id", "nonce"))
-
-
 def next_run(task: Task) -> int:
     """One more than the newest begun run."""
     runs = [-1]
@@ -444,68 +397,51 @@ def next_run(task: Task) -> int:
     return max(runs) + 1
 
 
-# -------------------------------------------------------------------------- slots
-class Slots:
-    """What we hold on this host: locks (for life), and GPUs by their ids."""
-
-    def __init__(self, handles: "list[int]", gpus: "list[str]") -> None:
-        self.handles = handles
-        self.gpus = gpus
-
-
-def wait_for_slots(task: Task, stop: "Callable[[float], bool]") -> "Slots | None":
-    """Hold a slot and the GPUs; None when told to stop. Raises OSError.
+def wait_for_slots(
+    task: Task, stop: "Callable[[float], bool]"
+) -> "tuple[list[int], list[str]] | None":
+    """Hold a slot and the GPUs: locks and ids; None when told to stop. Raises OSError.
 
     `stop(seconds)` waits that long at most and says whether waiting is to end.
     """
     if not task.slots:
-        return Slots([], [])
-    check_directory(str(task.slots["dir"]))
+        return [], []
+    place = str(task.slots["dir"])
+    with suppress(FileExistsError):
+        os.makedirs(place, 0o700)
+    found = os.lstat(place)
+    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
+        problem = "not a directory that only you can enter"
+        raise PermissionError(errno.EPERM, problem, place)
     pause = 0.02
     while True:
         held = take_slots(task.slots)
         if held is not None:
-            for handle in held.handles:
-                write_owner(handle, task)
-            return held
+            break
         if stop(pause):
             return None
         pause = min(pause * 1.5, 0.5)
-
-
-def write_owner(handle: int, task: Task) -> None:
-    """Write into a lock who holds it, for those who wait."""
     fields = {name: task.fields.get(name) for name in ("session", "job")}
-    with suppress(OSError):  # the lock holds without it
-        os.ftruncate(handle, 0)
-        os.write(handle, json.dumps(fields).encode())
+    for handle in held[0]:  # for those who wait
+        with suppress(OSError):  # the lock holds without it
+            os.ftruncate(handle, 0)
+            os.write(handle, json.dumps(fields).encode())
+    return held
 
 
-def check_directory(path: str) -> None:
-    """Make `path`, or refuse it unless it is a directory of ours alone."""
-    with suppress(FileExistsError):
-        os.makedirs(path, 0o700)
-    found = os.lstat(path)
-    if found.st_uid != os.getuid() or found.st_mode & 0o170077 != 0o040000:
-        raise PermissionError(
-            errno.EPERM, "not a directory that only you can enter", path
-        )
-
-
-def take_slots(slots: "Record") -> "Slots | None":
+def take_slots(slots: "Record") -> "tuple[list[int], list[str]] | None":
     """One look: a free slot and as many GPUs as wanted, or nothing at all."""
     names = [f"slot.{number}" for number in range(int(slots.get("count", 1)))]
     handles = take_locks(slots["dir"], names, 1)
     if handles is None:
         return None
-    wanted = int(slots.get("gpus", 0))
     ids = [str(gpu) for gpu in slots.get("gpu_ids", ())]
-    gpus = take_locks(slots["dir"], [f"gpu.{clean_name(gpu)}" for gpu in ids], wanted)
+    names = [f"gpu.{clean_name(gpu)}" for gpu in ids]
+    gpus = take_locks(slots["dir"], names, int(slots.get("gpus", 0)))
     if gpus is None:
-        release(handles.values())
+        close_all(handles.values())
         return None
-    chosen = [ids[int(index)] for index in sorted(gpus)]
-    return Slots(list(handles.values()) + list(gpus.values()), chosen)
+    return [*handles.values(), *gpus.values()], [ids[index] for index in sorted(gpus)]
 
 
 def take_locks(
@@ -521,12 +457,11 @@ def take_locks(
             held[index] = handle
     if len(held) == wanted:
         return held
-    release(held.values())
+    close_all(held.values())
     return None
 
 
-def release(handles: "Iterable[int]") -> None:
-    """Give locks back."""
+def close_all(handles: "Iterable[int]") -> None:
     for handle in handles:
         os.close(handle)
 
@@ -542,12 +477,9 @@ def take_lock(path: str) -> "int | None":
     return None
 
 
-# ------------------------------------------------------------------------ signals
 class Signals:
-    """Signals as numbers in a list, and a pipe that wakes a select.
-
-    Handlers stand before anything else is done, so that a signal is never lost.
-    """
+    """Signals as numbers in a list, and a pipe that wakes a select; none is ever
+    lost."""
 
     def __init__(self, numbers: "tuple[int, ...]") -> None:
         self.caught: list[int] = []
@@ -557,10 +489,7 @@ class Signals:
         quiet = {"warn_on_full_buffer": False} if sys.version_info >= (3, 7) else {}
         signal.set_wakeup_fd(write, **quiet)
         for number in numbers:
-            signal.signal(number, self._note_caught)
-
-    def _note_caught(self, number: int, _frame: "Any") -> None:
-        self.caught.append(number)
+            signal.signal(number, lambda caught, _: self.caught.append(caught))
 
     def wait(self, seconds: float, *handles: int) -> "list[int]":
         """The handles that can be read, after a signal or `seconds` at most."""
@@ -576,8 +505,25 @@ class Signals:
         return taken
 
 
-def default_signals() -> None:
-    """What a command expects to find, whatever we or our starter had set."""
+def set_subreaper() -> bool:
+    """Become the parent of what our descendants leave behind."""
+    return PRCTL is not None and PRCTL(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
+
+
+def run_command(
+    task: Task, env: "dict[str, str]", handles: "tuple[int, int, int, int]", guard: int
+) -> None:
+    """In the command's process: wait for the word, then exec. Never returns.
+
+    `handles`: the log, where the word comes, what says that we would hear a signal,
+    and where the guard is told why the command could not start.
+    """
+    log, go, ready, fault = handles
+    os.setsid()
+    if PRCTL is not None:
+        PRCTL(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
+    if os.getppid() != guard:  # it has died meanwhile
+        os.kill(os.getpid(), signal.SIGKILL)
     signal.set_wakeup_fd(-1)
     for number in range(1, signal.NSIG):
         try:
@@ -585,39 +531,25 @@ def default_signals() -> None:
         except (OSError, ValueError):  # KILL, STOP and the C library's own
             continue
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
-
-
-def set_subreaper() -> bool:
-    """Become the parent of what our descendants leave behind."""
-    return PRCTL is not None and PRCTL(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
-
-
-def set_death_signal(parent: int) -> None:
-    """Ask to be killed when `parent`, who forked us, dies; at once if it has."""
-    if PRCTL is not None:
-        PRCTL(1, int(signal.SIGKILL), 0, 0, 0)  # PR_SET_PDEATHSIG
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-# ------------------------------------------------------------------------ command
-def run_command(
-    task: Task, env: "dict[str, str]", log: int, go: int, fault: int
-) -> None:
-    """In the command's process: wait for the word, then exec. Never returns."""
+    os.close(ready)
     if os.read(go, 1) == b"":  # no word will come: the run does not begin
         os.kill(os.getpid(), signal.SIGKILL)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(log, 1)
     os.dup2(log, 2)
     code, message = start_command(task, env)
-    explain(message, fault)
+    text = message.encode("utf-8", "backslashreplace")
+    with suppress(OSError):
+        os.write(2, b"autoexp: " + text + b"\n")
+    with suppress(OSError):
+        os.write(fault, text[:NOTE_BYTES])
     os._exit(code)
 
 
 def start_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
     """Exec; when that fails, the exit code that a shell has, and the reason."""
     place = str(task.fields.get("cwd") or task.fields.get("output_dir") or "/")
+    program = task.command[0] if task.command else ""
     try:
         make_shared(str(task.fields.get("output_dir") or place), task.log_mode)
         make_shared(place, task.log_mode)
@@ -626,29 +558,15 @@ def start_command(task: Task, env: "dict[str, str]") -> "tuple[int, str]":
         reason = getattr(error, "strerror", None) or error
         return 126, f"cannot use the directory {place}: {reason}"
     try:
-        os.execvpe(task.command[0], task.command, env)
+        os.execvpe(program, task.command, env)
     except FileNotFoundError:
-        return 127, explain_missing(task.command[0])
+        if "/" in program and os.path.exists(program):
+            return 127, f"the interpreter of {program} is missing"
+        return 127, f"command not found: {program}"
     except PermissionError:
-        return 126, f"permission denied: {task.command[0]}"
-    except (OSError, ValueError, IndexError) as error:
+        return 126, f"permission denied: {program}"
+    except (OSError, ValueError) as error:
         return 126, f"cannot start the command: {error}"
-
-
-def explain_missing(program: str) -> str:
-    """What was not found: the program, or what its first line names."""
-    if "/" in program and os.path.exists(program):
-        return f"the interpreter of {program} is missing"
-    return f"command not found: {program}"
-
-
-def explain(message: str, fault: int) -> None:
-    """Leave the reason as the log's last line, and tell the guard."""
-    text = message.encode("utf-8", "backslashreplace")
-    with suppress(OSError):
-        os.write(2, b"autoexp: " + text + b"\n")
-    with suppress(OSError):
-        os.write(fault, text[:NOTE_BYTES])
 
 
 def build_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str]":
@@ -667,20 +585,22 @@ def build_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str
     return env
 
 
-# ------------------------------------------------------------------------- memory
 def oom_kills() -> "int | None":
-    """Processes that the kernel has killed for memory in our cgroup, or Slurm job.
-
-    None where the kernel does not tell.
-    """
+    """Processes that the kernel has killed for memory in our cgroup, or Slurm job;
+    None where it does not tell."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
         places = {controllers: path for _, controllers, path in lines}
-        if "memory" in places:
-            return _count_oom_v1("/sys/fs/cgroup/memory" + places["memory"])
-        home = job_cgroup("/sys/fs/cgroup" + places[""])
-        return _read_oom_count(os.path.join(home, "memory.events"))
+        if "memory" not in places:
+            home = job_cgroup("/sys/fs/cgroup" + places[""])
+            return _read_oom_count(os.path.join(home, "memory.events"))
+        # Version 1 counts in the killed process's own cgroup alone.
+        path = "/sys/fs/cgroup/memory" + places["memory"]
+        home = job_cgroup(path)
+        groups = [path] if home == path else [place for place, _, _ in os.walk(home)]
+        files = [os.path.join(one, "memory.oom_control") for one in groups]
+        return sum(map(_read_oom_count, files))
     except (OSError, ValueError, KeyError):
         return None
 
@@ -692,22 +612,11 @@ def job_cgroup(path: str) -> str:
     return "/".join(parts[: jobs[0] + 1]) if jobs else path
 
 
-def _count_oom_v1(path: str) -> int:
-    """Version 1 counts in the killed process's own cgroup alone."""
-    home = job_cgroup(path)
-    places = [path] if home == path else [place for place, _, _ in os.walk(home)]
-    return sum(
-        _read_oom_count(os.path.join(one, "memory.oom_control")) for one in places
-    )
-
-
 def _read_oom_count(path: str) -> int:
-    """Raises OSError, KeyError, ValueError."""
     with open(path, encoding="utf-8") as file:
         return int(dict(line.split() for line in file)["oom_kill"])
 
 
-# -------------------------------------------------------------------------- guard
 class Guard:
     """The command's parent; alive until the exit record is safe."""
 
@@ -720,7 +629,6 @@ class Guard:
         self.fault = -1
         """Where the command says why it could not start."""
         self.ended: Record = {}
-        self.inherits = False
         self.orphaned = False
         """The supervisor is gone: its duties are ours."""
         self.begun = False
@@ -729,7 +637,7 @@ class Guard:
     def watch(self, env: "dict[str, str]", log: int, go: "tuple[int, int]") -> None:
         """Start the command (it waits for the word) and see it through."""
         os.setsid()
-        self.inherits = set_subreaper()
+        inherits = set_subreaper()
         for number in (signal.SIGTERM, *FORWARDED):
             signal.signal(number, signal.SIG_IGN)
         signals = Signals((signal.SIGCHLD,))
@@ -738,11 +646,15 @@ class Guard:
         os.close(go[0])
         self._send(pid=self.command)
         while not self.ended and not self.orphaned:
-            ready = signals.wait(1.0, self.control)
-            self._handle_orders(ready)
+            if signals.wait(1.0, self.control):
+                self._obey(os.read(self.control, 64))
             self._collect()
             self.supervisor.look()
-        self._clean_up()
+        polite = 0.0 if self.orphaned else POLITE_SECONDS
+        left, last = end_descendants(polite, 0 if inherits else self.command)
+        if not self.ended:
+            self.ended = parse_status(last.get(self.command, signal.SIGKILL))
+        self.ended["leftovers"] = left
         self._send(**self.ended)
         self._wait_for_ack(signals)
 
@@ -750,11 +662,7 @@ class Guard:
         guard, ready, fault = os.getpid(), os.pipe(), os.pipe()
         command = os.fork()
         if command == 0:
-            os.setsid()
-            set_death_signal(guard)
-            default_signals()
-            os.close(ready[1])
-            run_command(self.task, env, log, go, fault[1])
+            run_command(self.task, env, (log, go, ready[1], fault[1]), guard)
         os.close(ready[1])
         os.close(fault[1])
         self.fault = fault[0]
@@ -766,41 +674,26 @@ class Guard:
         with suppress(OSError):  # nobody listens: the next read of `control` says so
             os.write(self.report, (json.dumps(fields) + "\n").encode())
 
-    def _handle_orders(self, ready: "list[int]") -> None:
-        orders = os.read(self.control, 64) if ready else None
-        if orders == b"":
-            self.orphaned = True
-        for number in orders or b"":
+    def _obey(self, orders: bytes) -> None:
+        self.orphaned = orders == b""
+        for number in orders:
             if number == BEGUN:
                 self.begun = True
-            else:
-                self._send_signal(number)
-
-    def _send_signal(self, number: int) -> None:
-        if number == signal.SIGKILL:
-            kill_all(list_descendants(os.getpid()), signal.SIGKILL)
-        kill_group(self.command, number)
-        if number == signal.SIGTERM:  # a stopped process hears nothing
-            kill_group(self.command, signal.SIGCONT)
+                continue
+            if number == signal.SIGKILL:
+                kill_all(list_descendants(os.getpid()), signal.SIGKILL)
+            kill_group(self.command, number)
+            if number == signal.SIGTERM:  # a stopped process hears nothing
+                kill_group(self.command, signal.SIGCONT)
 
     def _collect(self) -> None:
         for pid, status, max_rss in collect_children()[0]:
             if pid == self.command:
-                self.ended = dict(parse_status(status), **self._read_fault())
+                self.ended = parse_status(status)
+                note = os.read(self.fault, NOTE_BYTES).decode("utf-8", "replace")
+                if note:
+                    self.ended["note"] = note
                 self._send(**self.ended, max_rss_kib=max_rss)
-
-    def _read_fault(self) -> "dict[str, str]":
-        """Why the command could not start, where it could not."""
-        said = os.read(self.fault, NOTE_BYTES).decode("utf-8", "replace")
-        return {"note": said} if said else {}
-
-    def _clean_up(self) -> None:
-        polite = 0.0 if self.orphaned else POLITE_SECONDS
-        left, last = end_descendants(polite, 0 if self.inherits else self.command)
-        if not self.ended:
-            status = last.get(self.command)
-            self.ended = build_killed() if status is None else parse_status(status)
-        self.ended["leftovers"] = left
 
     def _wait_for_ack(self, signals: Signals) -> None:
         """Wait until the supervisor has the record; without one, write it."""
@@ -848,15 +741,9 @@ class Peer:
 
 
 def parse_status(status: int) -> "Record":
-    """A wait status as an exit record's fields."""
     if os.WIFSIGNALED(status):
         return {"exit_code": None, "signal": os.WTERMSIG(status)}
     return {"exit_code": os.WEXITSTATUS(status), "signal": None}
-
-
-def build_killed() -> "Record":
-    """The end of a command whose own status nobody saw."""
-    return {"exit_code": None, "signal": int(signal.SIGKILL)}
 
 
 def kill_group(pid: int, number: int) -> None:
@@ -893,10 +780,8 @@ def list_descendants(root: int) -> "list[int]":
 
 
 def collect_children() -> "tuple[list[tuple[int, int, int]], bool]":
-    """Each child that has ended, and whether any is left.
-
-    A child is (pid, wait status, max RSS in KiB).
-    """
+    """Each child that has ended (pid, wait status, max RSS in KiB); whether any is
+    left."""
     ended: list[tuple[int, int, int]] = []
     while True:
         try:
@@ -932,7 +817,6 @@ def end_descendants(polite_seconds: float, group: int) -> "tuple[int, dict[int, 
         time.sleep(0.01)
 
 
-# --------------------------------------------------------------------- supervisor
 class Child:
     """The supervisor's side of the guard and the command."""
 
@@ -983,26 +867,19 @@ def start_guard(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
     env = build_environment(task, run, gpus)
     guard = os.fork()
     if guard == 0:
-        os.close(control[1])
-        os.close(report[0])
-        run_guard(Guard(task, run, control[0], report[1]), env, log, go)
+        code = 70
+        try:
+            os.close(control[1])
+            os.close(report[0])
+            Guard(task, run, control[0], report[1]).watch(env, log, go)
+            code = 0
+        finally:
+            if code:
+                sys.excepthook(*sys.exc_info())
+            os._exit(code)
     for handle in (control[0], report[1], go[0]):
         os.close(handle)
     return Child(guard, control[1], report[0], go[1])
-
-
-def run_guard(
-    guard: Guard, env: "dict[str, str]", log: int, go: "tuple[int, int]"
-) -> None:
-    """The guard's life. Never returns."""
-    code = 70
-    try:
-        guard.watch(env, log, go)
-        code = 0
-    finally:
-        if code:
-            sys.excepthook(*sys.exc_info())
-        os._exit(code)
 
 
 class Supervisor:
@@ -1033,7 +910,6 @@ class Supervisor:
         """When to look for the cancel file next; monotonic."""
         self.limit_at: float | None = None
 
-    # ................................................................ before it begins
     def start(self) -> "Child | None":
         """Wait for a slot and begin the run; None when it is not to begin."""
         log = self._open_log() if self._take_slots() else None
@@ -1056,8 +932,7 @@ class Supervisor:
         if held is None or self._stop_waiting(0.0):
             self._write_void("cancelled", self.ending)
             return False
-        self.gpus = held.gpus
-        self.task.held = held.handles
+        self.task.held, self.gpus = held
         return True
 
     def _stop_waiting(self, seconds: float) -> bool:
@@ -1115,7 +990,10 @@ class Supervisor:
         error = self._repeat(lambda: write_new(self.task.attempt_dir, name, record))
         if error is None:
             set_room_aside(self.task)
-            self._keep(name, record)
+            claimed = read_record(self.task.path("claim"))
+            self.kept = [Kept(self.task.path(name), record)]
+            if claimed is not None:
+                self.kept.append(Kept(self.task.path("claim"), claimed))
             return True
         os.close(child.control)
         os.close(child.go)
@@ -1128,13 +1006,6 @@ class Supervisor:
             self._write_void("failed", f"cannot write the begin record: {error}")
         return False
 
-    def _keep(self, name: str, record: "Record") -> None:
-        claimed = read_record(self.task.path("claim"))
-        self.kept = [Kept(self.task.path(name), record)]
-        if claimed is not None:
-            self.kept.append(Kept(self.task.path("claim"), claimed))
-
-    # .................................................................... while it runs
     def watch(self, child: Child) -> "Record":
         """Let the command run; its end as an exit record's fields."""
         update_current_log(self.task)
@@ -1143,8 +1014,9 @@ class Supervisor:
         child.send_go()
         while "leftovers" not in child.told:
             self._check(child)
-            ready = self.signals.wait(self._next_look(), child.report)
-            if ready and not child.read_report():
+            times = [self.look_at, self.kill_at, self.limit_at]
+            pause = min(t for t in times if t is not None) - time.monotonic()
+            if self.signals.wait(pause, child.report) and not child.read_report():
                 self._replace_guard(child)
             if self.ended_at is None and "signal" in child.told:
                 self.ended_at = time.monotonic()
@@ -1161,13 +1033,13 @@ class Supervisor:
             return None
         return max(0, now - self.oom_kills)
 
-    def _next_look(self) -> float:
-        times = [self.look_at, self.kill_at, self.limit_at]
-        return min(t for t in times if t is not None) - time.monotonic()
-
     def _check(self, child: Child) -> None:
         for number in self.signals.take():
-            self._handle_signal(child, number)
+            self._note_signal(number)
+            if number == signal.SIGTERM:
+                self._end(child, "signal 15")
+            elif number != signal.SIGHUP or self.task.fields.get("forward_hup"):
+                child.send(number)  # a closed terminal (HUP) is not the end of a job
         now = time.monotonic()
         if now >= self.look_at:
             self.look_at = now + self.task.cancel_poll_seconds
@@ -1202,31 +1074,24 @@ class Supervisor:
             self._put_right(forged, lambda: None)
 
     def _put_right(self, path: str, restore: "Callable[[], None]") -> None:
-        name = os.path.basename(path)
+        directory, name = os.path.split(path)
         if len(self.restored) >= MOST_RESTORED:
             return
         self.restored.append(name)
         log_line(f"{name} was removed, changed or forged: put right")
         try:
-            set_aside(path)
+            # What bears its name, be it a directory or a pipe, is moved out of the way.
+            aside = os.path.join(directory, f".aside.{time.time()}.{name}")
+            with suppress(FileNotFoundError):
+                os.rename(path, aside)
             restore()
         except OSError as error:
             log_line(f"cannot put {name} right: {error}")
 
-    def _handle_signal(self, child: Child, number: int) -> None:
-        self._note_signal(number)
-        if number == signal.SIGTERM:
-            self._end(child, "signal 15")
-        elif number != signal.SIGHUP or self.task.fields.get("forward_hup"):
-            child.send(number)  # a closed terminal (HUP) is not the end of a job
-
     def _note_late_signals(self) -> None:
         """Those of a job's end that come to us after the command has ended by them."""
-        if (
-            get_slurm_id()
-            and self.ended_at
-            and not (self.ending or self.signals.caught)
-        ):
+        known = self.ending or self.signals.caught
+        if get_slurm_id() and self.ended_at and not known:
             self.signals.wait(self.ended_at + STROKE_SECONDS - time.monotonic())
         for number in self.signals.take():
             self._note_signal(number)
@@ -1250,13 +1115,10 @@ class Supervisor:
         log_line("the guard died; ending what is left")
         left, statuses = end_descendants(0.0, 0 if PRCTL is not None else child.command)
         if "signal" not in child.told:
-            status = statuses.get(child.command)
-            child.told.update(
-                build_killed() if status is None else parse_status(status)
-            )
+            status = statuses.get(child.command, signal.SIGKILL)
+            child.told.update(parse_status(status))
         child.told.update(leftovers=left, note="the guard died")
 
-    # .................................................................. after its end
     def record_end(self, child: Child, ended: "Record") -> int:
         """Write the exit record; our own exit status mirrors the command's."""
         more: Record = {"ending": self.ending}
@@ -1306,8 +1168,8 @@ def write_copy(task: Task, record: "Record") -> bool:
 def is_removed(task: Task) -> bool:
     """Whether the attempt was removed for good: nobody will look for its end.
 
-    A file system that is away gives the same answer by path, so the claim, which we
-    hold open, is asked as well.
+    A file system that is away looks the same, so the claim, which we hold open, is
+    asked as well.
     """
     if os.path.exists(task.attempt_dir):
         return False
@@ -1315,14 +1177,6 @@ def is_removed(task: Task) -> bool:
         return all(os.fstat(handle).st_nlink == 0 for handle in LOCKED)
     except OSError as error:
         return error.errno == errno.ESTALE
-
-
-def set_aside(path: str) -> None:
-    """Move what bears a record's name out of the way, be it a directory or a pipe."""
-    directory, name = os.path.split(path)
-    aside = os.path.join(directory, f".aside.{time.time()}.{name}")
-    with suppress(FileNotFoundError):
-        os.rename(path, aside)
 
 
 def get_session(attempt_dir: str) -> str:
@@ -1367,17 +1221,21 @@ class Kept:
 
 def write_exit_file(task: Task, run: int, record: "Record") -> None:
     """Write the exit record; on a full disk, into the room that was set aside."""
-    name = f"exit.{run}.json"
+    name, room = f"exit.{run}.json", task.path(ROOM)
     try:
         write_record(task.attempt_dir, name, record)
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        write_room(task.path(ROOM), task.path(name), record)
+        # Without asking for a block or a name more.
+        with open(room, "r+b") as file:
+            file.write(json.dumps(record).encode().ljust(ROOM_BYTES))
+            os.fsync(file.fileno())
+        os.rename(room, task.path(name))
         sync_directory(task.attempt_dir)
     else:
         with suppress(OSError):
-            os.unlink(task.path(ROOM))
+            os.unlink(room)
 
 
 def set_room_aside(task: Task) -> None:
@@ -1388,20 +1246,13 @@ def set_room_aside(task: Task) -> None:
         os.fsync(file.fileno())
 
 
-def write_room(room: str, path: str, record: "Record") -> None:
-    """Turn the room into the record, without asking for a block or a name more."""
-    text = json.dumps(record).encode()
-    with open(room, "r+b") as file:
-        file.write(text.ljust(ROOM_BYTES))
-        os.fsync(file.fileno())
-    os.rename(room, path)
-
-
 def open_log(task: Task) -> int:
     """The run's log, to append to."""
     make_shared(task.log_dir, task.log_mode)
-    if task.log_home:
-        make_log_link(task)
+    if task.log_home:  # the file that the queue writes: its last words belong to it
+        make_shared(task.log_home, task.log_mode)
+        with suppress(FileExistsError):  # by an earlier run
+            os.symlink(os.path.join(task.log_home, task.log_name), task.log_path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     log = os.open(task.log_path, flags, task.log_mode)
     # A queue makes its logs as the umask says, which is the user's own.
@@ -1422,13 +1273,6 @@ def make_shared(path: str, file_mode: int) -> None:
         os.chmod(path, mode)  # a umask has no say in it
 
 
-def make_log_link(task: Task) -> None:
-    """Let the log be the file that the queue writes: its last words belong to it."""
-    make_shared(task.log_home, task.log_mode)
-    with suppress(FileExistsError):  # by an earlier run
-        os.symlink(os.path.join(task.log_home, task.log_name), task.log_path)
-
-
 def update_current_log(task: Task) -> None:
     """Have `current.log` name this run's log, in one step."""
     temporary = os.path.join(task.log_dir, f".current.{os.getpid()}.tmp")
@@ -1439,7 +1283,6 @@ def update_current_log(task: Task) -> None:
         log_line(f"no current.log: {error}")
 
 
-# --------------------------------------------------------------------------- GPUs
 QUERY = "index,utilization.gpu,memory.used,memory.total,power.draw,temperature.gpu"
 FIELDS = ("index", "util_percent", "used_mib", "total_mib", "watts", "celsius")
 
@@ -1451,18 +1294,18 @@ class Sampler:
         self.task = task
         self.tool: Any = None
         """The running nvidia-smi."""
-        program = find_program("nvidia-smi")
-        self.arguments = [program or ""]
-        self.arguments += [f"--query-gpu={QUERY}", "--format=csv,noheader,nounits"]
+        paths = [os.path.join(one, "nvidia-smi") for one in os.get_exec_path()]
+        tools = [
+            one for one in paths if os.access(one, os.X_OK) and os.path.isfile(one)
+        ]
         chosen = gpus or list_gpus()
+        self.arguments = [*tools[:1], f"--query-gpu={QUERY}"]
+        self.arguments += ["--format=csv,noheader,nounits"]
         self.arguments += ["--id=" + ",".join(chosen)] if chosen else []
-        if program and task.gpu_seconds > 0 and chosen != []:
-            self._start()
+        if tools and task.gpu_seconds > 0 and chosen != []:
+            import threading  # most starts are spared the import
 
-    def _start(self) -> None:
-        import threading  # only where it is needed: most starts are spared the import
-
-        threading.Thread(target=self._run_samples, daemon=True).start()
+            threading.Thread(target=self._run_samples, daemon=True).start()
 
     def stop(self) -> None:
         """End a tool that hangs; the thread ends with the process."""
@@ -1487,17 +1330,21 @@ class Sampler:
                 self.arguments, stdin=null, stdout=pipe, stderr=null
             )
             text, _ = self.tool.communicate(timeout=10)
-            if self.tool.returncode == 0:
-                self._note(parse_gpus(text.decode("utf-8", "replace")))
-                return True
+            if self.tool.returncode != 0:
+                return False
+            rows = text.decode("utf-8", "replace").splitlines()
+            gpus = [
+                dict(zip(FIELDS, map(number, row.split(","))))  # noqa: B905 (3.10)
+                for row in rows
+                if row.strip()
+            ]
+            path = self.task.path("gpu.jsonl")
+            with open(path, "a", encoding="utf-8", opener=open_private) as file:
+                file.write(json.dumps({"t": time.time(), "gpus": gpus}) + "\n")
         except (OSError, subprocess.SubprocessError):
             self.stop()
-        return False
-
-    def _note(self, gpus: "list[Record]") -> None:
-        path = self.task.path("gpu.jsonl")
-        with open(path, "a", encoding="utf-8", opener=open_private) as file:
-            file.write(json.dumps({"t": time.time(), "gpus": gpus}) + "\n")
+            return False
+        return True
 
 
 def list_gpus() -> "list[str] | None":
@@ -1511,24 +1358,6 @@ def list_gpus() -> "list[str] | None":
     return [word for word in words if word.isdigit() or word.startswith("GPU-")]
 
 
-def find_program(name: str) -> "str | None":
-    """A program's path, by PATH."""
-    for place in os.get_exec_path():
-        path = os.path.join(place, name)
-        if os.access(path, os.X_OK) and os.path.isfile(path):
-            return path
-    return None
-
-
-def parse_gpus(text: str) -> "list[Record]":
-    """The tool's CSV as numbers; what it does not tell is None."""
-    return [
-        dict(zip(FIELDS, map(number, line.split(","))))  # noqa: B905 (3.10)
-        for line in text.splitlines()
-        if line.strip()
-    ]
-
-
 def number(text: str) -> "float | None":
     """A number, None for `[N/A]` and the like."""
     try:
@@ -1537,7 +1366,6 @@ def number(text: str) -> "float | None":
         return None
 
 
-# --------------------------------------------------------------------------- main
 class Starter:
     """Tells a local executor, over our first stdout, what came of the start."""
 
@@ -1553,12 +1381,6 @@ class Starter:
         os.dup2(2, 1)
 
 
-def detach() -> None:
-    """Leave our starter: only the child goes on, and init will reap it."""
-    if os.fork() > 0:
-        os._exit(0)
-
-
 def main(arguments: "list[str]") -> int:
     """Run the task named last; `--detach` first leaves the process that started us."""
     signals = Signals((signal.SIGTERM, *FORWARDED))
@@ -1567,7 +1389,8 @@ def main(arguments: "list[str]") -> int:
         return EX_USAGE
     starter = Starter()
     if arguments[0] == "--detach":
-        detach()
+        if os.fork() > 0:  # only the child goes on, and init will reap it
+            os._exit(0)
         starter.listening = True
     set_subreaper()
     try:
@@ -1595,7 +1418,6 @@ def find_task(path: str, seconds: float) -> Task:
 
 
 def load_task(path: str) -> Task:
-    """The task in a file."""
     with open(path, encoding="utf-8") as file:
         return Task(json.load(file))
 
@@ -1623,12 +1445,8 @@ def run_task(task: Task, signals: Signals, starter: Starter) -> int:
         sampler.stop()
 
 
-def exit_now(status: int) -> None:
-    """End at once: nothing here is worth taking apart. Never returns."""
+if __name__ == "__main__":
+    status = main(sys.argv[1:])
     with suppress(OSError, ValueError):
         sys.stderr.flush()
-    os._exit(status)
-
-
-if __name__ == "__main__":
-    exit_now(main(sys.argv[1:]))
+    os._exit(status)  # nothing here is worth taking apart

@@ -7,9 +7,7 @@ its later attempts, run under one and the same script whatever is installed mean
 from __future__ import annotations
 
 import hashlib
-import py_compile
 import re
-import sys
 from pathlib import Path
 
 from autoexp_tui.executors import wrapper
@@ -20,11 +18,7 @@ _VERSION = re.compile(rb'^WRAPPER_VERSION = "([^"\n]{1,40})"$', re.MULTILINE)
 
 
 def install_wrapper(session_dir: Path, recorded: str = "") -> Path:
-    """The session's wrapper, put there if it has none or another than `recorded`.
-
-    Raises:
-        EnvironmentFailed: the disk refused.
-    """
+    """The session's wrapper, put there if it has none or another than `recorded`."""
     place = get_wrapper(session_dir)
     if not place.exists() or find_wrapper_problem(session_dir, recorded):
         make_directory(place.parent)
@@ -34,7 +28,6 @@ def install_wrapper(session_dir: Path, recorded: str = "") -> Path:
 
 
 def get_wrapper(session_dir: Path) -> Path:
-    """Where a session keeps its wrapper."""
     return session_dir / "scripts" / "wrapper.py"
 
 
@@ -55,35 +48,11 @@ def find_wrapper_problem(session_dir: Path, recorded: str) -> str:
 
 
 def hash_wrapper(copy: Path) -> str:
-    """The digest of a copy that nobody else may have written.
-
-    Raises:
-        OSError: it cannot be read, or others may have written it.
-    """
+    """The digest of a copy; raises OSError where others may have written it."""
     return hashlib.sha256(read_checked(copy, "own")).hexdigest()
 
 
 def read_wrapper_version(copy: Path) -> str:
-    """The version that a copy says it is; empty when it does not say.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """The version that a copy says it is, or empty; raises OSError."""
     found = _VERSION.search(copy.read_bytes())
     return found[1].decode() if found else ""
-
-
-def compile_wrapper(script: Path) -> Path:
-    """What this interpreter runs `script` from: its compiled form beside it.
-
-    A script that is started by its name is compiled each time, which takes a third of
-    a start. What an earlier engine compiled is not trusted, but made anew. Where it
-    cannot be compiled the script itself is the answer.
-    """
-    place = script.with_suffix(f".{sys.implementation.cache_tag}.pyc")
-    try:
-        py_compile.compile(str(script), str(place), doraise=True)
-        place.chmod(0o600)
-    except (OSError, py_compile.PyCompileError):
-        return script
-    return place

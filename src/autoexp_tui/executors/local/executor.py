@@ -1,9 +1,8 @@
 """Runs tasks on this machine, each under a supervisor of its own that outlives us.
 
 The supervisor is the wrapper script; all it leaves is records, so an engine that dies
-loses nothing and the next one sees the same. What is decided here is small: a start
-counts when the wrapper has claimed the attempt; a supervisor that is gone without an
-exit record is gone; processes of other hosts are never said to be gone.
+loses nothing. A start counts when the wrapper has claimed the attempt; a supervisor
+that is gone without an exit record is gone; processes of other hosts never are.
 """
 
 from __future__ import annotations
@@ -60,6 +59,7 @@ from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import make_private
 from autoexp_tui.storage.attempt_records import (
     AttemptRecords,
+    Claim,
     RecordCache,
     read_attempt,
 )
@@ -75,9 +75,7 @@ _FOREIGN_SETTLE_SECONDS = 60.0
 
 def count_cpus() -> int:
     """The CPUs that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0))
 
 
 def list_gpus() -> tuple[str, ...]:
@@ -85,10 +83,7 @@ def list_gpus() -> tuple[str, ...]:
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
         return tuple(gpu for gpu in allowed.split(",") if gpu and gpu != "-1")
-    try:
-        names = os.listdir("/dev")
-    except OSError:
-        return ()
+    names = os.listdir("/dev")
     found = (re.fullmatch(r"nvidia(\d+)", name) for name in names)
     return tuple(sorted((match[1] for match in found if match), key=int))
 
@@ -129,26 +124,18 @@ class LocalExecutor:
         self._missed: dict[str, float] = {}
         """When a token was first looked for in vain, monotonic."""
 
-    # ------------------------------------------------------------------------ submit
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start a supervisor a task; one that is claimed already is left alone."""
         self._missed.pop(submission.token, None)  # what is sent again: looked for anew
-        outcomes: list[Outcome] = []
-        for first in range(0, len(submission.tasks), _AT_A_TIME):
-            tasks = submission.tasks[first : first + _AT_A_TIME]
-            starts = [
-                self._starter.start(submission, first + n) for n in range(len(tasks))
-            ]
+        tasks, starter, outcomes = submission.tasks, self._starter, list[Outcome]()
+        for first in range(0, len(tasks), _AT_A_TIME):
+            some = tasks[first : first + _AT_A_TIME]
+            starts = [starter.start(submission, first + n) for n in range(len(some))]
             outcomes += [
-                self._starter.wait_answer(start, task, submission.token)
-                for start, task in zip(starts, tasks, strict=True)
+                starter.wait_answer(start, task, submission.token)
+                for start, task in zip(starts, some, strict=True)
             ]
-        return self._build_answer(submission, outcomes)
-
-    def _build_answer(
-        self, submission: Submission, outcomes: Sequence[Outcome]
-    ) -> SubmitAnswer:
-        sent = format_commands(submission.tasks, self._me.host)
+        sent = format_commands(tasks, self._me.host)
         in_doubt = [out for out in outcomes if isinstance(out, Uncertain)]
         failed = [out for out in outcomes if isinstance(out, Rejected | Busy)]
         lasting = [out for out in failed if isinstance(out, Rejected)]
@@ -156,26 +143,32 @@ class LocalExecutor:
             return replace(in_doubt[0], sent=sent)
         if failed and len(failed) == len(outcomes):
             return replace((lasting or failed)[0], sent=sent)
-        for task, outcome in zip(submission.tasks, outcomes, strict=True):
+        now = self._clock.utc()
+        for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome is not None:
-                _note_failure(task, outcome.message, self._clock.utc())
+                # Word for the polls: of this submission, this task alone did not start.
+                record = {
+                    "v": 1,
+                    "why": "failed",
+                    "message": outcome.message,
+                    "at": now,
+                }
+                with suppress(OSError):  # without it the task ends as lost, later
+                    make_private(Path(task.attempt_dir))
+                    write_record(task.attempt_dir, "void.json", record)
         return Accepted(
             executor_ids=_list_ids(submission),
-            submitted_at=self._clock.utc(),
+            submitted_at=now,
             sent=sent,
             said="; ".join(out.message for out in failed),
         )
 
-    # -------------------------------------------------------------------------- poll
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """One stat a task that did not change, and a look at its supervisor."""
         self._starter.collect()
-        use = cache(self._look_at_slots)
+        own = self._settings
+        use = cache(lambda: look_at_slots(own.slots_dir, own.slots, own.gpus))
         return PollAnswer(reports=tuple(self._report(task, use) for task in tasks))
-
-    def _look_at_slots(self) -> SlotUse:
-        settings = self._settings
-        return look_at_slots(settings.slots_dir, settings.slots, settings.gpus)
 
     def _report(self, task: Task, use: Callable[[], SlotUse]) -> TaskReport:
         try:
@@ -192,11 +185,9 @@ class LocalExecutor:
         if life is Alive.NO:
             return self._report_end(task, records)
         self._note_gone(task, gone=False)
-        waits = ""
+        waits, node = "", _find_node(records)
         if life is not Alive.YES:
-            waits = (
-                f"on {_find_node(records)}, whose processes cannot be seen from here"
-            )
+            waits = f"on {node}, whose processes cannot be seen from here"
         elif not records.run:
             waits = use().explain_queued(task.resources.gpus)
         return TaskReport(
@@ -206,11 +197,10 @@ class LocalExecutor:
             executor_id=records.claim.executor_id if records.claim else "",
             began=records.run.began if records.run else None,
             reason=waits,
-            node=_find_node(records),
+            node=node,
         )
 
     def _note_gone(self, task: Task, *, gone: bool) -> float:
-        """For how long it has been gone."""
         return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
 
     def _check_life(self, task: Task, records: AttemptRecords) -> Alive:
@@ -223,10 +213,11 @@ class LocalExecutor:
         return Alive.YES if _is_starting(task, records) else Alive.NO
 
     def _report_end(self, task: Task, records: AttemptRecords) -> TaskReport:
-        if task.id not in self._gone and records.run and not records.exited:
+        run, void = records.run, records.void
+        if task.id not in self._gone and run and not run.exited:
             self._kill_left_behind(task, records)
         gone_for = self._note_gone(task, gone=True)
-        if records.void:  # nothing to wait for: it says that it never begins
+        if void:  # nothing to wait for: it says that it never begins
             gone_for = max(gone_for, self.lost_after_seconds)
         would_be_lost = not _is_over(records) and gone_for >= self.lost_after_seconds
         if would_be_lost and (refusal := find_refusal(task.attempt_dir)):
@@ -234,15 +225,22 @@ class LocalExecutor:
             return _report_unknown(task, refusal)
         if records.exited:
             self._cache.forget(task.attempt_dir)
+        cause = None  # more than its exit code
+        if run and run.timed_out:
+            cause = Cause.TIMEOUT
+        elif not run and void and void.why == "failed":
+            cause = Cause.SUBMIT_ERROR
+        elif records.cancel_ordered and (run is None or run.ending):
+            cause = Cause.USER
         return TaskReport(
             job=task.job,
             attempt=task.attempt,
             phase=TaskPhase.ENDED,
             executor_id=records.claim.executor_id if records.claim else "",
-            began=records.run.began if records.run else None,
+            began=run.began if run else None,
             exited=records.exited,
-            cause=_find_cause(records),
-            reason=_find_reason(records),
+            cause=cause,
+            reason=void.message if void else run.ending if run else "",
             node=_find_node(records),
             gone_for=gone_for,
             tampering=records.tampering,
@@ -254,7 +252,6 @@ class LocalExecutor:
         leader = (run.command_pid, run.command_started) if run and here else (0, "")
         kill_left_behind(task.attempt_dir, leader)
 
-    # ------------------------------------------------------------------------ cancel
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """Ask each supervisor for the end; one that starts later never begins."""
         said = [text for text in map(self._cancel, tasks) if text]
@@ -270,22 +267,18 @@ class LocalExecutor:
             make_private(Path(task.attempt_dir))
             Path(task.attempt_dir, "cancel").touch(mode=0o600)
             records = self._cache.read(task.attempt_dir, fresh=True)
-            if records.supervisor and not (records.exited or records.void):
-                self._end(task, records, records.supervisor)
+            supervisor = records.supervisor
+            if supervisor and not _is_over(records):
+                alive = supervisor.check_alive(self._me)
+                if alive is Alive.YES:
+                    send_term(supervisor)
+                elif alive is Alive.NO:
+                    self._kill_left_behind(task, records)
+                # Wherever an unknown one is, it looks for the cancel file.
         except OSError as error:
             return f"{task.job}: {error}"
         return ""
 
-    def _end(self, task: Task, records: AttemptRecords, supervisor: Identity) -> None:
-        match supervisor.check_alive(self._me):
-            case Alive.YES:
-                send_term(supervisor)
-            case Alive.NO:
-                self._kill_left_behind(task, records)
-            case Alive.UNKNOWN:  # wherever it is, it looks for the cancel file
-                pass
-
-    # ------------------------------------------------------------------------- adopt
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look for claims and living starts by token.
 
@@ -302,13 +295,23 @@ class LocalExecutor:
         )
 
     def _find(self, submission: Submission) -> Found | Literal["absent", "unknown"]:
-        looks = [_look_for_claim(task) for task in submission.tasks]
-        if None in looks:
-            return "unknown"
-        records = [found for found in looks if found is not None]
-        claims = [found.claim for found in records]
-        ours = [c for c in claims if c is not None and c.token == submission.token]
-        if len(ours) == len(records):
+        """Claims of our token; raises OSError where records cannot be looked at."""
+        ours: list[Claim] = []
+        starts: list[str] = []
+        for task in submission.tasks:
+            records = read_attempt(task.attempt_dir)
+            if records.claim is None:
+                if _is_starting(task, records):
+                    return "unknown"
+                # A start may have claimed it meanwhile.
+                records = read_attempt(task.attempt_dir)
+            starts += [
+                os.path.join(task.attempt_dir, one) for one in records.task_files
+            ]
+            if records.claim is not None and records.claim.token == submission.token:
+                ours.append(records.claim)
+        now = self._clock.monotonic()
+        if len(ours) == len(submission.tasks):
             self._missed.pop(submission.token, None)
             at = min((claim.claimed_at for claim in ours), default=self._clock.utc())
             return Found(
@@ -316,38 +319,11 @@ class LocalExecutor:
                 executor_ids=_list_ids(submission),
                 submitted_at=at,
             )
-        return self._resolve_missing(submission, records)
-
-    def _resolve_missing(
-        self, submission: Submission, records: Sequence[AttemptRecords]
-    ) -> Literal["absent", "unknown"]:
         settle = self._settings.settle_seconds
-        if self._is_started_elsewhere(submission, records):
+        if any(_find_submitter(file) not in ("", self._me.host) for file in starts):
             settle = max(settle, _FOREIGN_SETTLE_SECONDS)
-        now = self._clock.monotonic()
         since = self._missed.setdefault(submission.token, now)
         return "absent" if now - since >= settle else "unknown"
-
-    def _is_started_elsewhere(
-        self, submission: Submission, records: Sequence[AttemptRecords]
-    ) -> bool:
-        files = (
-            os.path.join(task.attempt_dir, name)
-            for task, found in zip(submission.tasks, records, strict=True)
-            for name in found.task_files
-        )
-        return any(_find_submitter(file) not in ("", self._me.host) for file in files)
-
-
-# ------------------------------------------------------------------------- judgements
-def _look_for_claim(task: Task) -> AttemptRecords | None:
-    """The records of an attempt; None: it has no claim, but a start may make one."""
-    records = read_attempt(task.attempt_dir)
-    if records.claim is not None:
-        return records
-    if _is_starting(task, records):
-        return None
-    return read_attempt(task.attempt_dir)  # a start may have claimed it meanwhile
 
 
 def _is_starting(task: Task, records: AttemptRecords) -> bool:
@@ -366,14 +342,6 @@ def _list_ids(submission: Submission) -> tuple[str, ...]:
     return tuple(format_executor_id(submission.token, n) for n in range(count))
 
 
-def _note_failure(task: Task, message: str, at: float) -> None:
-    """Leave word for the polls: of this submission, this task alone did not start."""
-    record = {"v": 1, "why": "failed", "message": message, "at": at}
-    with suppress(OSError):  # without it the task ends as lost, a little later
-        make_private(Path(task.attempt_dir))
-        write_record(task.attempt_dir, "void.json", record)
-
-
 def _report_unknown(task: Task, reason: str) -> TaskReport:
     return TaskReport(
         job=task.job, attempt=task.attempt, phase=TaskPhase.UNKNOWN, reason=reason
@@ -382,23 +350,6 @@ def _report_unknown(task: Task, reason: str) -> TaskReport:
 
 def _find_node(records: AttemptRecords) -> str:
     return records.supervisor.host if records.supervisor else ""
-
-
-def _find_cause(records: AttemptRecords) -> Cause | None:
-    """What ended the task, where that is more than its exit code."""
-    run, void = records.run, records.void
-    if run is not None and run.timed_out:
-        return Cause.TIMEOUT
-    if run is None and void is not None and void.why == "failed":
-        return Cause.SUBMIT_ERROR
-    ended = run is None or run.ending
-    return Cause.USER if records.cancel_ordered and ended else None
-
-
-def _find_reason(records: AttemptRecords) -> str:
-    if records.void is not None:
-        return records.void.message
-    return records.run.ending if records.run else ""
 
 
 def _find_submitter(task_file: str) -> str:

@@ -2,9 +2,8 @@
 
 The files lie in one directory a user a host: `/tmp/autoexp-tui-<uid>`, or, when
 somebody else sits on that name, another one with random letters, remembered for this
-host and boot, so that every engine of the user finds the same. A slot is taken while
-its file is locked; the text in it names the session of whoever locked it last. Slots
-are taken and given back by the wrapper alone.
+host and boot. A slot is taken while its file is locked; the text in it names the
+session of whoever locked it last. The wrapper alone takes them and gives them back.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ _NAMED = 3
 """Sessions that are named before the rest is only counted."""
 
 
-# ---------------------------------------------------------------------- the directory
 def get_usual_dir() -> Path:
     """The directory that is meant, whoever has it."""
     return TEMPORARY / f"autoexp-tui-{os.geteuid()}"
@@ -92,7 +90,6 @@ def _note_dir(memory: Path | None, directory: Path, before: Path | None) -> Path
     return directory
 
 
-# ------------------------------------------------------------------------ who has them
 @dataclass(frozen=True, slots=True)
 class Taken:
     """How many of some locks are held, and by which sessions."""
@@ -126,10 +123,9 @@ class SlotUse:
 
 def look_at_slots(directory: Path, count: int, gpus: Sequence[str]) -> SlotUse:
     """Which slots and GPUs are held now."""
-    slots = (directory / f"slot.{number}" for number in range(count))
     return SlotUse(
-        _count_taken(slots),
-        _count_taken(directory / f"gpu.{clean_name(g)}" for g in gpus),
+        _count_taken(directory / f"slot.{number}" for number in range(count)),
+        _count_taken(directory / f"gpu.{clean_name(gpu)}" for gpu in gpus),
     )
 
 
@@ -158,17 +154,11 @@ def _find_holder(path: Path) -> str | None:
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _parse_session(os.read(handle, _MOST_BYTES))
+        with suppress(ValueError, AttributeError):
+            return str(json.loads(os.read(handle, _MOST_BYTES)).get("session") or "")
+        return ""
     except OSError:  # no locks here: nothing is known, and it is only told
         return None
     finally:
         os.close(handle)
     return None
-
-
-def _parse_session(text: bytes) -> str:
-    try:
-        fields = json.loads(text)
-    except ValueError:
-        return ""
-    return str(fields.get("session") or "") if isinstance(fields, dict) else ""

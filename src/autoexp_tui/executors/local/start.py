@@ -1,7 +1,7 @@
 """Starts supervisors on this machine and hears what came of it.
 
 A supervisor leaves our process tree at once and says one line when it has claimed its
-attempt, so "started" is certain knowledge. Whether one lives later is not asked here.
+attempt, so "started" is certain knowledge.
 """
 
 from __future__ import annotations
@@ -13,12 +13,10 @@ import secrets
 import select
 import shlex
 import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Final, TypeAlias
 
@@ -29,7 +27,7 @@ from autoexp_tui.engine.executor_port import (
     Task,
     Uncertain,
 )
-from autoexp_tui.executors.wrapper_copy import compile_wrapper
+from autoexp_tui.executors.wrapper import open_private
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.atomic import (
     PASSING,
@@ -113,39 +111,33 @@ class Starter:
         except subprocess.TimeoutExpired:
             self._unreaped.append(start)
             status = None
-        return _resolve_answer(_parse_answer(line), status, task, token)
+        return _resolve_answer(line, status, task, token)
 
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
         self._unreaped = [p for p in self._unreaped if p.poll() is None]
 
     def _start(self, submission: Submission, index: int) -> Start:
-        task, gpus = submission.tasks[index], self._settings.gpus
-        if task.resources.gpus > len(gpus):
+        task, own = submission.tasks[index], self._settings
+        if task.resources.gpus > len(own.gpus):
             wanted = task.resources.gpus
             return Rejected(
-                message=f"wants {wanted} GPUs; this machine has {len(gpus)}"
+                message=f"wants {wanted} GPUs; this machine has {len(own.gpus)}"
             )
         make_private(Path(task.attempt_dir))
         claim = read_attempt(task.attempt_dir).claim
         if claim is not None:
             return _resolve_claim(claim, submission.token)
-        nonce = secrets.token_hex(6)
-        task_file = os.path.join(task.attempt_dir, f"{TASK_PREFIX}{nonce}.json")
-        fields = self._build_fields(submission, index, task, nonce)
+        fields = self._build_fields(submission, index, task)
+        name = f"{TASK_PREFIX}{fields['nonce']}.json"
+        task_file = os.path.join(task.attempt_dir, name)
+        log_file = os.path.join(task.attempt_dir, "supervisor.log")
         with (
             _create_locked(task_file, fields) as held,
-            _open_log(task.attempt_dir) as log,
+            open(log_file, "ab", buffering=0, opener=open_private) as log,
         ):
             return subprocess.Popen(
-                [
-                    self._settings.python,
-                    "-I",
-                    "-S",
-                    self._script,
-                    "--detach",
-                    task_file,
-                ],
+                [own.python, "-I", "-S", own.wrapper, "--detach", task_file],
                 stdin=held,  # the supervisor keeps the locked task file
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -153,33 +145,28 @@ class Starter:
                 start_new_session=True,
             )
 
-    @cached_property
-    def _script(self) -> str:
-        """The wrapper as our own interpreter reads it fastest."""
-        wrapper, python = self._settings.wrapper, self._settings.python
-        return str(compile_wrapper(wrapper) if python == sys.executable else wrapper)
-
     def _build_fields(
-        self, submission: Submission, index: int, task: Task, nonce: str
+        self, submission: Submission, index: int, task: Task
     ) -> dict[str, object]:
+        own = self._settings
         return {
             "v": 1,
             "token": submission.token,
             "index": index,
-            "nonce": nonce,
+            "nonce": secrets.token_hex(6),
             "executor_id": format_executor_id(submission.token, index),
             "session": submission.session,
             "submitter": os.uname().nodename,
             "slots": {
-                "dir": str(self._settings.slots_dir),
-                "count": self._settings.slots,
+                "dir": str(own.slots_dir),
+                "count": own.slots,
                 "gpus": task.resources.gpus,
-                "gpu_ids": list(self._settings.gpus),
+                "gpu_ids": list(own.gpus),
             },
-            "grace_seconds": self._settings.grace_seconds,
-            "cancel_poll_seconds": self._settings.cancel_poll_seconds,
-            "gpu_seconds": self._settings.gpu_seconds,
-            "log_mode": self._settings.modes.file,
+            "grace_seconds": own.grace_seconds,
+            "cancel_poll_seconds": own.cancel_poll_seconds,
+            "gpu_seconds": own.gpu_seconds,
+            "log_mode": own.modes.file,
             "time_limit_seconds": task.resources.time_limit_seconds,
             **build_task_fields(task),
         }
@@ -200,10 +187,14 @@ def build_task_fields(task: Task) -> dict[str, object]:
     }
 
 
-def _resolve_answer(
-    said: Mapping[str, object], status: int | None, task: Task, token: str
-) -> Outcome:
+def _resolve_answer(line: bytes, status: int | None, task: Task, token: str) -> Outcome:
     """What a start's word means; `status`: its starter's, None: that lives on."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        said = {}
     if said.get("state") == "claimed":
         return None
     if said.get("state") == "failed":
@@ -243,14 +234,6 @@ def _build_failure(error: OSError | ValueError, task: Task) -> Rejected | Busy:
     return Rejected(message=message, cause=Cause.SUBMIT_ERROR)
 
 
-def _parse_answer(line: bytes) -> Mapping[str, object]:
-    try:
-        said = json.loads(line)
-    except ValueError:
-        return {}
-    return said if isinstance(said, dict) else {}
-
-
 def _read_line(handle: int, seconds: float) -> bytes | None:
     """What a pipe says up to its first line end or its close; None: not in time."""
     poll = select.poll()
@@ -272,8 +255,7 @@ def _create_locked(path: str, fields: Mapping[str, object]) -> IO[bytes]:
 
     The lock says that a start is on its way (`supervisors.is_start_alive`).
     """
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    file = os.fdopen(handle, "r+b")
+    file = open(path, "x+b", opener=open_private)  # noqa: SIM115 - the caller closes
     try:
         with suppress(OSError):  # a file system without locks: its holder is sought
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -285,14 +267,7 @@ def _create_locked(path: str, fields: Mapping[str, object]) -> IO[bytes]:
     return file
 
 
-def _open_log(attempt_dir: str) -> IO[bytes]:
-    path = os.path.join(attempt_dir, "supervisor.log")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    return os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
-
-
 def _read_last_line(attempt_dir: str) -> str:
-    """The supervisor's last words."""
     log = Path(attempt_dir, "supervisor.log")
     try:
         with open_checked(log, "session", MOST_BYTES) as file:
@@ -304,7 +279,6 @@ def _read_last_line(attempt_dir: str) -> str:
     return lines[-1] if lines else "no reason is known"
 
 
-# -------------------------------------------------------------- what is said to people
 MOST_TOLD: Final = 20
 """Commands of one submission that are spelled out; the journal keeps them all."""
 LONGEST: Final = 2000
@@ -317,13 +291,11 @@ def format_commands(tasks: Sequence[Task], host: str) -> str:
     Lines after the first begin with `$ `, as the first one will. The supervisor between
     us and a command is our own affair; environments hold secrets.
     """
-    lines = [_format_command(task, host) for task in tasks[:MOST_TOLD]]
+    lines: list[str] = []
+    for task in tasks[:MOST_TOLD]:
+        cwd = clean(shlex.quote(os.path.abspath(task.cwd or os.curdir)))
+        command = clean(shlex.join(task.command), limit=LONGEST)
+        lines.append(f"cd {cwd} && {command}  # on {clean(host)}")
     rest = len(tasks) - len(lines)
     more = f"\nand {rest} more on {clean(host)}" if rest > 0 else ""
     return "\n$ ".join(lines) + more
-
-
-def _format_command(task: Task, host: str) -> str:
-    cwd = os.path.abspath(task.cwd or os.curdir)
-    command = clean(shlex.join(task.command), limit=LONGEST)
-    return f"cd {clean(shlex.quote(cwd))} && {command}  # on {clean(host)}"
