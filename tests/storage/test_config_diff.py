@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.plan_diff import ABSENT
 from autoexp_tui.probes.yaml_text import format_yaml
 from autoexp_tui.storage.plan_history import compare_configs
+from autoexp_tui.text.plain_tree import ABSENT
 
 CONFIG: dict[str, Any] = {
     "optim": {"lr": 1e-3, "betas": [0.9, 0.95], "kind": "adam"},

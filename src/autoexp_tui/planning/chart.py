@@ -79,10 +79,7 @@ _NO_LIMITS: Final = _Limits(*[maxsize] * 6)
 
 
 def build_chart(plan: Plan, *, whole: bool = False) -> Chart:
-    """The chart of a resolved plan.
-
-    `whole`: every stage, job, value and warning, however many.
-    """
+    """The chart of a plan; `whole`: every stage, job and value, however many."""
     return _ChartBuilder(plan, _NO_LIMITS if whole else _Limits()).build()
 
 
@@ -106,15 +103,12 @@ class _ChartBuilder:
             title = f"... and {plural(len(rest), 'stage')} more with {jobs}"
             sections.append(Section(title))
         findings = (*_check_plan(self._plan, self._links), *self._list_warnings())
-        return Chart(self._build_title(), tuple(sections), findings)
-
-    def _build_title(self) -> str:
-        stages = plural(len(self._stages), "stage")
-        staged = f" in {stages}" if any(one.name for one in self._stages) else ""
-        jobs = plural(len(self._plan.jobs), "job")
-        ref = clean_line(self._plan.config_ref)
-        config = f", config {ref}" if ref else ""
-        return f"{clean_line(self._plan.name)}: {jobs}{staged}{config}"
+        title = f"{clean_line(self._plan.name)}: {plural(len(self._plan.jobs), 'job')}"
+        if any(one.name for one in self._stages):
+            title += f" in {plural(len(self._stages), 'stage')}"
+        if ref := clean_line(self._plan.config_ref):
+            title += f", config {ref}"
+        return Chart(title, tuple(sections), findings)
 
     def _build_sweep(self) -> Section:
         axes = self._sweep.axes
@@ -127,7 +121,6 @@ class _ChartBuilder:
         more = more if axes else "Nothing is swept."
         return Section(f"Sweep: {self._sweep.count_jobs()}", _filter_tables(rows, more))
 
-    # --------------------------------------------------------------------- stages
     def _build_stage(self, stage: Stage) -> Section:
         title = f"{clean_line(stage.title)}: {plural(len(stage.jobs), 'job')}"
         for verb, others in (("after", stage.waits), ("reads", stage.reads)):
@@ -182,7 +175,6 @@ class _ChartBuilder:
             return f"its {clean_line(other.stage)} job"
         return clean_line(name)
 
-    # ----------------------------------------------------------------- conditions
     def _list_conditions(self, stage: Stage, *, start: bool) -> Iterator[Row]:
         """What the jobs wait for, once for all those that wait for the same."""
         groups: dict[Row, list[JobSpec]] = {}
@@ -235,11 +227,12 @@ class _ChartBuilder:
         total = len(stage.jobs)
         if len(jobs) == total:
             return ""
-        settings = self._sweep.find_settings
+        settings = self._sweep.settings
         for axis in self._sweep.axes:
-            values = {settings(job).get(axis.key) for job in jobs}
+            values = {settings[job.name].get(axis.key) for job in jobs}
             value = values.pop()
-            number = sum(settings(job).get(axis.key) == value for job in stage.jobs)
+            every = (settings[job.name].get(axis.key) for job in stage.jobs)
+            number = sum(one == value for one in every)
             if not values and value is not None and number == len(jobs):
                 return f" [{axis.label}={fit(value, _VALUE_COLUMNS)}]"
         return f" [{len(jobs)} of {total} jobs]"
@@ -264,7 +257,6 @@ def _filter_tables(
     return tuple(filter(None, tables))
 
 
-# -------------------------------------------------------------------------- checks
 def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
     """Whether the plan is sound.
 
@@ -277,8 +269,8 @@ def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
         for after, others in side.items()
         for before in others
     ]
-    twice = _find_repeated(job.name for job in plan.jobs)
-    twice += _find_repeated(job.output_dir for job in plan.jobs)
+    each = ([job.name for job in plan.jobs], [job.output_dir for job in plan.jobs])
+    twice = [text for texts in each for text, n in Counter(texts).items() if n > 1]
     strange = [name for pair in befores for name in pair if name not in names]
     pairs = [(names[a], names[b]) for a, b in befores if a in names and b in names]
     ring = "some jobs follow each other in a ring: none of them can start"
@@ -299,15 +291,10 @@ def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
         yield ("✗", bad) if bad else ("✓", good)
 
 
-def _find_repeated(texts: Iterable[str]) -> list[str]:
-    return [text for text, number in Counter(texts).items() if number > 1]
-
-
 def _name_some(names: Iterable[str]) -> str:
     return join_some(list(map(clean_line, dict.fromkeys(names))), _MOST_NAMES)
 
 
-# ------------------------------------------------------------------------- flowchart
 MOST_JOBS: Final = 60
 """Jobs that are drawn one by one."""
 MOST_ARROWS: Final = 400
@@ -339,15 +326,12 @@ def render_mermaid(plan: Plan, *, whole: bool = False) -> str:
     lines = ["flowchart TD"]
     for at, stage in enumerate(stages):
         lines.append(f"  subgraph s{at}[{quote_label(stage.title)}]")
-        lines += (f"    {ids[job.name]}{_build_node(job)}" for job in stage.jobs)
+        for job in stage.jobs:
+            asks = any(map(_asks_a_person, job.start_conditions))
+            before, after = ("{{", "}}") if asks else "[]"
+            lines.append(f"    {ids[job.name]}{before}{quote_label(job.name)}{after}")
         lines.append("  end")
     return "\n".join([*lines, *arrows])
-
-
-def _build_node(job: JobSpec) -> str:
-    text = quote_label(job.name)
-    asks = any(map(_asks_a_person, job.start_conditions))
-    return f"{{{{{text}}}}}" if asks else f"[{text}]"
 
 
 def _asks_a_person(spec: Condition) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.resource_totals import count_cpus, count_nodes
-from autoexp_tui.model.specs import JobSpec, Plan, Scalar
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import HOUR, join_some, plural
 
@@ -72,7 +72,6 @@ def _estimate_jobs(jobs: Sequence[JobSpec]) -> Estimate:
     )
 
 
-# --------------------------------------------------------------------------- bounds
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """Above what a submission is confirmed; None: never for that."""
@@ -100,16 +99,12 @@ class Bounds:
 def read_bounds(plan: Plan) -> Bounds:
     """The bounds that a plan's config sets, or the usual ones."""
     settings = plan.executor.settings
-    gpu_hours = _read_number(settings, CONFIRM_GPU_HOURS, GPU_HOURS)
-    jobs = _read_number(settings, CONFIRM_JOBS, JOBS)
-    return Bounds(gpu_hours, None if jobs is None else int(jobs))
-
-
-def _read_number(
-    settings: Mapping[str, Scalar], key: str, default: float
-) -> float | None:
-    value = settings.get(key, default)
-    return float(value) if isinstance(value, int | float) else None
+    gpu_hours = settings.get(CONFIRM_GPU_HOURS, GPU_HOURS)
+    jobs = settings.get(CONFIRM_JOBS, JOBS)
+    return Bounds(
+        float(gpu_hours) if isinstance(gpu_hours, int | float) else None,
+        int(jobs) if isinstance(jobs, int | float) else None,
+    )
 
 
 def check_bounds(plan: Plan) -> Iterator[Problem]:
@@ -123,7 +118,6 @@ def check_bounds(plan: Plan) -> Iterator[Problem]:
         )
 
 
-# ---------------------------------------------------------------------------- words
 def format_hours(number: float) -> str:
     """`0.5`, `12`, `1,234`: hours, no digit more than counts."""
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
@@ -158,7 +152,10 @@ def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
         has = "has" if len(names) == 1 else "have"
         shown = join_some(names, _MOST_NAMES)
         lines.append(f"{plural(len(names), 'job')} {has} no time limit: {shown}")
-    stages = [_describe_stage(*one) for one in found.stages.items()]
+    stages = []
+    for name, of in found.stages.items():
+        spent = f", {format_hours(of.gpu_hours)} GPU h" if of.gpu_hours else ""
+        stages.append(f"{clean(name) or 'no stage'} {plural(of.jobs, 'job')}{spent}")
     if len(stages) > 1:
         rest = len(stages) - _MOST_STAGES
         more = [f"{plural(rest, 'more stage')}"] if rest > 0 else []
@@ -166,12 +163,6 @@ def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _describe_stage(name: str, of: Estimate) -> str:
-    spent = f", {format_hours(of.gpu_hours)} GPU h" if of.gpu_hours else ""
-    return f"{clean(name) or 'no stage'} {plural(of.jobs, 'job')}{spent}"
-
-
-# ----------------------------------------------------------------------------- JSON
 def estimate_to_json(found: Estimate, bounds: Bounds) -> dict[str, object]:
     """The estimate for scripts; hours are of the jobs that have a time limit."""
     return {

@@ -17,18 +17,10 @@ from functools import lru_cache
 from typing import Final
 
 _WATCHING: Final = (
-    "monitoring",
-    "ui",
-    "tree",
-    "research",
-    "index",
-    "family",
-    "_refs",
-    "sweep",
+    *("monitoring", "ui", "tree", "research"),
+    *("index", "family", "_refs", "sweep"),
 )
 _NOT_OF_PROJECT: Final = ("base_output_dir", "share", "mask")
-_SLURM: Final = "slurm"
-_RUNS_IN: Final = "launcher_cmd"
 
 
 def hash_job(
@@ -38,21 +30,15 @@ def hash_job(
 
     `paths`: directories of ours; wherever they stand in a text, they do not count.
     """
-    work = {"command": list(command), "config": _select_counting(config)}
-    text = format_canonical(work, paths)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _select_counting(config: Mapping[str, object]) -> dict[str, object]:
-    """What of a config's sections counts."""
     kept = {key: value for key, value in config.items() if key not in _WATCHING}
     project = kept.get("project")
     if isinstance(project, Mapping):
         kept["project"] = {k: v for k, v in project.items() if k not in _NOT_OF_PROJECT}
-    slurm = kept.pop(_SLURM, None)
-    if isinstance(slurm, Mapping) and (launcher := slurm.get(_RUNS_IN)):
-        kept[_SLURM] = {_RUNS_IN: launcher}
-    return kept
+    slurm = kept.pop("slurm", None)
+    if isinstance(slurm, Mapping) and (launcher := slurm.get("launcher_cmd")):
+        kept["slurm"] = {"launcher_cmd": launcher}
+    text = format_canonical({"command": list(command), "config": kept}, paths)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def format_canonical(value: object, paths: Sequence[str] = ()) -> str:

@@ -12,8 +12,8 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_value
@@ -60,15 +60,8 @@ def read_settings(
     return {
         plain: format_yaml_value(mask_value(key, value, rules))
         for key, value in parameters.items()
-        if (plain := _clean_key(key))
+        if (plain := plain_key(key)) not in _NOT_SWEPT
     }
-
-
-@lru_cache(maxsize=4096)
-def _clean_key(key: str) -> str:
-    """A key without its plus signs; empty when no hyperparameter is called so."""
-    plain = plain_key(key)
-    return "" if plain in _NOT_SWEPT else plain
 
 
 def _count_values(points: Iterable[tuple[str, Settings]]) -> _Values:
@@ -94,34 +87,30 @@ def _build_axes(values: Mapping[str, Iterable[str]]) -> tuple[Axis, ...]:
     )
 
 
-# --------------------------------------------------------------------------- summary
 class SweepSummary:
     """The keys that vary within a stage of a plan, in the sweep's order."""
 
     def __init__(self, plan: Plan) -> None:
-        self._settings = {
+        self.settings = {
             job.name: read_settings(job.parameters, plan.mask) for job in plan.jobs
         }
+        """What the sweep point of each job sets."""
         self._jobs = plan.jobs
         sizes = Counter(job.stage for job in plan.jobs)
-        values = _count_values((j.stage, self._settings[j.name]) for j in plan.jobs)
+        values = _count_values((j.stage, self.settings[j.name]) for j in plan.jobs)
         axes: dict[str, Sequence[str]] = {}
         for key, stages in values.items():
             lacking = [s for s, each in stages.items() if each.total() < sizes[s]]
             if lacking or any(len(each) > 1 for each in stages.values()):
                 unset = [_NO_VALUE] if lacking else []
-                settings = self._settings.values()
+                settings = self.settings.values()
                 found = dict.fromkeys(own[key] for own in settings if key in own)
                 axes[key] = [*found, *unset]
         self.axes = _build_axes(axes)
 
-    def find_settings(self, job: JobSpec) -> Settings:
-        """What the job's sweep point sets."""
-        return self._settings[job.name]
-
     def describe_job(self, job: JobSpec) -> str:
         """`lr=1e-3 bsz=256`: what tells a job from the others of its stage."""
-        own = self._settings[job.name]
+        own = self.settings[job.name]
         set_by_it = (one for one in self.axes if one.key in own)
         return " ".join(f"{one.label}={own[one.key]}" for one in set_by_it)
 
@@ -134,7 +123,15 @@ class SweepSummary:
         for family in families.values():
             shape = tuple(Counter(job.stage for job in family).items())
             alike.setdefault(shape, []).append(family)
-        terms = [self._format_term(group) for group in alike.values()]
+        terms = []  # `3 lr × 2 bsz × 3 stages` of families alike; "" for a single job
+        for group in alike.values():
+            factors = self._list_factors(group) if len(group) > 1 else []
+            each = group[0]
+            stages = len({job.stage for job in each})
+            if len(each) > 1:
+                jobs = f"{len(each)} jobs each" if factors else f"{len(each)} jobs"
+                factors.append(f"{stages} stages" if stages == len(each) else jobs)
+            terms.append(" × ".join(factors))
         singles = terms.count("")
         terms = [*filter(None, terms), *([str(singles)] if singles else [])]
         total = plural(len(self._jobs), "job")
@@ -143,16 +140,6 @@ class SweepSummary:
         text = " + ".join(terms)
         return total if text in (str(len(self._jobs)), total) else f"{text} = {total}"
 
-    def _format_term(self, families: Sequence[Sequence[JobSpec]]) -> str:
-        """`3 lr × 2 bsz × 3 stages` of families alike; empty for a single job."""
-        factors = self._list_factors(families) if len(families) > 1 else []
-        each = families[0]
-        stages = len({job.stage for job in each})
-        if len(each) > 1:
-            jobs = f"{len(each)} jobs each" if factors else f"{len(each)} jobs"
-            factors.append(f"{stages} stages" if stages == len(each) else jobs)
-        return " × ".join(factors)
-
     def _list_factors(self, families: Sequence[Sequence[JobSpec]]) -> list[str]:
         """The number of families, as the product of its keys' values if it is one."""
         places = [
@@ -160,7 +147,7 @@ class SweepSummary:
                 tuple(dict.fromkeys(own[one.key] for own in each if one.key in own))
                 for one in self.axes
             )
-            for each in ([self._settings[job.name] for job in f] for f in families)
+            for each in ([self.settings[job.name] for job in f] for f in families)
         ]
         counts = [len(set(values)) for values in zip(*places, strict=True)]
         if not len(set(places)) == len(families) == math.prod(counts):
@@ -169,7 +156,6 @@ class SweepSummary:
         return [f"{number} {one.label}" for number, one in pairs if number > 1]
 
 
-# ------------------------------------------------------------------------------ grid
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
     """A row for each combination of swept values, a column a stage."""
@@ -243,17 +229,10 @@ def _find_shared_axes(points: Sequence[tuple[str, Settings]]) -> tuple[Axis, ...
         anywhere: Mapping[str, int] = stages.get("", {})
         is_shared = not several or len(stages) > 1 or "" in stages
         if is_shared and any(len({**own, **anywhere}) > 1 for own in stages.values()):
-            axes[key] = _sort_values(itertools.chain(*stages.values()))
+            axes[key] = list(dict.fromkeys(itertools.chain(*stages.values())))
+            with suppress(ValueError):
+                axes[key] = sorted(axes[key], key=float)
     return _build_axes(axes)
-
-
-def _sort_values(values: Iterable[str]) -> Sequence[str]:
-    """Numbers by size, else in order of appearance."""
-    found = list(dict.fromkeys(values))
-    try:
-        return sorted(found, key=float)
-    except ValueError:
-        return found
 
 
 class _GridBuilder:

@@ -54,27 +54,31 @@ def list_config_entries(
 ) -> tuple[Entry, ...]:
     """A config key by key, with who set each.
 
-    Args:
-        resolved: the job's config, its leaves as YAML spells them.
-        written: the same before interpolation.
-        job: whose it is; tells what the sweep set, and what was changed since.
-        overrides: of the command line, as Hydra takes them.
+    `resolved`: its leaves as YAML spells them; `written`: the same before
+    interpolation; `overrides`: of the command line, as Hydra takes them.
     """
     texts = dict(_list_leaves(written, ""))
     changed = {plain_key(key): key for key in job.own_values}
-    swept = _Set(map(plain_key, job.parameters))
-    given = _Set(map(read_override_key, overrides))
+    swept = frozenset(map(plain_key, job.parameters))
+    given = frozenset(map(read_override_key, overrides))
     found = []
     for key, value in _list_leaves(resolved, ""):
         if key in changed:
             planned = (job.planned or {}).get(changed[key], "not set")
-            found.append(
-                Entry(key, value, "changed", f"planned: {_format_value(planned)}")
-            )
+            before = f"planned: {_format_value(planned)}"
+            found.append(Entry(key, value, "changed", before))
             continue
         before = texts.get(key, value)
         computed = before if before != value and "${" in before else ""
-        origin = _find_origin(key, swept, given, computed=bool(computed))
+        origin: Origin = "computed" if computed else "file"
+        above = key.split(".")
+        above = [".".join(above[:end]) for end in range(1, len(above) + 1)]
+        if above[0] in _OURS:
+            origin = "ours"
+        if not given.isdisjoint(above):
+            origin = "override"
+        if not swept.isdisjoint(above):
+            origin = "swept"
         found.append(Entry(key, value, origin, computed))
     return tuple(found)
 
@@ -98,26 +102,3 @@ def _format_value(value: object) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_value, value))}]"
     return "null" if value is None else str(value)
-
-
-class _Set:
-    """Keys that somebody set, each with all below it."""
-
-    def __init__(self, keys: Iterable[str]) -> None:
-        self._keys = frozenset(keys)
-
-    def __contains__(self, key: object) -> bool:
-        parts = str(key).split(".")
-        return any(
-            ".".join(parts[:end]) in self._keys for end in range(1, len(parts) + 1)
-        )
-
-
-def _find_origin(key: str, swept: _Set, given: _Set, *, computed: bool) -> Origin:
-    if key in swept:
-        return "swept"
-    if key in given:
-        return "override"
-    if key.partition(".")[0] in _OURS:
-        return "ours"
-    return "computed" if computed else "file"

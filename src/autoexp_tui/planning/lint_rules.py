@@ -52,7 +52,6 @@ _NOT_THE_JOBS_FAULT: Final = frozenset({"timeout", "preempted", "node_fail"})
 """Ends after which starting a job again and again is usual."""
 
 
-# ------------------------------------------------------------------------ the walk
 @dataclass(frozen=True, slots=True)
 class Rule:
     """A rule of a plan, with its place in the config."""
@@ -128,37 +127,33 @@ def lint_plan(
     `session_jobs`: of the session that the plan is to join; conditions may name them.
     """
     context = PlanContext(plan, dict.fromkeys(session_jobs))
-    never = list(_check_jobs(context, _check_contradictions))
-    itself = list(_check_jobs(context, _check_waits_for_itself))
+
+    def check_jobs(*checks: _JobCheck) -> Sequence[Problem]:
+        return [p for check in checks for job in plan.jobs for p in check(job, context)]
+
+    def check_rules(*checks: _RuleCheck) -> Sequence[Problem]:
+        rules = context.rules
+        return [p for check in checks for rule in rules for p in check(rule, context)]
+
+    never = check_jobs(_check_contradictions)
+    itself = check_jobs(_check_waits_for_itself)
     errors = [
-        *_check_jobs(context, _check_job_names, _check_cancel_approvals),
-        *_check_rules(context, _check_action_approvals),
-        *_check_jobs(context, _check_escaped_references),
+        *check_jobs(_check_job_names, _check_cancel_approvals),
+        *check_rules(_check_action_approvals),
+        *check_jobs(_check_escaped_references),
         *never,
     ]
     warnings = [
         *_find_reads_without_waits(context),
-        *_check_jobs(context, _check_endless_waits),
-        *_check_rules(context, _check_endless_restarts),
+        *check_jobs(_check_endless_waits),
+        *check_rules(_check_endless_restarts),
         *itself,
-        *_check_jobs(context, _check_unknown_metadata),
+        *check_jobs(_check_unknown_metadata),
         *_find_unreachable_stages(plan, {one.job for one in (*never, *itself)}),
-        *_check_jobs(context, _check_unread_references, _check_secrets),
-        *_check_rules(context, _check_stages, _check_jobs_of_actions),
+        *check_jobs(_check_unread_references, _check_secrets),
+        *check_rules(_check_stages, _check_jobs_of_actions),
     ]
     return errors, warnings
-
-
-def _check_jobs(context: PlanContext, *checks: _JobCheck) -> Iterator[Problem]:
-    for check in checks:
-        for job in context.plan.jobs:
-            yield from check(job, context)
-
-
-def _check_rules(context: PlanContext, *checks: _RuleCheck) -> Iterator[Problem]:
-    for check in checks:
-        for rule in context.rules:
-            yield from check(rule, context)
 
 
 def _flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
@@ -184,14 +179,10 @@ def _list_needed(conditions: Iterable[Condition]) -> Iterator[Condition]:
             yield condition
 
 
-# -------------------------------------------------------------------- names of jobs
 def _check_job_names(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
     """Conditions that name jobs which nobody knows."""
-    for where, conditions in (
-        ("start_conditions", job.start_conditions),
-        ("cancel_conditions", job.cancel_conditions),
-    ):
-        for name in _list_job_names(conditions):
+    for where in ("start_conditions", "cancel_conditions"):
+        for name in _list_job_names(getattr(job, where)):
             if name not in context.jobs and name not in context.session_jobs:
                 hint = did_you_mean(name, context.names, "jobs")
                 message = f"names the job {name}, which is not in the plan"
@@ -237,12 +228,11 @@ def _check_stages(rule: Rule, context: PlanContext) -> Iterator[Problem]:
         yield Problem(message, f"{rule.where}.stages", rule.job, hint)
 
 
-# ------------------------------------------------------------------------ approvals
 def _check_cancel_approvals(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     """Approvals where no question is ever put: they would wait without a word."""
     if _has_approval(job.cancel_conditions):
-        hint = _MEND_JOB_APPROVAL
-        yield Problem(_NOBODY_ASKED, "cancel_conditions", job.name, hint)
+        where, hint = "cancel_conditions", _MEND_JOB_APPROVAL
+        yield Problem(_NOBODY_ASKED, where, job.name, hint)
 
 
 def _check_action_approvals(rule: Rule, _: PlanContext) -> Iterator[Problem]:
@@ -260,14 +250,25 @@ def _has_approval(conditions: Iterable[Condition]) -> bool:
     return any(isinstance(one, Approval) for one in _flatten(conditions))
 
 
-# ------------------------------------------------------------- what cannot come true
 def _check_contradictions(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     """Start conditions that no course of events could meet together."""
     needed = list(_list_needed(job.start_conditions))
-    yield from _find_exclusive_states(job, needed)
-    fatal = {repr(_strip_condition(one)) for one in job.cancel_conditions}
+    before: dict[str, dict[str, None]] = {}
+    states = (one for one in needed if isinstance(one, JobStateIs))
+    for name, state in ((name, one.state) for one in states for name in one.jobs):
+        earlier = before.setdefault(name, {})
+        other = next((one for one in earlier if _is_exclusive(one, state)), None)
+        if other is not None:
+            yield Problem(
+                f"waits for {name} to be {other} and {state}: it never is both",
+                where="start_conditions",
+                job=job.name,
+                hint="CompositeCondition with mode: any waits for either",
+            )
+        earlier.setdefault(state)
+    fatal = set(map(_describe_passing, job.cancel_conditions))
     for at, condition in enumerate(needed):
-        if fatal and repr(_strip_condition(condition)) in fatal:
+        if fatal and _describe_passing(condition) in fatal:
             yield Problem(
                 "waits for the very thing that cancels it",
                 where=f"start_conditions.{at}",
@@ -276,30 +277,9 @@ def _check_contradictions(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
             )
 
 
-def _strip_condition(condition: Condition) -> Condition:
+def _describe_passing(condition: Condition) -> str:
     """The condition without what does not change when it passes."""
-    return replace(condition, timeout_seconds=None, blocking=True, description="")
-
-
-def _find_exclusive_states(
-    job: JobSpec, needed: Sequence[Condition]
-) -> Iterator[Problem]:
-    before: dict[str, dict[str, None]] = {}
-    for condition in needed:
-        if not isinstance(condition, JobStateIs):
-            continue
-        state = condition.state
-        for name in condition.jobs:
-            states = before.setdefault(name, {})
-            other = next((one for one in states if _is_exclusive(one, state)), None)
-            if other is not None:
-                yield Problem(
-                    f"waits for {name} to be {other} and {state}: it never is both",
-                    where="start_conditions",
-                    job=job.name,
-                    hint="CompositeCondition with mode: any waits for either",
-                )
-            states.setdefault(state)
+    return repr(replace(condition, timeout_seconds=None, blocking=True, description=""))
 
 
 def _is_exclusive(one: str, other: str) -> bool:
@@ -372,7 +352,12 @@ def _check_unknown_metadata(job: JobSpec, context: PlanContext) -> Iterator[Prob
         asked = context.jobs.get(condition.job)
         if asked is None or asked is job or asked.name in context.session_jobs:
             continue  # waits for itself, which has its own check; or of a session
-        keys = _list_extracted(context.plan.rules_of(asked), asked.stage)
+        keys = {
+            key
+            for event in context.plan.rules_of(asked).log_events
+            if not event.stages or asked.stage in event.stages
+            for key in event.extract_groups
+        }
         if condition.key not in keys:
             yield Problem(
                 f"waits for `{condition.key}` of {asked.name}, which no log event "
@@ -383,54 +368,37 @@ def _check_unknown_metadata(job: JobSpec, context: PlanContext) -> Iterator[Prob
             )
 
 
-def _list_extracted(rules: Monitoring, stage: str) -> set[str]:
-    return {
-        key
-        for event in rules.log_events
-        if not event.stages or stage in event.stages
-        for key in event.extract_groups
-    }
-
-
 def _find_unreachable_stages(plan: Plan, stuck: set[str]) -> Iterator[Problem]:
     """Stages of which every job waits, over others or not, for one that never starts.
 
     `stuck`: jobs that never start by themselves.
     """
-    behind = _find_jobs_behind(plan, stuck)
-    stages: dict[str, list[str]] = {}
-    for job in plan.jobs if behind else ():
-        stages.setdefault(job.stage, []).append(job.name)
-    for stage, jobs in stages.items():
-        if all(job in behind for job in jobs):
-            name = f"the stage {stage}" if stage else "it"
-            cause = behind[jobs[0]]
-            yield Problem(
-                f"{name} is never reached: it waits for {cause}, which never starts",
-                where="start_conditions",
-                job=jobs[0],
-            )
-
-
-def _find_jobs_behind(plan: Plan, stuck: set[str]) -> Mapping[str, str]:
-    """Job -> the stuck one that it waits for; the stuck ones themselves left out."""
+    if not stuck:
+        return
     waiting: dict[str, list[str]] = {}
-    for job in plan.jobs if stuck else ():
+    for job in plan.jobs:
         for condition in _list_needed(job.start_conditions):
             if isinstance(condition, JobStateIs):
                 for name in condition.jobs:
                     waiting.setdefault(name, []).append(job.name)
-    found: dict[str, str] = {}
+    behind: dict[str, str] = {}
     left = [(job.name, job.name) for job in plan.jobs if job.name in stuck]
     for name, cause in left:  # grows while it is walked
         for follower in waiting.get(name, ()):
-            if follower not in found and follower not in stuck:
-                found[follower] = cause
+            if follower not in behind and follower not in stuck:
+                behind[follower] = cause
                 left.append((follower, cause))
-    return found
+    stages: dict[str, list[str]] = {}
+    for job in plan.jobs:
+        stages.setdefault(job.stage, []).append(job.name)
+    for stage, jobs in stages.items():
+        if all(job in behind for job in jobs):
+            name = f"the stage {stage}" if stage else "it"
+            never = f"it waits for {behind[jobs[0]]}, which never starts"
+            message = f"{name} is never reached: {never}"
+            yield Problem(message, where="start_conditions", job=jobs[0])
 
 
-# ------------------------------------------------------------------------- restarts
 def _check_endless_restarts(rule: Rule, _: PlanContext) -> Iterator[Problem]:
     """Rules that start a broken job again, however often it breaks."""
     event = rule.event
@@ -447,7 +415,6 @@ def _check_endless_restarts(rule: Rule, _: PlanContext) -> Iterator[Problem]:
         yield Problem(message, rule.where, rule.job, hint)
 
 
-# ------------------------------------------------------------------ texts of commands
 def _check_secrets(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
     """Command lines are for all on a machine to read."""
     if mask_words(job.command, context.plan.mask) != job.command:
@@ -467,7 +434,9 @@ def _check_unread_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     for text in (*job.command, *job.env.values()):
         found = _UNREAD.search(text)
         late = job.runtime_overrides and "{runtime." in text
-        if found and not late and not _is_literal(found[0], job):
+        # By doubled braces a parameter says that the text is no reference.
+        literal = found and f"{{{found[0]}}}" in repr(dict(job.parameters))
+        if found and not late and not literal:
             message = f"the command holds {found[0]} as it is written"
             hint = (
                 "references are read in the sweep's points and in project.name: "
@@ -475,11 +444,6 @@ def _check_unread_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
             )
             yield Problem(message, "backend", job.name, hint)
             return
-
-
-def _is_literal(text: str, job: JobSpec) -> bool:
-    """Whether a parameter says by doubled braces that the text is no reference."""
-    return f"{{{text}}}" in repr(dict(job.parameters))
 
 
 def _check_escaped_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
@@ -492,7 +456,6 @@ def _check_escaped_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]
             return
 
 
-# -------------------------------------------------------------- reads without waits
 def _find_reads_without_waits(context: PlanContext) -> Iterator[Problem]:
     """Jobs that use what another one writes, and wait for nothing.
 
@@ -508,18 +471,14 @@ def _find_reads_without_waits(context: PlanContext) -> Iterator[Problem]:
                 key = (edge.after, before.stage or before.name)
                 read.setdefault(key, []).append(before.output_dir)
     for (name, stage), directories in read.items():
-        if _is_any_used(jobs[name], directories):
+        job = jobs[name]
+        # What all directories begin with, is looked for first: the texts may hold a
+        # thousand of them, or nothing of the kind.
+        common = posixpath.commonprefix(directories)
+        if any(
+            common in text and any(directory in text for directory in directories)
+            for text in (*job.command, *job.env.values(), *job.overrides)
+        ):
             hint = "add a start condition, such as SlurmStateCondition: COMPLETED"
             message = f"reads what {stage} writes, and does not wait for it"
             yield Problem(message, "start_conditions", name, hint)
-
-
-def _is_any_used(job: JobSpec, directories: Sequence[str]) -> bool:
-    """Whether one of the directories stands in what a job is started with."""
-    # What all directories begin with, is looked for first: the texts may hold a
-    # thousand of them, or nothing of the kind.
-    common = posixpath.commonprefix(directories)
-    return any(
-        common in text and any(directory in text for directory in directories)
-        for text in (*job.command, *job.env.values(), *job.overrides)
-    )

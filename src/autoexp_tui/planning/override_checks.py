@@ -10,7 +10,7 @@ config has at that place tells. Whoever means it writes `++` before the key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
@@ -96,15 +96,13 @@ class OverrideWriter:
     def flatten(self, parameters: Mapping[str, object]) -> Iterable[tuple[str, object]]:
         """The parameters; a mapping on a group or a section as the keys below it."""
         for key, value in parameters.items():
-            if isinstance(value, Mapping) and value and self._has_keys(key):
+            below = f"{key.lstrip('+')}."
+            if (isinstance(value, Mapping) and value) and (
+                self.selects(key) or any(s.startswith(below) for s in self._settings)
+            ):
                 yield from self.flatten({f"{key}.{k}": v for k, v in value.items()})
             else:
                 yield key, value
-
-    def _has_keys(self, key: str) -> bool:
-        """Whether the key is a config group, or a section with keys of ours."""
-        below = f"{key.lstrip('+')}."
-        return self.selects(key) or any(one.startswith(below) for one in self._settings)
 
     def selects(self, key: str) -> bool:
         """Whether the key is a config group."""
@@ -133,7 +131,6 @@ class OverrideWriter:
             raise found
         return found
 
-    # ------------------------------------------------------------------------ keys
     def _check_key(
         self, key: str, value: object, chosen: _Choices, made: Overrides
     ) -> str:
@@ -154,22 +151,17 @@ class OverrideWriter:
         if is_there:
             return key
         if key not in self._settings:
-            self._check_new_key(key, value, chosen, made)
+            meant = self._find_slip(key, chosen)
+            if meant is None and _is_condition(value):
+                meant = "start_conditions"
+            if meant is not None:
+                hint = f"did you mean `{meant}`? write `++{key}` to add it"
+                made.errors.append(Problem("is not in the config", key, hint=hint))
+            else:
+                hint = f"write `++{key}` to say that this is meant"
+                message = "is not in the config, and is added to it"
+                made.warnings.append(Problem(message, key, hint=hint))
         return f"++{key}"
-
-    def _check_new_key(
-        self, key: str, value: object, chosen: _Choices, made: Overrides
-    ) -> None:
-        meant = self._find_slip(key, chosen)
-        if meant is None and _is_condition(value):
-            meant = "start_conditions"
-        if meant is not None:
-            hint = f"did you mean `{meant}`? write `++{key}` to add it"
-            made.errors.append(Problem("is not in the config", where=key, hint=hint))
-        else:
-            hint = f"write `++{key}` to say that this is meant"
-            message = "is not in the config, and is added to it"
-            made.warnings.append(Problem(message, where=key, hint=hint))
 
     def _read_held(self, chosen: _Choices, key: str) -> tuple[bool, object]:
         """Whether the config has a key, and what: all jobs ask for the same few."""
@@ -184,8 +176,11 @@ class OverrideWriter:
     def _find_slip(self, key: str, chosen: _Choices) -> str | None:
         """The existing key that `key` most likely meant."""
         if chosen not in self._children:
-            paths = self._find_view(chosen).leaf_paths()
-            self._children[chosen] = _find_children(paths)
+            found = self._children[chosen] = {}
+            for path in self._find_view(chosen).leaf_paths():
+                names = path.split(".")
+                for at, name in enumerate(names):
+                    found.setdefault(".".join(names[:at]), set()).add(name)
         parts = key.split(".")
         for at, part in enumerate(parts):
             children = self._children[chosen].get(".".join(parts[:at]), set())
@@ -198,7 +193,6 @@ class OverrideWriter:
                 )
         return None
 
-    # -------------------------------------------------------------------- literals
     def _check_literal(
         self, key: str, value: object, held: object, made: Overrides
     ) -> None:
@@ -208,37 +202,23 @@ class OverrideWriter:
         number = held if is_number(held) else self._numbers.get(key)
         if number is None:
             return
-        if isinstance(value, str) and "," in value and number is held:
-            made.errors.append(_refuse_list(key, value, number))
-            return
-        kind = "the text " if isinstance(value, str) else ""
+        kind, mend = "", ""
+        if isinstance(value, str):
+            kind = "the text "
+            with suppress(ValueError):
+                mend = f"YAML has no such number; write {int(value, 0)}; "
+            with suppress(ValueError):
+                float(value)
+                mend = f"take the quotes away: {value}; "
         before = "and was" if number is held else "where other jobs have"
         message = f"is {kind}{_quote(value)}, {before} the number {_quote(number)}"
-        mend = _find_number(value) if isinstance(value, str) else ""
-        hint = f"{mend}; " if mend else ""
-        hint = f"{hint}`++{key}` says that it is meant"
-        made.warnings.append(Problem(message, key, hint=hint))
-
-
-def _refuse_list(key: str, text: str, number: float) -> Problem:
-    """The error of a list without brackets where the config has a number."""
-    shown = shorten_text(text)
-    hint = (
-        f"values to try have brackets: `{key}: [{shown}]`; "
-        f"`++{key}` says that the text is meant"
-    )
-    message = f"is the text `{shown}`, and was the number {_quote(number)}"
-    return Problem(message, key, hint=hint)
-
-
-def _find_number(text: str) -> str:
-    """How to write the number that a text most likely stands for."""
-    with suppress(ValueError):
-        float(text)
-        return f"take the quotes away: {text}"
-    with suppress(ValueError):
-        return f"YAML has no such number; write {int(text, 0)}"
-    return ""
+        if isinstance(value, str) and "," in value and number is held:
+            brackets = f"values to try have brackets: `{key}: [{shorten_text(value)}]`"
+            hint = f"{brackets}; `++{key}` says that the text is meant"
+            made.errors.append(Problem(message, key, hint=hint))
+        else:
+            hint = f"{mend}`++{key}` says that it is meant"
+            made.warnings.append(Problem(message, key, hint=hint))
 
 
 def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
@@ -266,7 +246,6 @@ def _quote(held: object) -> str:
     return f"`{shorten_text(text)}`"
 
 
-# ------------------------------------------------------------------------- pieces
 def check_hydra_key(key: str, where: str) -> tuple[Problem, bool] | None:
     """The finding of a `hydra...` key, and whether it is an error; None for others."""
     head, _, rest = key.replace("/", ".").partition(".")
@@ -291,13 +270,3 @@ def _is_condition(value: object) -> bool:
         return any(_is_condition(item) for item in value)
     name = value.get("class_name") if isinstance(value, Mapping) else None
     return isinstance(name, str) and name.removesuffix("Condition") in _CONDITIONS
-
-
-def _find_children(paths: Sequence[str]) -> dict[str, set[str]]:
-    """Parent -> names of its children, from the paths of leaves."""
-    found: dict[str, set[str]] = {}
-    for path in paths:
-        parts = path.split(".")
-        for at, part in enumerate(parts):
-            found.setdefault(".".join(parts[:at]), set()).add(part)
-    return found

@@ -11,7 +11,6 @@ from typing import Final
 BARE: Final = re.compile(r"(?!\.[0-9])[A-Za-z_/.][\w/.\-:@%+]*", re.ASCII)
 """Texts that need no quotes."""
 _WORDS: Final = frozenset({"null", "true", "false", "nan", "inf"})
-_BARE_KEY: Final = re.compile(r"[A-Za-z_][\w/.\-]*", re.ASCII)
 _KEY_TO_ESCAPE: Final = re.compile(r"([\\()\[\]{}:=, \t])")
 _KEY_IN_ESCAPES: Final = re.compile(r"[A-Za-z_][\w/.\-\\()\[\]{}:=, \t]*", re.ASCII)
 
@@ -20,24 +19,15 @@ class CannotSpell(ValueError):
     """A value that no Hydra override can carry."""
 
 
-# --------------------------------------------------------------------- spelling
 def format_override(key: str, value: object) -> str:
-    """`key=value` in Hydra's grammar; `~key` alone when it deletes without a value.
-
-    Raises:
-        CannotSpell: the grammar has no way to write the value.
-    """
+    """`key=value` in Hydra's grammar, or `~key`; raises CannotSpell."""
     if key.startswith("~") and value is None:
         return key
     return f"{key}={format_value(value)}"
 
 
 def format_value(value: object) -> str:
-    """A value in Hydra's grammar.
-
-    Raises:
-        CannotSpell: there is no way to write it.
-    """
+    """A value in Hydra's grammar; raises CannotSpell where that cannot write it."""
     match value:
         case None:
             return "null"
@@ -72,14 +62,9 @@ def quote(text: str, mark: str = "") -> str:
     leaves least to escape.
     """
     mark = mark or ('"' if "'" in text and '"' not in text else "'")
-    escaped = escape_marks(text, mark)
+    escaped = re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
     tail = len(escaped) - len(escaped.rstrip("\\"))
     return mark + escaped + "\\" * tail + mark
-
-
-def escape_marks(text: str, mark: str) -> str:
-    """`text` with every quote `mark` escaped."""
-    return re.sub(rf"(\\*){mark}", lambda m: m[1] * 2 + "\\" + mark, text)
 
 
 def strip_quotes(text: str) -> str:
@@ -97,15 +82,15 @@ _ONE_REFERENCE: Final = re.compile(r"""(['"])\{[^{}'"\\]+\}\1""")
 def _format_key(key: object) -> str:
     if isinstance(key, bool | int):
         return str(key).lower()
-    if isinstance(key, str) and key.lower() not in _WORDS:
-        if _BARE_KEY.fullmatch(key):
-            return key
-        if _KEY_IN_ESCAPES.fullmatch(key) and key == key.strip():
-            return _KEY_TO_ESCAPE.sub(r"\\\1", key)
+    if isinstance(key, str) and (
+        _KEY_IN_ESCAPES.fullmatch(key)
+        and key == key.strip()
+        and key.lower() not in _WORDS
+    ):
+        return _KEY_TO_ESCAPE.sub(r"\\\1", key)
     raise CannotSpell(f"Hydra cannot write the key {key!r} inside a value")
 
 
-# --------------------------------------------------------------------- literals
 _DOLLARS: Final = re.compile(r"(\\*)\$\{")
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -22,18 +21,8 @@ from autoexp_tui.model.specs import Edge, JobSpec, Plan
 from autoexp_tui.planning.as_json import condition_to_json, json_safe
 from autoexp_tui.planning.fingerprint import format_canonical
 from autoexp_tui.sweep.points import NOTES, plain_key
+from autoexp_tui.text.plain_tree import ABSENT
 
-
-class Absent(Enum):
-    """Stands where one side has no such key; `null` is a value."""
-
-    ABSENT = "absent"
-
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-ABSENT: Final = Absent.ABSENT
 _NAME: Final = "project.name"
 _NOT_PARAMETERS: Final = frozenset(
     {"start_conditions", "cancel_conditions", "start_condition_cmd", NOTES}
@@ -165,14 +154,10 @@ class PlanDiff:
         }
 
 
-def skip_configs(old: str, new: str) -> None:
-    """A `ConfigDiff` where no configs are recorded."""
-
-
 def diff_plans(
-    old: Plan, new: Plan, diff_configs: ConfigDiff = skip_configs
+    old: Plan, new: Plan, diff_configs: ConfigDiff = lambda *_: None
 ) -> PlanDiff:
-    """How `new` differs from `old`."""
+    """How `new` differs from `old`; without `diff_configs`, none is recorded."""
     return _PlanComparison(old, new, diff_configs).diff()
 
 
@@ -182,7 +167,11 @@ class _PlanComparison:
         self._diff_configs = diff_configs
         self._pairs, self._gone, self._come = _match_jobs(old, new)
         self._renames = {a.name: b.name for a, b in self._pairs if a.name != b.name}
-        self._edges = [_group_edges(plan) for plan in (old, new)]
+        self._edges: list[dict[str, list[Edge]]] = [{}, {}]
+        """Of both plans, by the job at their end."""
+        for plan, edges in zip((old, new), self._edges, strict=True):
+            for edge in plan.edges:
+                edges.setdefault(edge.after, []).append(edge)
         self._stages = [{j.name: j.stage for j in plan.jobs} for plan in (old, new)]
         self._without_config: set[str] = set()
         """Jobs, by their new names; see `PlanDiff`."""
@@ -202,29 +191,54 @@ class _PlanComparison:
         )
 
     def _diff_job(self, old: JobSpec, new: JobSpec) -> JobChange:
-        rename = self._build_renamer(old, new)
+        texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
+        texts |= {
+            _find_root(old.output_dir, old.name): _find_root(new.output_dir, new.name),
+            _find_root(old.log_dir, old.name): _find_root(new.log_dir, new.name),
+        }
+        names = (old.name, *old.depends_on)
+        texts |= {one: self._renames[one] for one in names if one in self._renames}
+        rename = _Renamer(texts)
+
+        def compare(
+            before: Mapping[str, object], after: Mapping[str, object]
+        ) -> tuple[ValueChange, ...]:
+            return keep(diff_values(before, after))
 
         def keep(pairs: Iterable[ValueChange]) -> tuple[ValueChange, ...]:
             return tuple(
                 self._mask(one) for one in pairs if _differ(rename(one.old), one.new)
             )
 
-        parameters = keep(
-            diff_values(_flatten_parameters(old), _flatten_parameters(new))
+        parameters = compare(_flatten_parameters(old), _flatten_parameters(new))
+        recorded = self._diff_configs(old.name, new.name)
+        if recorded is None and old.fingerprint != new.fingerprint:
+            self._without_config.add(new.name)
+        known = {plain_key(change.key) for change in parameters}
+        config = keep(
+            one
+            for one in recorded or ()
+            if one.key not in known and one.key.partition(".")[0] not in _NUMBERED
         )
-        config = keep(self._diff_config(old, new, parameters))
-        rest = (
-            () if parameters or config else diff_values(*map(_list_launch, (old, new)))
-        )
+        conditions: tuple[ValueChange, ...] = ()
+        for where in ("start_conditions", "cancel_conditions"):
+            if getattr(old, where) != getattr(new, where):
+                each = (
+                    _flatten_conditions(where, getattr(j, where)) for j in (old, new)
+                )
+                conditions += compare(*each)
+        other: tuple[ValueChange, ...] = ()
+        if not parameters and not config:
+            other = compare(_list_launch(old), _list_launch(new))
         change = JobChange(
             name=new.name,
             old_name=old.name,
             stage=new.stage,
             parameters=parameters,
             config=config,
-            conditions=keep(_diff_conditions(old, new)),
+            conditions=conditions,
             edges=tuple(self._diff_edges(old, new)),
-            other=keep(rest),
+            other=other,
         )
         return replace(change, likeness=_find_likeness(change, old, new))
 
@@ -233,27 +247,6 @@ class _PlanComparison:
         key, old, new = change
         old = mask_value(key, old, self._old.mask)
         return ValueChange(key, old, mask_value(key, new, self._new.mask))
-
-    def _build_renamer(self, old: JobSpec, new: JobSpec) -> _Renamer:
-        texts = {old.output_dir: new.output_dir, old.log_dir: new.log_dir}
-        texts |= {
-            _find_root(old.output_dir, old.name): _find_root(new.output_dir, new.name),
-            _find_root(old.log_dir, old.name): _find_root(new.log_dir, new.name),
-        }
-        names = (old.name, *old.depends_on)
-        texts |= {one: self._renames[one] for one in names if one in self._renames}
-        return _Renamer(texts)
-
-    def _diff_config(
-        self, old: JobSpec, new: JobSpec, parameters: Sequence[ValueChange]
-    ) -> Iterator[ValueChange]:
-        found = self._diff_configs(old.name, new.name)
-        if found is None and old.fingerprint != new.fingerprint:
-            self._without_config.add(new.name)
-        known = {plain_key(change.key) for change in parameters}
-        for one in found or ():
-            if one.key not in known and one.key.partition(".")[0] not in _NUMBERED:
-                yield one
 
     def _diff_edges(self, old: JobSpec, new: JobSpec) -> Iterator[EdgeChange]:
         before = {
@@ -284,10 +277,13 @@ class _PlanComparison:
         }
         found = []
         for stage, members in stages.items():
+            first, *others = map(_flatten_parameters, members)
             own = (
                 ValueChange(key, ABSENT, one) if added else ValueChange(key, one)
-                for key, one in _list_shared(members)
-                if (key, _text(one)) not in theirs
+                for key, one in first.items()
+                if key not in ("stage", _NAME)
+                and all(_text(it.get(key, ABSENT)) == _text(one) for it in others)
+                and (key, _text(one)) not in theirs
             )
             names = tuple(job.name for job in members)
             values = tuple(map(self._mask, own))
@@ -295,27 +291,10 @@ class _PlanComparison:
         return tuple(found)
 
 
-def _group_edges(plan: Plan) -> dict[str, list[Edge]]:
-    found: dict[str, list[Edge]] = {}
-    for edge in plan.edges:
-        found.setdefault(edge.after, []).append(edge)
-    return found
-
-
-def _diff_conditions(old: JobSpec, new: JobSpec) -> Iterator[ValueChange]:
-    """Every field of every condition; defaults say nothing and are left out."""
-    for where, before, after in (
-        ("start_conditions", old.start_conditions, new.start_conditions),
-        ("cancel_conditions", old.cancel_conditions, new.cancel_conditions),
-    ):
-        if before != after:
-            sides = (_flatten_conditions(where, side) for side in (before, after))
-            yield from diff_values(*sides)
-
-
 def _flatten_conditions(
     where: str, conditions: Sequence[Condition]
 ) -> dict[str, object]:
+    """Every field of every condition; defaults say nothing and are left out."""
     trees = [_drop_defaults(condition_to_json(one)) for one in conditions]
     return {
         key: value
@@ -338,16 +317,6 @@ def _list_launch(job: JobSpec) -> dict[str, object]:
     texts |= {f"env.{name}": value for name, value in job.env.items()}
     texts |= {f"slurm.sbatch.{k}": v for k, v in job.resources.options.items()}
     return texts | {"cwd": job.cwd}
-
-
-def _list_shared(jobs: Sequence[JobSpec]) -> Iterator[tuple[str, object]]:
-    """Parameters that all of these jobs have alike, their stage and name apart."""
-    first, *others = map(_flatten_parameters, jobs)
-    for key, value in first.items():
-        if key not in ("stage", _NAME):
-            text = _text(value)
-            if all(_text(one.get(key, ABSENT)) == text for one in others):
-                yield key, value
 
 
 def _find_likeness(change: JobChange, old: JobSpec, new: JobSpec) -> str:
@@ -390,7 +359,6 @@ def _diff_wholes(old: Plan, new: Plan) -> Iterator[ValueChange]:
             yield ValueChange(f"environment {name}", "a value", "another")
 
 
-# ------------------------------------------------------------------------- values
 def diff_values(old: Values, new: Values) -> Iterator[ValueChange]:
     """The keys whose values differ, those of `new` first."""
     for key in dict.fromkeys((*new, *old)):
@@ -426,9 +394,7 @@ def flatten(key: str, value: object) -> Iterator[tuple[str, object]]:
     items: Iterable[tuple[object, object]] = ()
     if isinstance(value, Mapping):
         items = value.items()
-    elif isinstance(value, list | tuple) and any(
-        isinstance(item, Mapping) for item in value
-    ):
+    elif isinstance(value, list | tuple) and any(isinstance(x, Mapping) for x in value):
         items = enumerate(value)
     if not items:
         yield key, value
@@ -436,7 +402,6 @@ def flatten(key: str, value: object) -> Iterator[tuple[str, object]]:
         yield from flatten(f"{key}.{name}" if key else str(name), item)
 
 
-# ----------------------------------------------------------------------- matching
 _Pairs: TypeAlias = list[tuple[JobSpec, JobSpec]]
 
 

@@ -11,13 +11,12 @@ from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.planning.as_json import json_safe
 from autoexp_tui.planning.plan_diff import (
-    ABSENT,
-    EdgeChange,
     JobChange,
     JobsOnly,
     PlanDiff,
     ValueChange,
 )
+from autoexp_tui.text.plain_tree import ABSENT
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import fit, format_yaml_value, plural
 
@@ -86,7 +85,9 @@ def _list_lines(found: PlanDiff) -> Iterator[MarkedLine]:
     ways: dict[object, list[Sequence[JobChange]]] = {}
     folds = len(found.alike) > _MOST_WAYS
     for at, alike in enumerate(found.alike):
-        ways.setdefault(_list_keys(alike[0]) if folds else at, []).append(alike)
+        edges = (f"{e.mode} {e.added} {e.stage}" for e in alike[0].edges)
+        keys = (*(change.key for change in alike[0].values), *edges)
+        ways.setdefault(keys if folds else at, []).append(alike)
     yield from (("~", _format_changed(groups)) for groups in ways.values())
 
 
@@ -106,7 +107,10 @@ def _format_changed(ways: Sequence[Sequence[JobChange]]) -> str:
     alike = ways[0]
     first = alike[0]
     name = clean(first.name)
-    parts = [*map(_format_change, first.values), *map(_format_edge, first.edges)]
+    parts = list(map(_format_change, first.values))
+    for edge in first.edges:
+        verb = "waits for" if edge.mode == "waits" else "reads"
+        parts.append(f"{'' if edge.added else 'no longer '}{verb} {clean(edge.job)}")
     shown = "; ".join(_shorten(parts, _MOST_VALUES))
     if len(ways) > 1:
         return f"{sum(map(len, ways))} jobs in {len(ways)} ways: {name}: {shown}"
@@ -114,12 +118,6 @@ def _format_changed(ways: Sequence[Sequence[JobChange]]) -> str:
         return f"{len(alike)} jobs: {shown} ({_format_names([j.name for j in alike])})"
     who = f"{clean(first.old_name)} -> {name}" if first.is_renamed else name
     return f"{who}: {shown}"
-
-
-def _list_keys(job: JobChange) -> tuple[str, ...]:
-    """What a job changed in, whatever the values."""
-    edges = (f"{e.mode} {e.added} {e.stage}" for e in job.edges)
-    return (*(change.key for change in job.values), *edges)
 
 
 def _format_change(change: ValueChange) -> str:
@@ -137,12 +135,6 @@ def _format_change(change: ValueChange) -> str:
     if old == new:
         old, new = _format_value(change.old), _format_value(change.new)
     return f"{key} {old} -> {new}"
-
-
-def _format_edge(change: EdgeChange) -> str:
-    """`waits for a`, `no longer waits for a`."""
-    verb = "waits for" if change.mode == "waits" else "reads"
-    return f"{'' if change.added else 'no longer '}{verb} {clean(change.job)}"
 
 
 def _format_names(names: Sequence[str]) -> str:
@@ -163,7 +155,6 @@ def _format_value(value: object) -> str:
     return fit(text or '""', _VALUE_COLUMNS)
 
 
-# --------------------------------------------------------------------------- JSON
 def diff_to_json(found: PlanDiff) -> dict[str, object]:
     """The whole difference, nothing folded; a value that is absent has no key."""
     return {

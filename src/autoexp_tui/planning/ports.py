@@ -37,25 +37,16 @@ class ConfigView(Protocol):
     """One composed config; `${...}` is resolved only where it is asked for."""
 
     def select(self, path: str) -> object:
-        """The resolved value at a dotted path, as plain Python.
-
-        Raises:
-            KeyError: there is no such key.
-            CannotCompose: it does not resolve.
-        """
-        ...
+        """The resolved value at a dotted path; raises KeyError, CannotCompose."""
 
     def raw(self, path: str) -> object:
         """The value as written (interpolations unresolved); KeyError when absent."""
-        ...
 
     def has(self, path: str) -> bool:
         """Whether the key exists, resolved or not."""
-        ...
 
     def leaf_paths(self) -> Sequence[str]:
         """Dotted paths of all leaves, in order."""
-        ...
 
     def interpolate(self, value: object, at: str = "") -> object:
         """`value` (nested) with every `${...}` resolved in this config.
@@ -63,7 +54,6 @@ class ConfigView(Protocol):
         `at`: the dotted key that the value is set on, for relative `${.x}`, which
         falls back to `aux.x`.
         """
-        ...
 
     def put(self, path: str, value: object) -> None:
         """Write `value` (which may hold `${...}`) at a dotted path, added if need be.
@@ -71,15 +61,12 @@ class ConfigView(Protocol):
         For what is only known after composing, such as the job's final name; all that
         refers to it sees the new value.
         """
-        ...
 
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved, plain Python, `sweep` left out."""
-        ...
 
     def written_dict(self) -> Mapping[str, object]:
         """The same as written, interpolations unresolved."""
-        ...
 
 
 class Composer(Protocol):
@@ -87,11 +74,9 @@ class Composer(Protocol):
 
     def base(self) -> ConfigView:
         """The primary config with the command line's overrides, no sweep point."""
-        ...
 
     def sweep(self) -> Mapping[str, object] | None:
         """The `sweep` subtree as written, interpolations unresolved; None: absent."""
-        ...
 
     def compose(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
@@ -99,26 +84,20 @@ class Composer(Protocol):
         """The config with further Hydra overrides, equal to `hydra.compose`.
 
         `mounts` (stage, index, aux ...) are set at the root before interpolation.
-
-        Raises:
-            CannotCompose: with Hydra's reason, in our words.
+        Raises CannotCompose with Hydra's reason, in our words.
         """
-        ...
 
     def stop_composing(self) -> None:
         """Compose no more jobs: so many have failed that there is no plan.
 
         A job that needs no more than what was composed for others is still made.
         """
-        ...
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of a config group; None when `key` is not one."""
-        ...
 
     def settings(self) -> Collection[str]:
         """Dotted keys that have a meaning where a config leaves them out."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,28 +116,21 @@ class SpecParser(Protocol):
 
     def condition(self, value: Mapping[str, object], where: str) -> Condition:
         """A condition from `{class_name: ..., ...}`."""
-        ...
 
     def action(self, value: Mapping[str, object], where: str) -> Action:
         """An action from `{class_name: ..., ...}`."""
-        ...
 
     def monitoring(self, config: Mapping[str, object]) -> Monitoring:
         """`monitoring` of a resolved base config."""
-        ...
 
     def executor(self, config: Mapping[str, object]) -> ExecutorSpec:
         """`slurm` of a resolved base config."""
-        ...
 
     def resources(self, config: Mapping[str, object]) -> Resources:
         """What one job asks for, from its resolved config."""
-        ...
 
     def launch(self, config: Mapping[str, object]) -> Launch:
         """The command of one job, from its resolved config's `backend`."""
-        ...
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Unknown keys and wrong types in the closed subtrees, all at once."""
-        ...

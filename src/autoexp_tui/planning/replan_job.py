@@ -41,12 +41,9 @@ def build_job_again(
 ) -> JobSpec:
     """A planned job with further overrides, its parameters as they are then.
 
-    `record` is called where any value differs from the plan's.
-
-    Raises:
-        CannotCompose: it does not compose.
-        SpecRefused: what it asks for is not valid then; with every finding.
-        UsageError: the config is not the one that the plan was made from.
+    `record` is called where any value differs from the plan's. Raises CannotCompose;
+    SpecRefused: what it asks for is not valid then; UsageError: the config is not the
+    one that the plan was made from.
     """
     before = _make(job, (), plan, composer, parser)
     if before.spec.fingerprint != job.fingerprint:
@@ -56,8 +53,6 @@ def build_job_again(
             hint="overrides would change more than they say: make a new plan",
         )
     after = _make(job, further, plan, composer, parser)
-    moved = after.spec.cwd != before.spec.cwd
-    rewritten = after.rules != before.rules
     values, planned = _list_values(job, further, before.view, after.view)
     if record is not None and values != planned:
         record(after.view.to_dict(), after.view.written_dict())
@@ -65,8 +60,8 @@ def build_job_again(
         after.spec,
         parameters=values,
         planned=planned if values != planned else None,
-        cwd=after.spec.cwd if moved else job.cwd,
-        own_rules=after.rules if rewritten else job.own_rules,
+        cwd=after.spec.cwd if after.spec.cwd != before.spec.cwd else job.cwd,
+        own_rules=after.rules if after.rules != before.rules else job.own_rules,
     )
 
 
@@ -105,11 +100,7 @@ def _find_value(view: ConfigView, key: str) -> object:
 def job_view(
     job: JobSpec, composer: Composer, further: Sequence[str] = ()
 ) -> ConfigView:
-    """The config of a planned job, with further overrides after its own.
-
-    Raises:
-        CannotCompose: it does not compose.
-    """
+    """The config of a planned job, with further overrides; raises CannotCompose."""
     mounts = build_mounts(job.stage, job.index, job.family, composer.base())
     view = composer.compose((*job.overrides, *further), mounts)
     view.put("project.name", escape_dollars(job.name))
@@ -158,13 +149,9 @@ def _make(
 
 
 def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:
-    """`plan`, its families told apart from those of the session.
+    """`plan`, its families told apart from the (so many) `families` of the session.
 
-    Args:
-        plan: what is to join.
-        family: of the job on whose account it joins.
-        families: how many the session has.
-        stage: of jobs that say none.
+    `family`: of the job on whose account it joins; `stage`: of jobs that say none.
     """
     own = list(dict.fromkeys(job.family for job in plan.jobs))
     names = {one: f"f{number}" for number, one in enumerate(own, families)}

@@ -71,82 +71,63 @@ def fold_problems(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     groups: dict[Problem, list[str]] = {}
     for problem in problems:
         groups.setdefault(replace(problem, job=""), []).append(problem.job)
-    return tuple(_count_jobs(problem, jobs) for problem, jobs in groups.items())
+    told = []
+    for problem, jobs in groups.items():
+        first, *others = dict.fromkeys(jobs)
+        if "" in jobs:  # the config has it without any job
+            first = ""
+        elif others:
+            more = plural(len(others), "more job")
+            message = f"{problem.message} (and for {more})"
+            problem = replace(problem, message=message, others=tuple(others))
+        told.append(replace(problem, job=first))
+    return tuple(told)
 
 
-def _count_jobs(problem: Problem, jobs: Sequence[str]) -> Problem:
-    # One that the config has without any job is told for the config.
-    if "" in jobs:
-        return replace(problem, job="")
-    first, *others = dict.fromkeys(jobs)
-    if not others:
-        return replace(problem, job=first)
-    message = f"{problem.message} (and for {plural(len(others), 'more job')})"
-    return replace(problem, job=first, message=message, others=tuple(others))
-
-
-# ----------------------------------------------------------------------- errors
 def _check_any_jobs(plan: Plan, empty: Sequence[str]) -> Iterator[Problem]:
-    if not plan.jobs:
-        hint = "look at the points with `autoexp-plan --points`, and at the filters"
-        if empty:
-            told = " and ".join(f"`{where}`" for where in empty)
-            noun = "is an empty list" if len(empty) == 1 else "are empty lists"
-            hint = f"{told} {noun}: write at least one entry, or leave it out"
-        elif plan.holes:
-            hint = _list_filters(plan)
-        yield Problem("makes no job", where="sweep", hint=hint)
-
-
-def _list_filters(plan: Plan) -> str:
-    """Which filters took everything, the first few as written."""
-    filters = list(dict.fromkeys((one.filter, one.where) for one in plan.holes))
-    few = [
-        f"`{shorten_text(text, MOST_OF_A_FILTER)}` at {where}"
-        for text, where in filters[:_MOST_FILTERS]
-    ]
-    more = len(filters) - len(few)
-    told = " and ".join(few) + (f" and {more} more" if more else "")
-    noun = "filter" if len(filters) == 1 else "filters"
-    count = len(plan.holes) + plan.holes_more
-    took = "the only combination" if count == 1 else f"all {count:,} combinations"
-    return f"{took} went by the {noun} {told}"
+    if plan.jobs:
+        return
+    hint = "look at the points with `autoexp-plan --points`, and at the filters"
+    if empty:
+        told = " and ".join(f"`{where}`" for where in empty)
+        noun = "is an empty list" if len(empty) == 1 else "are empty lists"
+        hint = f"{told} {noun}: write at least one entry, or leave it out"
+    elif plan.holes:
+        filters = list(dict.fromkeys((one.filter, one.where) for one in plan.holes))
+        few = [
+            f"`{shorten_text(text, MOST_OF_A_FILTER)}` at {where}"
+            for text, where in filters[:_MOST_FILTERS]
+        ]
+        more = len(filters) - len(few)
+        told = " and ".join(few) + (f" and {more} more" if more else "")
+        noun = "filter" if len(filters) == 1 else "filters"
+        count = len(plan.holes) + plan.holes_more
+        took = "the only combination" if count == 1 else f"all {count:,} combinations"
+        hint = f"{took} went by the {noun} {told}"
+    yield Problem("makes no job", where="sweep", hint=hint)
 
 
 def _check_names(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     for job in jobs:
-        fault = find_fault_of_name(job.name)
-        if fault:
+        if fault := find_fault_of_name(job.name):
             yield Problem(f"{job.name!r}: {fault}", "project.name", job.name)
-    yield from _check_names_once(jobs)
-
-
-def _check_names_once(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     named: dict[str, list[JobSpec]] = {}
     for job in jobs:
         named.setdefault(job.name, []).append(job)
     for name, shared in named.items():
-        if len(shared) > 1:
-            yield Problem(
-                f"{len(shared)} jobs have the name {name}",
-                where="project.name",
-                job=name,
-                hint=_find_differences(shared),
-            )
-
-
-def _find_differences(jobs: Sequence[JobSpec]) -> str:
-    """How jobs of one name get several: by the parameters in which they differ."""
-    keys = dict.fromkeys(key for job in jobs for key in job.parameters)
-    differing = [
-        plain_key(key)
-        for key in keys
-        if len({format_in_name(job.parameters.get(key)) for job in jobs}) > 1
-    ]
-    if not differing:
-        return "they set the same values: take one out, or add ${index} to the name"
-    told = [f"${{{key}}}" for key in differing if key not in _NO_NAMES]
-    return f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
+        if len(shared) == 1:
+            continue
+        differing = [
+            plain_key(key)
+            for key in dict.fromkeys(key for job in shared for key in job.parameters)
+            if len({format_in_name(job.parameters.get(key)) for job in shared}) > 1
+        ]
+        hint = "they set the same values: take one out, or add ${index} to the name"
+        if differing:
+            told = [f"${{{key}}}" for key in differing if key not in _NO_NAMES]
+            hint = f"add what tells them apart: {', '.join(told[:4]) or '${index}'}"
+        message = f"{len(shared)} jobs have the name {name}"
+        yield Problem(message, where="project.name", job=name, hint=hint)
 
 
 def _check_rings(jobs: Sequence[JobSpec], edges: Sequence[Edge]) -> Iterator[Problem]:
@@ -167,7 +148,6 @@ def _check_rings(jobs: Sequence[JobSpec], edges: Sequence[Edge]) -> Iterator[Pro
         yield Problem(message, where="start_conditions", job=rings[0][0], hint=hint)
 
 
-# ------------------------------------------------------------------- directories
 @dataclass(frozen=True, slots=True)
 class _Place:
     """A directory that is not for what jobs write."""
