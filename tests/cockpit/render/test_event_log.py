@@ -163,7 +163,7 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
     text = plain(render_entry(entry, T0, 160))
     assert "warm-up is over" in text
     assert "0123abcd" not in text
-    assert find_kinds(entry.record) == {"condition"}
+    assert find_kinds(entry) == {"condition"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ WAITS = next(job for job in SESSION.jobs if job.attempt is None)
 
 def proof(event: Event) -> LogSpot | Folder | None:
     record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=event)
-    return find_evidence(build_entry(record, None), SESSION)
+    return find_evidence(build_entry(record), SESSION)
 
 
 def match(job: str, attempt: int = 1) -> events.LogMatched:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cockpit.render.job_details import build_pages
-from autoexp_tui.cockpit.state.event_history import mask_headline
+from autoexp_tui.cockpit.state.event_history import build_entry, find_headline
 from autoexp_tui.events import events
+from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.masking import MaskRules
 from autoexp_tui.model.states import why
 from autoexp_tui.model.wording import sentence
@@ -44,4 +45,5 @@ def test_reasons_and_events_are_masked() -> None:
     reason = why("other_overrides", overrides=f"hub.token={SECRET} lr=1")
     assert sentence(reason, 0.0) == "runs with other overrides: hub.token=*** lr=1"
     logged = events.MessageLogged(text=f"login with api_key={SECRET}", level="info")
-    assert SECRET not in str(mask_headline(logged, 0.0))
+    record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=logged)
+    assert SECRET not in str(find_headline(build_entry(record), 0.0))

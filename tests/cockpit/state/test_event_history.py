@@ -133,7 +133,7 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
 def test_every_event_is_of_kinds_that_are_listed(record: Recorded) -> None:
     from autoexp_tui.cockpit.state.event_history import find_kinds
 
-    found = find_kinds(record)
+    found = find_kinds(build_entry(record))
     assert found <= set(KINDS)
     assert found or isinstance(record.event, events.MetricsNoted)
 
@@ -150,11 +150,7 @@ def test_kinds_are_gone_through_in_a_ring() -> None:
 
 def test_typed_words_jobs_and_kinds_all_have_to_hold() -> None:
     wanted = parse_filter(EventFilter(), "kind:state,error job:lr0.001 FAILED")
-    kept = [
-        build_entry(one, None)
-        for one in RECORDS
-        if wanted.keeps(build_entry(one, None))
-    ]
+    kept = [build_entry(one) for one in RECORDS if wanted.keeps(build_entry(one))]
     assert all("lr0.001" in entry.event.job for entry in kept)  # type: ignore[attr-defined]
     assert parse_filter(wanted, "").text == ""
     assert not parse_filter(wanted, "").narrows
@@ -162,7 +158,7 @@ def test_typed_words_jobs_and_kinds_all_have_to_hold() -> None:
 
 def test_a_typed_kind_and_a_stepped_one_both_have_to_hold() -> None:
     wanted = parse_filter(EventFilter(kind="state"), "kind:error")
-    kept = [one for one in RECORDS if wanted.keeps(build_entry(one, None))]
+    kept = [one for one in RECORDS if wanted.keeps(build_entry(one))]
     assert kept
     assert all(
         isinstance(one.event, events.JobEnded | events.AttemptEnded) for one in kept
@@ -179,7 +175,7 @@ def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
         one.event.job for one in RECORDS if isinstance(one.event, events.RunBegan)
     )
     wanted = EventFilter(job=name)
-    kept = [one for one in RECORDS if wanted.keeps(build_entry(one, None))]
+    kept = [one for one in RECORDS if wanted.keeps(build_entry(one))]
     assert any(isinstance(one.event, events.RunBegan) for one in kept)
     assert all(name in repr(one.event) for one in kept)
 

@@ -74,13 +74,13 @@ def render_detail(entry: Entry | None, now: float, cells: int) -> tuple[Line, ..
     """All of an entry: as it was ordered, why, and its exact words."""
     if entry is None:
         return ((Span(" Nothing has happened yet.", "muted"),),)
-    found: list[Line] = []
-    for label, text in describe_entry(entry, now):
-        found += wrap((Span(f" {label:<11} ", "muted"), Span(text)), cells, " " * 13)
-    return tuple(found)
+    return tuple(
+        row
+        for label, text in describe_entry(entry, now)
+        for row in wrap((Span(f" {label:<11} ", "muted"), Span(text)), cells, " " * 13)
+    )
 
 
-# -------------------------------------------------------------------------- evidence
 @dataclass(frozen=True, slots=True)
 class LogSpot:
     """A place in the log of an attempt."""

@@ -76,7 +76,6 @@ class EventsScreen(LogScreen):
         message.stop()
         self.effect.show(self.events_pane.find_entry())
 
-    # ---------------------------------------------------------------- older events
     def on_events_pane_at_top(self, message: EventsPane.AtTop) -> None:
         message.stop()
         self._is_unreadable = False
@@ -90,8 +89,7 @@ class EventsScreen(LogScreen):
         pane.reading = True
         pane.update_lines()
         handle, first, wanted = self.context.handle, history.first, history.wanted
-        settled = dict(history.settled)
-        snapshot = self.model.session.snapshot
+        settled, snapshot = dict(history.settled), self.model.session.snapshot
 
         def work() -> Page:
             records = handle.earlier(first, PAGE)
@@ -99,21 +97,17 @@ class EventsScreen(LogScreen):
 
         def done(result: Any, problem: BaseException | None) -> None:
             pane.reading = False
-            if problem is not None:
-                self._explain_problem(problem)
+            if isinstance(problem, AutoexpError | OSError):
+                self._is_unreadable = True
+                self.show_notice(f"older events cannot be read: {problem}", "warning")
+            elif problem is not None:
+                raise problem
             elif history.wanted is wanted and history.first == first:
                 pane.show_older(result)
             self.renew()
 
         self.context.background.call("events", work, done)
 
-    def _explain_problem(self, problem: BaseException) -> None:
-        if not isinstance(problem, AutoexpError | OSError):
-            raise problem
-        self._is_unreadable = True
-        self.show_notice(f"older events cannot be read: {problem}", "warning")
-
-    # --------------------------------------------------------------------- filters
     def filter_by(self, wanted: EventFilter) -> None:
         """Show other events."""
         self._is_unreadable = False
@@ -122,20 +116,20 @@ class EventsScreen(LogScreen):
 
     def action_events_all(self) -> None:
         """Every event, or only what a person asked for, was done, or ended."""
-        wanted = self.events_pane.filter
+        wanted = self.events_pane.history.wanted
         self.filter_by(replace(wanted, everything=not wanted.everything))
 
     def action_events_kind(self) -> None:
         """Events of the next kind alone."""
-        self.filter_by(self.events_pane.filter.next_kind(1))
+        self.filter_by(self.events_pane.history.wanted.next_kind(1))
 
     def action_events_kind_before(self) -> None:
         """Events of the kind before."""
-        self.filter_by(self.events_pane.filter.next_kind(-1))
+        self.filter_by(self.events_pane.history.wanted.next_kind(-1))
 
     def action_events_same_job(self) -> None:
         """Events of this job alone, or of all."""
-        wanted, entry = self.events_pane.filter, self.events_pane.find_entry()
+        wanted, entry = self.events_pane.history.wanted, self.events_pane.find_entry()
         names = entry.jobs if entry is not None else ()
         if wanted.job:
             self.filter_by(replace(wanted, job=""))
@@ -149,19 +143,18 @@ class EventsScreen(LogScreen):
 
         def answer(text: str) -> None:
             try:
-                self.filter_by(parse_filter(self.events_pane.filter, text))
+                self.filter_by(parse_filter(self.events_pane.history.wanted, text))
             except NoSuchKind as error:
                 self.show_notice(f"filter as before: {error}", "warning")
 
         request = Request(
             label="filter",
             hint="words, job:NAME, kind:submit,error",
-            text=self.events_pane.filter.text,
+            text=self.events_pane.history.wanted.text,
             answer=answer,
         )
         self.ask_line(request)
 
-    # --------------------------------------------------------------------- looking
     async def action_events_job(self) -> None:
         """To the job of the event, in the table."""
         entry = self.events_pane.find_entry()
@@ -189,7 +182,7 @@ class EventsScreen(LogScreen):
             self.focus_pane(self.effect)
 
     def show_log(self, spot: LogSpot) -> None:
-        """Open a log at a place."""
+        """Open a log as evidence."""
         self.enlarge("evidence")
         self.logs.read((spot.source,), "", spot.job)
         self.focus_pane(self.logs)
@@ -202,7 +195,7 @@ class EventsScreen(LogScreen):
 
     async def action_look_back(self) -> None:
         """One level back."""
-        wanted = self.events_pane.filter
+        wanted = self.events_pane.history.wanted
         if self.focused is self.logs and self.logs.has_stopped_search():
             return
         if self.enlarged is not None:
@@ -221,5 +214,5 @@ class EventsScreen(LogScreen):
         if self.focused is self.logs:
             self.post_message(CopyRequested(self.logs.copy_text()))
         elif entry is not None:
-            text = format_entry(entry, self.model.session.now)
-            self.post_message(CopyRequested(text))
+            now = self.model.session.now
+            self.post_message(CopyRequested(format_entry(entry, now)))

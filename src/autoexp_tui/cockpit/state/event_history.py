@@ -1,9 +1,8 @@
 """Events as entries: what each says, which are asked for, and those read so far.
 
-Every event is an entry; that of an effect carries what came of it. A history grows by
-what is new at each snapshot. Older events come a page at a time, filtered before they
-are kept, so that what is kept is bounded by what is shown. When the session turns out
-to be another, or to stand earlier (a replay), it begins anew.
+Every event is an entry; that of an effect carries what came of it. Older events come a
+page at a time, filtered before they are kept, so that what is kept is bounded by what
+is shown.
 """
 
 from __future__ import annotations
@@ -33,7 +32,10 @@ MOST: Final = 20_000
 """Entries that are kept at a time."""
 Tokens: TypeAlias = Mapping[str, tuple[str, ...]]
 """Submission token -> its jobs."""
+Settlements: TypeAlias = Mapping[str, events.EffectSettled]
+"""Effect -> what came of it."""
 _NO_TOKENS: Final[Tokens] = MappingProxyType({})
+_UNSETTLED: Final[Settlements] = MappingProxyType({})
 _OF_SUBMISSIONS: Final = (
     events.SubmissionAccepted,
     events.SubmissionUncertain,
@@ -45,11 +47,15 @@ _OF_SUBMISSIONS: Final = (
 class Entry:
     """One line of the history."""
 
-    key: str
     record: Recorded
     settled: events.EffectSettled | None = None
     submitted: tuple[str, ...] = ()
     """The jobs of the submission, where the event names it by its token alone."""
+
+    @property
+    def key(self) -> str:
+        """Stable over snapshots and pages."""
+        return f"{self.record.epoch}-{self.record.seq}"
 
     @property
     def event(self) -> Event:
@@ -60,18 +66,14 @@ class Entry:
     def jobs(self) -> Sequence[str]:
         """The jobs that it is about; none for the session's own."""
         event = self.event
-        if self.submitted:
-            return self.submitted
         if isinstance(event, events.EffectOrdered):
             return event.effect.job_names()
-        one = getattr(event, "job", "")
-        return (str(one),) if one else getattr(event, "jobs", ())
+        return self.submitted or event.list_jobs()
 
     @property
-    def order_id(self) -> str:
-        """The effect that it orders; empty for another event."""
-        event = self.event
-        return event.effect_id if isinstance(event, events.EffectOrdered) else ""
+    def is_weighty(self) -> bool:
+        """Whether a person asked for it, or is asked; or it was done, ended, warned."""
+        return bool(self.record.command_id) or self.event.matters
 
     @property
     def settled_id(self) -> str:
@@ -79,17 +81,18 @@ class Entry:
         event = self.event
         return event.effect_id if isinstance(event, events.EffectSettled) else ""
 
-    def is_weighty(self) -> bool:
-        """Whether a person asked for it, or is asked; or it was done, ended, warned."""
-        return bool(self.record.command_id) or self.event.matters
-
 
 def build_entry(
-    record: Recorded, settled: events.EffectSettled | None, tokens: Tokens = _NO_TOKENS
+    record: Recorded,
+    settled: Settlements = _UNSETTLED,
+    tokens: Tokens = _NO_TOKENS,
 ) -> Entry:
-    """A record as an entry."""
-    submitted = tokens.get(_find_token(record), ())
-    return Entry(f"{record.epoch}-{record.seq}", record, settled, submitted)
+    """A record as an entry, with what is known of its effect or its submission."""
+    event = record.event
+    if isinstance(event, events.EffectOrdered):
+        return Entry(record, settled.get(event.effect_id))
+    token = event.token if isinstance(event, _OF_SUBMISSIONS) else ""
+    return Entry(record, None, tokens.get(token, ()))
 
 
 def collect_tokens(snapshot: Snapshot) -> Tokens:
@@ -101,29 +104,17 @@ def collect_tokens(snapshot: Snapshot) -> Tokens:
     return {token: tuple(names) for token, names in found.items()}
 
 
-def _find_token(record: Recorded) -> str:
-    """The submission that an event names by its token alone; empty for others."""
-    event = record.event
-    return event.token if isinstance(event, _OF_SUBMISSIONS) else ""
-
-
-# -------------------------------------------------------------------- what each says
 def find_headline(entry: Entry, now: float) -> Headline:
     """An entry on one line without secrets, not cleaned."""
     event, settled = entry.event, entry.settled
     if not isinstance(event, events.EffectOrdered):
-        return mask_headline(event, now)
+        headline = event.format_headline(now)
+        return headline._replace(about=mask_text(headline.about))
     # Of one task the words that were sent; of several, or none known, the effect's.
     sent = settled.detail.partition("\n")[0] if settled is not None else ""
     alone = len(event.effect.job_names()) == 1 and sent.startswith("$ ")
     about = sent if alone else event.effect.describe()
     return Headline(event.effect.kind.replace("_", " "), about)
-
-
-def mask_headline(event: Event, now: float) -> Headline:
-    """An event on one line without secrets, not cleaned; any but `EffectOrdered`."""
-    headline = event.format_headline(now)
-    return headline._replace(about=mask_text(headline.about))
 
 
 def describe_entry(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
@@ -144,9 +135,17 @@ def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
     if entry.submitted:
         yield "job", ", ".join(entry.submitted)
     if isinstance(event, events.EffectOrdered):
-        yield from _describe_order(event, now)
+        effect = event.effect
+        yield "effect", f"{effect.kind.replace('_', ' ')}   {event.effect_id}"
+        if event.why is not None:
+            yield "why", sentence(event.why, now)
+        if isinstance(effect, effects.SubmitTasks | effects.CancelTasks):
+            for job, attempt in effect.tasks:
+                yield "job", f"{job}   attempt {attempt}"
+        else:
+            yield "", effect.describe()
     else:
-        yield "what", ": ".join(part for part in mask_headline(event, now) if part)
+        yield "what", ": ".join(filter(None, find_headline(entry, now)))
         for field in fields(event):
             value = getattr(event, field.name)
             if text := _format_field(value, now):
@@ -159,34 +158,15 @@ def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
             yield "", row
 
 
-def _describe_order(
-    event: events.EffectOrdered, now: float
-) -> Iterator[tuple[str, str]]:
-    effect = event.effect
-    yield "effect", f"{effect.kind.replace('_', ' ')}   {event.effect_id}"
-    if event.why is not None:
-        yield "why", sentence(event.why, now)
-    if isinstance(effect, effects.SubmitTasks | effects.CancelTasks):
-        for job, attempt in effect.tasks:
-            yield "job", f"{job}   attempt {attempt}"
-    else:
-        yield "", effect.describe()
-
-
 def _format_field(value: object, now: float) -> str:
-    """A field of an event, whole."""
     match value:
         case Why():
             return sentence(value, now)
-        case Checkpoint():
-            return value.path
-        case SavedCheckpoint():
-            return value.checkpoint.path
+        case Checkpoint(path=path) | SavedCheckpoint(checkpoint=Checkpoint(path=path)):
+            return path
         case tuple():
             return ", ".join(str(part) for part in value)
-        case bool():
-            return ""
-        case str() | int():
+        case str() | int() if not isinstance(value, bool):
             return str(value)
     return ""
 
@@ -197,7 +177,6 @@ def format_entry(entry: Entry, now: float) -> str:
     return "\n".join(f" {label:<11} {text}" for label, text in facts)
 
 
-# -------------------------------------------------------------------------- filters
 KINDS: Final = (
     "submit",
     "cancel",
@@ -214,16 +193,17 @@ KINDS: Final = (
 _TERM: Final = re.compile(r"(job|kind):(\S+)")
 
 
-def find_kinds(record: Recorded) -> frozenset[str]:
-    """The kinds that an event is of; none for what only notes numbers."""
-    event = record.event
-    if not event.topic:
-        return frozenset()
+def find_kinds(entry: Entry) -> frozenset[str]:
+    """The kinds that an entry is of; none for what only notes numbers."""
+    event, settled = entry.event, entry.settled
     topic: str = event.topic
     if isinstance(event, events.EffectOrdered):
         topic = event.effect.topic
-    found = {topic, "person" if record.command_id else topic}
-    return frozenset(found | {"error"} if event.is_error() else found)
+    if not topic:
+        return frozenset()
+    failed = event.is_error() or (settled is not None and settled.outcome != "ok")
+    person = "person" if entry.record.command_id else topic
+    return frozenset({topic, person, "error" if failed else topic})
 
 
 class NoSuchKind(ValueError):
@@ -260,12 +240,10 @@ class EventFilter:
     def keeps(self, entry: Entry) -> bool:
         """Whether an entry is shown."""
         if self.kinds or self.kind:
-            own = find_kinds(entry.record)
-            if entry.settled is not None and entry.settled.outcome != "ok":
-                own |= {"error"}
+            own = find_kinds(entry)
             if (self.kinds and not self.kinds & own) or self.kind not in {"", *own}:
                 return False
-        elif not self.everything and not self.job and not entry.is_weighty():
+        elif not (self.everything or self.job or entry.is_weighty):
             return False
         names = entry.jobs if self.job or self.jobs else ()
         if self.job and self.job not in names:
@@ -277,74 +255,61 @@ class EventFilter:
 
 
 def parse_filter(current: EventFilter, text: str) -> EventFilter:
-    """`current` with what a person typed in place of what was typed before.
-
-    It is typed as words: `job:NAME`, `kind:submit,error`; anything else is looked for
-    in the line and in the words that were sent and answered.
-
-    Raises:
-        NoSuchKind: it names a kind that there is not.
-    """
-    words: list[str] = []
-    kinds: list[str] = []
-    jobs: list[str] = []
+    """`current` with what was typed: `job:NAME`, `kind:submit,error`, words to find in
+    an entry; raises NoSuchKind."""
+    typed: dict[str, list[str]] = {"word": [], "job": [], "kind": []}
     for word in text.split():
-        match = _TERM.fullmatch(word)
-        if match is None:
-            words.append(word.lower())
-        elif match[1] == "job":
-            jobs.append(match[2])
-        else:
-            kinds += match[2].split(",")
+        term = _TERM.fullmatch(word)
+        typed[term[1] if term else "word"].append(term[2] if term else word.lower())
+    kinds = ",".join(typed["kind"]).split(",") if typed["kind"] else []
     if unknown := [name for name in kinds if name not in KINDS]:
         raise NoSuchKind(f"no kind {unknown[0]!r}: {', '.join(KINDS)}")
     return replace(
         current,
         text=text.strip(),
-        words=tuple(words),
+        words=tuple(typed["word"]),
         kinds=frozenset(kinds),
-        jobs=tuple(jobs),
+        jobs=tuple(typed["job"]),
     )
 
 
-# -------------------------------------------------------------------------- history
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Older records, filtered."""
+    """Records that follow on each other, filtered."""
 
     first: int
     """Seq of its oldest record."""
     entries: Sequence[Entry]
-    ordered: frozenset[str]
-    """The effects that were ordered in it."""
-    settled: Mapping[str, events.EffectSettled]
-    """What came of orders, as far as it was told in it."""
+    ordered: Mapping[str, Recorded]
+    """Effect -> its order."""
+    settled: Settlements
 
 
 def build_page(
     records: Sequence[Recorded],
     wanted: EventFilter,
-    known: Mapping[str, events.EffectSettled],
+    after: Settlements,
     tokens: Tokens = _NO_TOKENS,
 ) -> Page:
-    """Of records that come before all others, what a filter keeps.
+    """What a filter keeps of records; a settlement is told with its order alone.
 
-    `known` are settlements that came after them; `tokens` those of the session's
-    submissions. Without records: the beginning.
+    `after`: what later records tell of orders. Without records: the beginning.
     """
-    found = [one.event for one in records]
-    settled = {e.effect_id: e for e in found if isinstance(e, events.EffectSettled)}
-    ordered = {e.effect_id for e in found if isinstance(e, events.EffectOrdered)}
-    after = {**known, **settled}
-    entries = []
+    settled: dict[str, events.EffectSettled] = {}
+    ordered: dict[str, Recorded] = {}
     for record in records:
-        entry = build_entry(record, None, tokens)
-        if entry.order_id:
-            entry = replace(entry, settled=after.get(entry.order_id))
-        if entry.settled_id not in ordered and wanted.keeps(entry):
-            entries.append(entry)
-    first = records[0].seq if records else 1
-    return Page(first, entries, frozenset(ordered), settled)
+        if isinstance(record.event, events.EffectSettled):
+            settled[record.event.effect_id] = record.event
+        elif isinstance(record.event, events.EffectOrdered):
+            ordered[record.event.effect_id] = record
+    known = {**after, **settled}
+    entries = [
+        entry
+        for record in records
+        if (entry := build_entry(record, known, tokens)).settled_id not in ordered
+        and wanted.keeps(entry)
+    ]
+    return Page(records[0].seq if records else 1, entries, ordered, settled)
 
 
 class EventHistory:
@@ -356,14 +321,12 @@ class EventHistory:
         """What is shown."""
         self.first = 0
         """Seq of the oldest record that was looked at; 0 before any."""
-        self._orders: dict[str, Recorded] = {}
-        """By effect: the newer orders, and those of pages that are shown."""
         self.settled: dict[str, events.EffectSettled] = {}
-        """What came of orders, as far as it was read."""
-        self._tokens: Tokens = {}
-        """Of submissions, as far as anybody asked."""
+        """As far as they were read."""
+        self._orders: dict[str, Recorded] = {}
+        """By effect, as far as they were read."""
         self._fresh = 0
-        """Entries that did not come with pages."""
+        """Entries that did not come with older pages."""
         self._last = 0
         self._session = ""
 
@@ -378,7 +341,8 @@ class EventHistory:
         self._begin(snapshot)
 
     def take(self, snapshot: Snapshot) -> bool:
-        """Take what is new; whether anything was."""
+        """Take what is new; whether anything was. Another session, one that stands
+        earlier (a replay), and one of which records were missed begin anew."""
         records, place = snapshot.events, len(snapshot.events)
         if not records:
             return False
@@ -390,18 +354,14 @@ class EventHistory:
         if other or missed or self._fresh >= MOST:
             self._begin(snapshot)
             return True
-        self._add(fresh, snapshot)
+        self._append(fresh, snapshot)
         return bool(fresh)
 
     def prepend(self, page: Page) -> None:
-        """Put a filtered page before the rest.
-
-        A settlement whose order comes with the page is told with the order alone.
-        """
+        """Put an older page before the rest."""
         self.first = page.first
         self.settled = {**page.settled, **self.settled}
-        orders = {one.order_id: one.record for one in page.entries if one.order_id}
-        self._orders = {**orders, **self._orders}
+        self._orders = {**page.ordered, **self._orders}
         rest = [one for one in self.entries if one.settled_id not in page.ordered]
         self.entries = [*page.entries, *rest]
 
@@ -409,29 +369,27 @@ class EventHistory:
         self.entries, self._orders, self.settled, self._fresh = [], {}, {}, 0
         self._session = snapshot.session
         self.first = snapshot.events[0].seq if snapshot.events else 0
-        self._add(snapshot.events, snapshot)
+        self._append(snapshot.events, snapshot)
 
-    def _add(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:
-        tokens = {_find_token(one) for one in records} - {""}
-        if not tokens <= self._tokens.keys():
-            self._tokens = collect_tokens(snapshot)
-        for record in records:
-            self._last, event = record.seq, record.event
-            told = record
-            if isinstance(event, events.EffectOrdered):
-                self._orders[event.effect_id] = record
-            elif isinstance(event, events.EffectSettled):
-                self.settled[event.effect_id] = event
-                told = self._orders.get(event.effect_id, record)
-            self._show(told)
+    def _append(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:
+        submitted = any(isinstance(one.event, _OF_SUBMISSIONS) for one in records)
+        tokens = collect_tokens(snapshot) if submitted else _NO_TOKENS
+        page = build_page(records, self.wanted, _UNSETTLED, tokens)
+        for effect_id, settled in page.settled.items():
+            if (order := self._orders.get(effect_id)) is not None:
+                self._settle(Entry(order, settled))
+        fresh = [one for one in page.entries if one.settled_id not in self._orders]
+        self.entries += fresh
+        self._fresh += len(fresh)
+        self.settled.update(page.settled)
+        self._orders.update(page.ordered)
+        self._last = records[-1].seq if records else self._last
 
-    def _show(self, record: Recorded) -> None:
-        """Put an entry where it belongs, or anew where it stands."""
-        entry = build_entry(record, None, self._tokens)
-        entry = replace(entry, settled=self.settled.get(entry.order_id))
-        place = bisect_left(self.entries, record.seq, key=lambda one: one.record.seq)
+    def _settle(self, entry: Entry) -> None:
+        """Tell an earlier order anew; what failed may be asked for only now."""
+        place = bisect_left(
+            self.entries, entry.record.seq, key=lambda one: one.record.seq
+        )
         there = [one.key for one in self.entries[place : place + 1]]
-        known = there == [entry.key]
         if self.wanted.keeps(entry):
-            self.entries[place : place + known] = [entry]
-            self._fresh += not known
+            self.entries[place : place + (there == [entry.key])] = [entry]

@@ -1,4 +1,4 @@
-"""The panes of Events mode: the chronicle, one entry in full, a log as evidence."""
+"""The panes of Events mode: the list, one entry in full, a log as evidence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EventsPane(ListPane):
-    """The chronicle, newest below; it stays at the end until the cursor is moved."""
+    """All events, newest below; it stays at the end until the cursor is moved."""
 
     name_in_table = "events"
     number = "8"
@@ -34,17 +34,10 @@ class EventsPane(ListPane):
     def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
         super().__init__(skin, model, **options)
         self.history = EventHistory()
-        self.entries: Sequence[Entry] = ()
         self.reading = False
         """Whether an older page is being read."""
 
-    @property
-    def filter(self) -> EventFilter:
-        """Which events are shown."""
-        return self.history.wanted
-
     def renew(self) -> None:
-        """Take the desk's newest events."""
         if self.history.take(self.model.session.snapshot) or not self.keys:
             self.show_entries()
         else:
@@ -59,10 +52,9 @@ class EventsPane(ListPane):
             self.move("last")
 
     def show_entries(self) -> None:
-        """Show the annals as they are now; at the end the cursor stays there."""
+        """Show the history as it is now; at the end the cursor stays there."""
         at_end = self.cursor >= len(self.keys) - 1
-        self.entries = self.history.entries
-        self.set_keys(tuple(entry.key for entry in self.entries))
+        self.set_keys(tuple(entry.key for entry in self.history.entries))
         if at_end:
             self.move("last")
 
@@ -80,7 +72,7 @@ class EventsPane(ListPane):
     @property
     def has_room(self) -> bool:
         """Whether there is room for older events, and there are some."""
-        return len(self.entries) < self.rows_in_body and not self.history.complete
+        return len(self.keys) < self.rows_in_body and not self.history.complete
 
     def move(self, how: str) -> None:
         if self.cursor == 0 and how in ("up", "half_up", "first"):
@@ -88,8 +80,14 @@ class EventsPane(ListPane):
         super().move(how)
 
     def build_title(self) -> Line:
-        wanted = self.filter
-        parts: list[Line] = [(Span(self._count_events(), "muted"),)]
+        number, wanted = len(self.keys), self.history.wanted
+        if wanted.narrows:
+            counted = plural(number, "event")
+        elif wanted.everything:
+            counted = f"the newest {number}, all (. fewer)"
+        else:
+            counted = f"{number}: commands, effects, ends, warnings (. shows all)"
+        parts: list[Line] = [(Span(counted, "muted"),)]
         if wanted.kind:
             parts.append((Span(f"{wanted.kind} ([ ])", "accent"),))
         if wanted.job:
@@ -103,27 +101,19 @@ class EventsPane(ListPane):
             parts.append((Span("older: k", "muted"),))
         return join(parts, "   ")
 
-    def _count_events(self) -> str:
-        number, wanted = len(self.entries), self.filter
-        if wanted.narrows:
-            return plural(number, "event")
-        if wanted.everything:
-            return f"the newest {number}, all (. fewer)"
-        return f"{number}: commands, effects, ends, warnings (. shows all)"
-
     def describe_nothing(self) -> Line:
         if self.reading:
             return (Span(" Reading back in the journal.", "muted"),)
-        if self.filter.narrows:
+        if self.history.wanted.narrows:
             return (Span(" No event is like that. esc shows the others.", "muted"),)
         return (Span(" Nothing has happened yet.", "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
-        return render_entry(self.entries[place], self.model.session.now, cells)
+        return render_entry(self.history.entries[place], self.model.session.now, cells)
 
     def find_entry(self) -> Entry | None:
         """The entry under the cursor."""
-        return self.entries[self.cursor] if self.entries else None
+        return self.history.entries[self.cursor] if self.keys else None
 
 
 class EffectPane(TextPane):
