@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autoexp_tui.cockpit.context import CockpitOptions
-from autoexp_tui.cockpit.render.lists import SessionLike
 from autoexp_tui.cockpit.screens.picker import PickerScreen, SessionPicker
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
-from autoexp_tui.model.snapshot import Snapshot
+from autoexp_tui.model.snapshot import SessionBrief, Snapshot
 from autoexp_tui.model.states import Cause, JobState, why
 from autoexp_tui.testing.clock import ManualClock
-from tests.cockpit.render.test_small_views import Session
+from tests.cockpit.render.test_small_views import brief
 from tests.cockpit.seat import cockpit
 from tests.support.campaigns import T0, campaign
 from tests.support.scripted_handle import with_events
@@ -105,20 +104,20 @@ async def test_an_entry_can_be_copied() -> None:
 
 
 # -------------------------------------------------------------------------- picker
-def picker(sessions: Sequence[SessionLike]) -> SessionPicker:
+def picker(sessions: Sequence[SessionBrief]) -> SessionPicker:
     options = CockpitOptions(ascii=False, no_color=False)
     return SessionPicker(lambda: sessions, options, ManualClock(T0))
 
 
 async def test_a_session_is_chosen_with_enter() -> None:
-    app = picker([Session(), Session(id="m4q1", name="other")])
+    app = picker([brief(), brief(id="m4q1", name="other")])
     async with app.run_test(size=(100, 24)) as pilot:
         await pilot.press("j", "enter")
     assert app.return_value == "m4q1"
 
 
 async def test_choosing_none_is_none() -> None:
-    app = picker([Session()])
+    app = picker([brief()])
     async with app.run_test(size=(100, 24)) as pilot:
         await pilot.press("q")
     assert app.return_value is None
@@ -137,10 +136,10 @@ async def test_no_session_says_what_to_type() -> None:
 
 
 async def test_the_list_is_made_anew_on_request() -> None:
-    found: list[Session] = []
+    found: list[SessionBrief] = []
     app = picker(found)
     async with app.run_test(size=(100, 24)) as pilot:
-        found.append(Session())
+        found.append(brief())
         await pilot.press("r", "enter")
     assert app.return_value == "k7f2"
 

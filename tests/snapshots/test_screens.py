@@ -18,7 +18,7 @@ from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.screens.picker import SessionPicker
 from autoexp_tui.model.snapshot import Snapshot
 from autoexp_tui.testing.clock import ManualClock
-from tests.cockpit.render.test_small_views import Session
+from tests.cockpit.render.test_small_views import brief
 from tests.cockpit.test_other_screens import eventful
 from tests.cockpit.test_replay import replay_of, told
 from tests.support.campaigns import T0, campaign, planned
@@ -231,7 +231,7 @@ def test_a_log(snap_compare: Compare, tmp_path: Path) -> None:
 
 
 def test_the_sessions(snap_compare: Compare) -> None:
-    sessions = [Session(), Session(id="m4q1", owner="no", problem="journal line 3")]
+    sessions = [brief(), brief(id="m4q1", owner="no", problem="journal line 3")]
     options = CockpitOptions(ascii=False, no_color=False)
     shown = SessionPicker(lambda: sessions, options, ManualClock(T0))
     assert snap_compare(shown, terminal_size=(100, 14))

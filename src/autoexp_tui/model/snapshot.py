@@ -14,6 +14,7 @@ if TYPE_CHECKING:  # a first paint needs no events
     from autoexp_tui.model.event import Recorded
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.model.state import JobRecord, PendingEffect, Warned
+    from autoexp_tui.model.states import JobState
 
 Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
 """`plan`: nothing was submitted, no session exists on disk yet."""
@@ -203,3 +204,27 @@ class Snapshot:
     def now(self) -> Present:
         """`t`, which tells the time of day as well."""
         return Present(self.t, self.wall_ahead)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionBrief:
+    """What a session says of itself before it is opened."""
+
+    id: str
+    name: str = ""
+    counts: Mapping[JobState, int] = field(default_factory=dict)
+    """Only states that some job has."""
+    last_event_at: float = 0.0
+    """UTC."""
+    owner: str = "no"
+    """Whether an engine runs it: `yes`, `no`, `unknown` on another host."""
+    host: str = ""
+    """Where the newest engine ran."""
+    halted_pid: int = 0
+    """That engine's process on this host while Ctrl-Z or SIGSTOP keeps it; else 0."""
+    user: str = ""
+    """The other user whose it is; empty: one's own."""
+    problem: str = ""
+    """Why it cannot be read; then the rest is empty."""
+    open: bool = True
+    """Whether work is left; True also of one that cannot be read."""

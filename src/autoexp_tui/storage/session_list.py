@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -16,6 +15,7 @@ from typing import Any, Final
 from autoexp_tui import __version__
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.resubmission import is_open
+from autoexp_tui.model.snapshot import SessionBrief
 from autoexp_tui.model.states import JobState
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import explaining, write_atomic
@@ -40,29 +40,12 @@ _UNREADABLE: Final = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionRow:
-    """One session, as a list shows it."""
+class SessionRow(SessionBrief):
+    """One session, as its files tell it."""
 
-    id: str
     directory: Path
-    name: str = ""
-    counts: Mapping[JobState, int] = field(default_factory=dict)
-    """Only states that some job has."""
     started_at: float = 0.0
-    last_event_at: float = 0.0
-    """UTC."""
     owner: Alive = Alive.NO
-    """Whether an engine runs it; UNKNOWN: one on another host may."""
-    host: str = ""
-    """Where the newest engine ran."""
-    halted_pid: int = 0
-    """That engine's process on this host while Ctrl-Z or SIGSTOP keeps it; else 0."""
-    user: str = ""
-    """The other user whose it is; empty: one's own."""
-    problem: str = ""
-    """Why it cannot be read; then the rest is empty."""
-    open: bool = True
-    """Whether work is left; True also of one that cannot be read."""
 
     def count_jobs(self) -> int:
         """How many jobs it has."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from typing import Any
 
 from autoexp_tui.cockpit.render.job_details import build_diff_pages
 from autoexp_tui.cockpit.render.lists import render_session, render_session_counts
 from autoexp_tui.cockpit.spans import plain
+from autoexp_tui.model.snapshot import SessionBrief
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.states import JobState
 from autoexp_tui.planning.job_details import JobDetails
@@ -33,24 +33,20 @@ def test_two_jobs_alike_are_said_to_be() -> None:
     assert told(SPECS[0], SPECS[0]) == ["Nothing differs here."]
 
 
-@dataclass(frozen=True)
-class Session:
-    id: str = "k7f2"
-    name: str = "dense300m"
-    counts: Mapping[JobState, int] = field(
-        default_factory=lambda: {JobState.COMPLETED: 3, JobState.PLANNED: 2}
-    )
-    last_event_at: float = T0 - 7200
-    owner: str = "yes"
-    host: str = "login1"
-    halted_pid: int = 0
-    user: str = ""
-    problem: str = ""
-    open: bool = True
+def brief(**fields: Any) -> SessionBrief:
+    usual: dict[str, Any] = {
+        "id": "k7f2",
+        "name": "dense300m",
+        "counts": {JobState.COMPLETED: 3, JobState.PLANNED: 2},
+        "last_event_at": T0 - 7200,
+        "owner": "yes",
+        "host": "login1",
+    }
+    return SessionBrief(**{**usual, **fields})
 
 
 def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
-    text = plain(render_session(Session(), T0))
+    text = plain(render_session(brief(), T0))
     assert "runs on login1" in text
     assert "2 h ago" in text
     assert "✓3" in text
@@ -58,29 +54,29 @@ def test_a_session_says_who_runs_it_and_when_it_last_moved() -> None:
 
 
 def test_of_a_session_whose_engine_is_stopped_its_pid_is_told() -> None:
-    told = plain(render_session(Session(halted_pid=4711), T0))
+    told = plain(render_session(brief(halted_pid=4711), T0))
     assert "stopped, pid 4711" in told
 
 
 def test_whose_session_it_is_is_told_where_it_is_somebody_elses() -> None:
-    session = Session(user="al\x1b[2Jice", owner="no")
+    session = brief(user="al\x1b[2Jice", owner="no")
     assert "alice: none" in plain(render_session(session, T0))
     assert "of alice, opens read-only" in plain(render_session_counts(session))
 
 
 def test_a_session_without_an_engine_is_told() -> None:
-    assert "none" in plain(render_session(Session(owner="no"), T0))
+    assert "none" in plain(render_session(brief(owner="no"), T0))
 
 
 def test_a_session_on_another_host_may_run() -> None:
-    assert "may run on login1" in plain(render_session(Session(owner="unknown"), T0))
+    assert "may run on login1" in plain(render_session(brief(owner="unknown"), T0))
 
 
 def test_a_session_that_cannot_be_read_says_why() -> None:
-    text = plain(render_session(Session(problem="journal line 3\x1b[2J"), T0))
+    text = plain(render_session(brief(problem="journal line 3\x1b[2J"), T0))
     assert "cannot be read: journal line 3" in text
     assert "\x1b" not in text
 
 
 def test_a_session_s_counts_are_told_in_words() -> None:
-    assert plain(render_session_counts(Session())) == " 5 jobs: 3 completed, 2 planned"
+    assert plain(render_session_counts(brief())) == " 5 jobs: 3 completed, 2 planned"

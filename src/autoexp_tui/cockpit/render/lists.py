@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
     from autoexp_tui.cockpit.state.stages import FamilyView, StageView
     from autoexp_tui.cockpit.state.waiting import WaitGroup
+    from autoexp_tui.model.snapshot import SessionBrief
 
 _ROOMY: Final = 60
 """Cells beyond which there is room for words beside the lines."""
@@ -225,51 +226,6 @@ def _format_since(t: float, now: float, cells: int) -> str:
     return f"{clock[5:] if ' ' in clock else clock}, {duration(now - t)}".rjust(22)
 
 
-# -------------------------------------------------------------------------- sessions
-class SessionLike(Protocol):
-    """What a session says of itself before it is opened."""
-
-    @property
-    def id(self) -> str:
-        """Its short id."""
-
-    @property
-    def name(self) -> str:
-        """The plan's name."""
-
-    @property
-    def counts(self) -> Mapping[JobState, int]:
-        """How many jobs are in which state."""
-
-    @property
-    def last_event_at(self) -> float:
-        """UTC of its newest event."""
-
-    @property
-    def owner(self) -> str:
-        """Whether an engine runs it: `yes`, `no`, `unknown`."""
-
-    @property
-    def host(self) -> str:
-        """Where that engine runs, or ran."""
-
-    @property
-    def halted_pid(self) -> int:
-        """That engine's process on this host while it is stopped; else 0."""
-
-    @property
-    def user(self) -> str:
-        """The other user whose it is; empty: one's own."""
-
-    @property
-    def problem(self) -> str:
-        """Why it cannot be read; usually empty."""
-
-    @property
-    def open(self) -> bool:
-        """Whether work is left."""
-
-
 _STATES: Final = {
     JobState.COMPLETED: Look.DONE,
     JobState.RUNNING: Look.RUNNING,
@@ -291,7 +247,7 @@ def render_session_titles() -> Line:
     return (Span(text, "muted"),)
 
 
-def render_session(session: SessionLike, now: float) -> Line:
+def render_session(session: SessionBrief, now: float) -> Line:
     """One session in a line."""
     name = Span(f"{fit(outside(session.name) or '-', 22)} ")
     head = Span(f"{fit(outside(session.id), 7)} ", "strong")
@@ -318,7 +274,7 @@ def render_session(session: SessionLike, now: float) -> Line:
     )
 
 
-def _describe_engine(session: SessionLike) -> tuple[str, Role]:
+def _describe_engine(session: SessionBrief) -> tuple[str, Role]:
     where = f" on {outside(session.host)}" if session.host else ""
     if session.halted_pid:
         return f"stopped, pid {session.halted_pid}", "failed"
@@ -330,7 +286,7 @@ def _describe_engine(session: SessionLike) -> tuple[str, Role]:
     return ("none", "warning") if session.open else ("all ended", "muted")
 
 
-def render_session_counts(session: SessionLike) -> Line:
+def render_session_counts(session: SessionBrief) -> Line:
     """All counts in words."""
     counts = (
         f"{number} {STATES[state]}"

@@ -1,13 +1,12 @@
 """Pane 3: everything about one job, or about several, told as an answer to "why?".
 
-The first lines say what happened, what is alike, what was lost, what waits, and what
-to do next; below them stands the rest (conditions, attempts, parameters, paths), for
-those who enlarge the pane.
+What happened, what is alike, lost and waiting comes first; the rest (conditions,
+attempts, parameters, paths) stands below, for those who enlarge the pane.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -71,21 +70,30 @@ from autoexp_tui.text.spelling import (
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.masking import MaskRules
     from autoexp_tui.model.snapshot import GpuView
-    from autoexp_tui.model.state import Attempt, ConditionStatus, JobRecord
+    from autoexp_tui.model.state import Attempt, ConditionStatus
 
 _INDENT: Final = "   "
+_UNSEEN: Final = Span("·", "waiting")
 _MARKS: Final = {
     Result.PASS: Span("✓", "done"),
     Result.WAIT: Span("◌", "waiting"),
     Result.FAIL: Span("✗", "doomed"),
 }
+_ENDING: Final = {
+    Result.FAIL: "cannot come about any more",
+    Result.WAIT: "not so yet",
+}
+"""How near a condition is to end a job: its own sentences are for waits."""
 _MOST_JOBS: Final = 200
 _NAME_LEAST: Final = 10
 _NAME_MOST: Final = 24
 """Cells of the names of facts; a longer one stands out of line."""
+_STALE_SECONDS: Final = 180.0
+"""After which a sample of GPUs, of which there is one every half minute, is old."""
+_IDLE_SECONDS: Final = 600.0
+"""For which GPUs do nothing before that is worth a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +106,17 @@ class WhyText:
     """What to do now; the pane keeps it in sight."""
 
     def wrap(self, cells: int) -> tuple[Line, ...]:
-        """The lines, none wider than `cells`."""
-        rows = (wrap(content, cells, _find_hang(content)) for content in self.lines)
-        return tuple(row for found in rows for row in found)
+        """The lines, none wider than `cells`; what goes on stands in, but sentences."""
+        rows: list[Line] = []
+        for content in self.lines:
+            text = plain(content)
+            flush = text.lstrip(" ")[:1].isalpha() and text[:2].strip()
+            rows += wrap(content, cells, " " if flush else "     ")
+        return tuple(rows)
 
 
-def _find_hang(content: Line) -> str:
-    """What further lines begin with: sentences stay flush, all else stands in."""
-    text = plain(content)
-    return " " if text.lstrip(" ")[:1].isalpha() and text[:2].strip() else "     "
-
-
-def explain_nothing() -> WhyText:
-    """The pane when there is no row under the cursor."""
-    return WhyText("", ((Span(" No job is shown.", "muted"),),))
+NOTHING: Final = WhyText("", ((Span(" No job is shown.", "muted"),),))
+"""The pane when there is no row under the cursor."""
 
 
 def explain_plan(session: SessionView, come_back: str) -> WhyText:
@@ -122,27 +127,24 @@ def explain_plan(session: SessionView, come_back: str) -> WhyText:
     if not about:
         stages = plural(len(session.links.stages), "stage")
         about = f"This plan has {plural(len(session.jobs), 'job')} in {stages}."
-    first = line(
-        Span(f" Nothing is running. {about} "),
-        Span("S", "key"),
-        Span(" starts it, "),
-        Span("?", "key"),
-        Span(" lists the keys, "),
-        Span("q", "key"),
-        Span(" leaves."),
-    )
-    back: Line = (Span(f" {come_back}", "muted"),)
-    warnings = (
+    lines = [
+        line(
+            Span(f" Nothing is running. {about} "),
+            Span("S", "key"),
+            Span(" starts it, "),
+            Span("?", "key"),
+            Span(" lists the keys, "),
+            Span("q", "key"),
+            Span(" leaves."),
+        )
+    ]
+    if come_back:
+        lines.append((Span(f" {come_back}", "muted"),))
+    lines += [
         (Span(f" ! {format_warning(finding)}", "warning"),)
         for finding in (plan.warnings if plan else ())
-    )
-    lines = (first, *((back,) if come_back else ()), *warnings)
-    return WhyText("nothing submitted yet", lines)
-
-
-def has_nothing_started(session: SessionView) -> bool:
-    """Whether every job is still as it was planned."""
-    return session.count(Look.PLANNED) == len(session.jobs)
+    ]
+    return WhyText("nothing submitted yet", tuple(lines))
 
 
 def explain_job(
@@ -161,15 +163,31 @@ def explain_job(
     title = [outside(job.name)]
     if attempt is not None:
         title += [outside(attempt.executor_id), f"attempt {attempt.number}"]
+    warnings = (
+        line(
+            Span(f"{_INDENT}! ", "warning"),
+            Span(explain_why(entry.why, job, session), "warning"),
+            Span(f"  {outside(entry.evidence)}" if entry.evidence else "", "muted"),
+        )
+        for entry in job.warned
+    )
+    facts = list(_list_facts(job, session, words))
+    cells = max(_NAME_LEAST, *(min(cell_len(name), _NAME_MOST) for name, _ in facts))
     lines = (
         _render_verdict(job, session),
         *_render_alike(job, session, words),
         *_render_risks(job, session, usual),
         *_render_conditions(job, session),
-        *_render_warnings(job, session),
+        *warnings,
         *_render_behind([job], session),
         (),
-        *_render_facts(job, session, words),
+        *(
+            (
+                Span(f"{_INDENT}{name}{' ' * (cells - cell_len(name))} ", "muted"),
+                Span(text),
+            )
+            for name, text in facts
+        ),
     )
     shown = "   ".join(part for part in title if part)
     return WhyText(shown, lines, _render_next([job], acts=acts))
@@ -185,41 +203,35 @@ def explain_jobs(
     usual: Rates = NO_RATES,
 ) -> WhyText:
     """What several jobs of one row, stage or cause have in common."""
-    if not jobs:
-        return explain_nothing()
     first = jobs[0]
     if len(jobs) == 1:
         return explain_job(first, session, words, acts=acts, usual=usual)
     common = words.find_common(jobs)
-    title = f"{title}   {plural(len(jobs), 'job')}{f', all {common}' if common else ''}"
+    crowd = explain_crowd(title, jobs)
+    verdict = crowd.lines[0]
     if len({build_cause_key(job) for job in jobs}) == 1:
         reason = find_common_reason(jobs, session)
-        badge = render_badge(first.look)
-        verdict = line(Span(" "), badge, Span(": ", "strong"), Span(reason))
-    else:
-        verdict = _render_mixed(jobs)
+        verdict = line(
+            Span(" "), render_badge(first.look), Span(": ", "strong"), Span(reason)
+        )
     rows = [render_job(job, find_reason(job, session)) for job in jobs[:_MOST_JOBS]]
     if len(jobs) > _MOST_JOBS:
         rows.append((Span(f"{_INDENT}and {len(jobs) - _MOST_JOBS} more", "muted"),))
-    lines = (verdict, *_render_behind(jobs, session), (), *rows)
-    return WhyText(title, lines, _render_next(jobs, acts=acts))
+    return WhyText(
+        f"{crowd.title}{f', all {common}' if common else ''}",
+        (verdict, *_render_behind(jobs, session), (), *rows),
+        _render_next(jobs, acts=acts),
+    )
 
 
 def explain_crowd(title: str, jobs: Sequence[JobView]) -> WhyText:
     """What is seen of many jobs at once, until `explain_jobs` has looked at each."""
-    return WhyText(f"{title}   {plural(len(jobs), 'job')}", (_render_mixed(jobs),))
-
-
-def _render_mixed(jobs: Sequence[JobView]) -> Line:
     counts = count_looks(jobs)
     looks = (look for look in Look if look in counts)
     tallies = zip(render_tallies(counts), looks, strict=True)
-    return (
-        Span(" "),
-        *join(
-            ((Span(f"{one.text} {look}", one.role),) for one, look in tallies), "   "
-        ),
-    )
+    told = ((Span(f"{one.text} {look}", one.role),) for one, look in tallies)
+    verdict = (Span(" "), *join(told, "   "))
+    return WhyText(f"{title}   {plural(len(jobs), 'job')}", (verdict,))
 
 
 def render_job(job: JobView, words: str, indent: str = _INDENT) -> Line:
@@ -231,41 +243,48 @@ def render_job(job: JobView, words: str, indent: str = _INDENT) -> Line:
     )
 
 
-# ------------------------------------------------------------------- what happened
 def _render_verdict(job: JobView, session: SessionView) -> Line:
-    ask, now, ran = job.record.ask, session.now, job.measure_run(session.now)
-    asked = job.look is Look.ASKS and ask is not None
-    since = ask.asked_at if asked and ask is not None else job.record.since
+    """What happened, when, and where."""
+    ask, attempt, now = job.record.ask, job.attempt, session.now
+    since, ran = job.record.since, job.measure_run(now)
+    if job.look is Look.ASKS and ask is not None:
+        since = ask.asked_at
     when = f" {clock_time(since, now)}" if since else ""
     after = f" after {duration(ran)}" if ran is not None and job.record.ended else ""
+    parts = []
+    if attempt is not None and job.look in ENDED_BADLY | BEGUN_LOOKS:
+        if attempt.exit_code is not None and job.look in ENDED_BADLY:
+            parts.append(f"exit {attempt.exit_code}")
+        if attempt.signal is not None:
+            parts.append(f"signal {attempt.signal}")
+        if attempt.node:
+            parts.append(f"node {outside(attempt.node)}")
+        if attempt.partition:
+            parts.append(f"partition {outside(attempt.partition)}")
     return line(
         Span(" "),
         render_badge(job.look),
         Span(f"{when}{after}: ", "strong"),
         Span(_describe_verdict(job, session)),
-        Span(_describe_particulars(job), "muted"),
+        Span(f" ({'; '.join(parts)})" if parts else "", "muted"),
     )
 
 
 def _describe_verdict(job: JobView, session: SessionView) -> str:
+    now, record = session.now, job.record
     if job.look is Look.QUEUED:
         return describe_queue(job, session)
-    if job.record.why is not None:
-        return explain_why(job.record.why, job, session, job.record.cause)
-    if job.look in BEGUN_LOOKS:
-        return _describe_run(job, session)
+    if record.why is not None:
+        return explain_why(record.why, job, session, record.cause)
     if job.look is Look.DONE:
         return "completed"
-    return describe_cause(job) if job.record.cause else find_reason(job, session)
-
-
-def _describe_run(job: JobView, session: SessionView) -> str:
-    now = session.now
-    ahead = estimate_end(job, now)
+    if job.look not in BEGUN_LOOKS:
+        return describe_cause(job) if record.cause else find_reason(job, session)
     known = job.step is not None
     at = f"at {format_progress(job.step, job.total)}" if known else "no step yet"
     if job.look is not Look.RUNNING:
         return f"{find_reason(job, session)}, {at}"
+    ahead = estimate_end(job, now)
     speed = f", {format_pace(job.rate)}" if job.rate else ""
     end = f", ends {format_estimate(ahead.ends_at, now)}" if ahead.ends_at else ""
     if ahead.too_late and ahead.limit_at is not None:
@@ -276,25 +295,10 @@ def _describe_run(job: JobView, session: SessionView) -> str:
     return f"{at}{speed}{end}{queue}"
 
 
-def _describe_particulars(job: JobView) -> str:
-    attempt = job.attempt
-    if attempt is None or job.look not in ENDED_BADLY | BEGUN_LOOKS:
-        return ""
-    parts = []
-    if attempt.exit_code is not None and job.look in ENDED_BADLY:
-        parts.append(f"exit {attempt.exit_code}")
-    if attempt.signal is not None:
-        parts.append(f"signal {attempt.signal}")
-    if attempt.node:
-        parts.append(f"node {outside(attempt.node)}")
-    if attempt.partition:
-        parts.append(f"partition {outside(attempt.partition)}")
-    return f" ({'; '.join(parts)})" if parts else ""
-
-
 def _render_alike(
     job: JobView, session: SessionView, words: PlanWords
 ) -> Iterator[Line]:
+    """The last words of a job that ended badly, and how many ended like it."""
     if job.look not in ENDED_BADLY:
         return
     if job.attempt and job.attempt.evidence:
@@ -336,49 +340,38 @@ def _render_risks(job: JobView, session: SessionView, usual: Rates) -> Iterator[
         yield line(Span(f"{_INDENT}Asks: ", "asks"), Span(outside(ask.prompt, 2000)))
 
 
-# --------------------------------------------------------------------- conditions
 def _render_conditions(job: JobView, session: SessionView) -> Iterator[Line]:
+    """Conditions that still count: those to start, those that end the job."""
+    now, spec, cancel = session.now, job.record.spec, job.record.cancel
     if job.record.ended and job.look is not Look.SKIPPED:
         return
-    spec, cancel = job.record.spec, job.record.cancel
-    if not job.record.started or job.look is Look.SKIPPED:
-        for index, condition in enumerate(spec.start_conditions):
-            yield _render_condition(job, condition, job.status(index), session)
-    for index, condition in enumerate(spec.cancel_conditions):
+    waits = not job.record.started or job.look is Look.SKIPPED
+    for index, one in enumerate(spec.start_conditions if waits else ()):
+        status = job.status(index)
+        waived = bool(status and status.waived)
+        mark = _MARKS[Result.PASS if waived else status.result] if status else _UNSEEN
+        optional = "" if one.blocking else " (only shown)"
+        since = ""
+        if status is not None and status.since:
+            span = duration(now - status.since)
+            since = f"  since {clock_time(status.since, now)} ({span})"
+        yield line(
+            Span(_INDENT),
+            mark,
+            Span(f" {describe_condition(one, session)}{optional}: "),
+            Span(_describe_status(job, status, session), "muted" if waived else "text"),
+            Span(since, "muted"),
+        )
+    for index, one in enumerate(spec.cancel_conditions):
         status = cancel[index] if index < len(cancel) else None
         text = _describe_status(job, status, session)
         if status is not None and not status.waived:
-            # How near it is to end the job: its own sentences are for waits.
-            near = {
-                Result.FAIL: "cannot come about any more",
-                Result.WAIT: "not so yet",
-            }
-            text = near.get(status.result, text)
+            text = _ENDING.get(status.result, text)
         yield line(
             Span(f"{_INDENT}ends it when: ", "muted"),
-            Span(describe_condition(condition, session)),
+            Span(describe_condition(one, session)),
             Span(f"  {text}", "muted"),
         )
-
-
-def _render_condition(
-    job: JobView, spec: Condition, status: ConditionStatus | None, session: SessionView
-) -> Line:
-    """A start condition with its verdict: mark, what it is about, the sentence."""
-    waived = bool(status and status.waived)
-    mark = _MARKS[status.result] if status else Span("·", "waiting")
-    optional = "" if spec.blocking else " (only shown)"
-    since = ""
-    if status is not None and status.since:
-        span = duration(session.now - status.since)
-        since = f"  since {clock_time(status.since, session.now)} ({span})"
-    return line(
-        Span(_INDENT),
-        _MARKS[Result.PASS] if waived else mark,
-        Span(f" {describe_condition(spec, session)}{optional}: "),
-        Span(_describe_status(job, status, session), "muted" if waived else "text"),
-        Span(since, "muted"),
-    )
 
 
 def _describe_status(
@@ -391,17 +384,8 @@ def _describe_status(
     return explain_why(status.why, job, session)
 
 
-def _render_warnings(job: JobView, session: SessionView) -> Iterator[Line]:
-    for entry in job.warned:
-        yield line(
-            Span(f"{_INDENT}! ", "warning"),
-            Span(explain_why(entry.why, job, session), "warning"),
-            Span(f"  {outside(entry.evidence)}" if entry.evidence else "", "muted"),
-        )
-
-
-# ------------------------------------------------------------------ what comes next
 def _render_behind(jobs: Sequence[JobView], session: SessionView) -> Iterator[Line]:
+    """Who waits for them, and can never start."""
     waiting = find_waiting(jobs, session)
     if not waiting or jobs[0].look is Look.DONE:
         return
@@ -420,60 +404,47 @@ def _render_behind(jobs: Sequence[JobView], session: SessionView) -> Iterator[Li
 
 def _render_next(jobs: Sequence[JobView], *, acts: bool) -> Line:
     """What to do now; empty where nothing can be done."""
+    steps = {}
+    looks = {job.look for job in jobs}
+    if any(can_come_back(job.record) for job in jobs):
+        saved = max((find_checkpoint(job) or 0 for job in jobs), default=0)
+        start = f"from {count(saved)}, " if saved else ""
+        start = "from the beginning, " if any(map(has_nan, jobs)) else start
+        steps["R"] = f"resubmit ({start}options)"
+    if Look.ASKS in looks:
+        steps["A"] = "read and answer"
+    if looks & {Look.PLANNED, Look.HELD}:
+        steps["S"] = "submit"
+    if looks & {Look.DOOMED, Look.WAITING, Look.ASKS, Look.HELD, Look.PLANNED}:
+        steps["X"] = "skip or waive"
+    if looks & {*BEGUN_LOOKS, Look.QUEUED, Look.RETRYING}:
+        steps["K"] = "kill"
+    if looks & {*BEGUN_LOOKS, Look.DONE, *ENDED_BADLY}:
+        steps["0"] = "its log"
+    if looks & ENDED_BADLY and len(jobs) == 1:
+        steps["m"] = "mark all alike"
     parts: list[Line] = [
         (Span(key, "key"), Span(f" {text}"))
-        for key, text in _list_steps(jobs)
+        for key, text in steps.items()
         if acts or not key.isupper()
     ]
     return (Span(f"{_INDENT}Next  ", "strong"), *join(parts, "   ")) if parts else ()
 
 
-def _list_steps(jobs: Sequence[JobView]) -> Iterator[tuple[str, str]]:
-    looks = {job.look for job in jobs}
-    if any(can_come_back(job.record) for job in jobs):
-        saved = max((find_checkpoint(job) or 0 for job in jobs), default=0)
-        start = f" (from {count(saved)}, options)" if saved else " (options)"
-        if any(has_nan(job) for job in jobs):
-            start = " (from the beginning, options)"
-        yield "R", f"resubmit{start}"
-    if Look.ASKS in looks:
-        yield "A", "read and answer"
-    if looks & {Look.PLANNED, Look.HELD}:
-        yield "S", "submit"
-    if looks & {Look.DOOMED, Look.WAITING, Look.ASKS, Look.HELD, Look.PLANNED}:
-        yield "X", "skip or waive"
-    if looks & {*BEGUN_LOOKS, Look.QUEUED, Look.RETRYING}:
-        yield "K", "kill"
-    if looks & {*BEGUN_LOOKS, Look.DONE, *ENDED_BADLY}:
-        yield "0", "its log"
-    if looks & ENDED_BADLY and len(jobs) == 1:
-        yield "m", "mark all alike"
-
-
-# ---------------------------------------------------------------------------- facts
-def _render_facts(
-    job: JobView, session: SessionView, words: PlanWords
-) -> Iterator[Line]:
-    """What is known of the job, a line each, their texts in one column."""
-    facts = list(_list_facts(job, session, words))
-    cells = max(_NAME_LEAST, *(min(cell_len(name), _NAME_MOST) for name, _ in facts))
-    for label, text in facts:
-        padded = label + " " * (cells - cell_len(label))
-        yield (Span(f"{_INDENT}{padded} ", "muted"), Span(text))
-
-
 def _list_facts(
     job: JobView, session: SessionView, words: PlanWords
 ) -> Iterator[tuple[str, str]]:
+    """What is known of the job, by its name."""
     record, spec, mask = job.record, job.record.spec, mask_of(session.snapshot.plan)
     telling = {entry.key for entry in words.parameters}
     keys = [key for key in spec.parameters if is_value(key) and key not in words.paths]
     keys.sort(key=lambda key: key not in telling)
     yield "stage", f"{outside(spec.stage) or '-'}   family {spec.family or '-'}"
-    yield "values", _format_values(keys, lambda key: find_value(spec, key), mask) or "-"
+    values = {key: find_value(spec, key) for key in keys}
+    yield "values", _format_values(values, mask) or "-"
     if spec.planned is not None:
-        own = list(spec.own_values)
-        yield "planned", _format_values(own, lambda key: find_planned(spec, key), mask)
+        planned = {key: find_planned(spec, key) for key in spec.own_values}
+        yield "planned", _format_values(planned, mask)
     yield "command", outside(" ".join(mask_words(spec.command, mask)), 2000)
     yield "output", outside(spec.output_dir)
     yield "log", outside(spec.log_path_current)
@@ -485,8 +456,11 @@ def _list_facts(
         yield "GPUs", format_gpus(job.live.gpu, session.now)
     for attempt in reversed(record.attempts):
         yield f"attempt {attempt.number}", _describe_attempt(attempt, session.now)
-        if ran_with := format_run_values(record, attempt, mask):
-            yield "ran with", ran_with
+        own = record.values_of(attempt)
+        changed = [key for key in record.list_changed_keys if key in own]
+        if changed:
+            ran_with = {key: format_value(own[key]) for key in changed}
+            yield "ran with", _format_values(ran_with, mask)
         if attempt.ordered_why is not None:
             yield "ordered", explain_why(attempt.ordered_why, job, session)
         for directory in attempt.captures:
@@ -498,17 +472,9 @@ def _list_facts(
             yield "reads", text
 
 
-def _format_values(
-    keys: Iterable[str], value: Callable[[str], str], mask: MaskRules
-) -> str:
-    return "  ".join(mask_text(f"{outside(key)}={value(key)}", mask) for key in keys)
-
-
-def format_run_values(job: JobRecord, attempt: Attempt, mask: MaskRules) -> str:
-    """The values of an attempt, of those that are not the plan's in each of them."""
-    values = job.values_of(attempt)
-    changed = [key for key in job.list_changed_keys if key in values]
-    return _format_values(changed, lambda key: format_value(values[key]), mask)
+def _format_values(values: Mapping[str, str], mask: MaskRules) -> str:
+    pairs = (f"{outside(key)}={value}" for key, value in values.items())
+    return "  ".join(mask_text(pair, mask) for pair in pairs)
 
 
 def _describe_attempt(attempt: Attempt, now: float) -> str:
@@ -528,18 +494,9 @@ def _describe_attempt(attempt: Attempt, now: float) -> str:
     return ", ".join(parts)
 
 
-# ----------------------------------------------------------------------------- GPUs
-_STALE_SECONDS: Final = 180.0
-"""After which a sample, of which there is one every half minute, is an old one."""
-_IDLE_SECONDS: Final = 600.0
-"""For which GPUs do nothing before that is worth a word."""
-
-
 def format_gpus(gpu: GpuView, now: float) -> str:
-    """`4 GPUs: 81 to 93 % busy, 62 GB of 80 GB, 1240 W`; how old, when it is.
-
-    The memory is that of the fullest one.
-    """
+    """`4 GPUs: 81 to 93 % busy, 62 GB of 80 GB, 1240 W`, and how old, when it is; the
+    memory is that of the fullest one."""
     parts = []
     if busy := [one.busy_percent for one in gpu.gpus if one.busy_percent is not None]:
         low, high = round(min(busy)), round(max(busy))
@@ -554,7 +511,7 @@ def format_gpus(gpu: GpuView, now: float) -> str:
         parts.append(f"{size(used * (1 << 20))} of {size(total * (1 << 20))}")
     if watts := [one.watts for one in gpu.gpus if one.watts is not None]:
         parts.append(f"{round(sum(watts))} W")
-    if _is_stale(gpu, now):
+    if now - gpu.seen_at > _STALE_SECONDS:
         parts.append(f"{duration(now - gpu.seen_at)} ago")
     return f"{plural(len(gpu.gpus), 'GPU')}: {', '.join(parts) or 'they do not tell'}"
 
@@ -564,12 +521,7 @@ def format_idle(gpu: GpuView, now: float) -> str:
 
     A hint, and no more: nothing follows from GPUs that do nothing.
     """
-    if _is_stale(gpu, now) or gpu.idle_seconds < _IDLE_SECONDS:
+    if now - gpu.seen_at > _STALE_SECONDS or gpu.idle_seconds < _IDLE_SECONDS:
         return ""
     whose = "its GPU has" if len(gpu.gpus) == 1 else "its GPUs have"
     return f"{whose} done nothing for {duration(gpu.idle_seconds)}"
-
-
-def _is_stale(gpu: GpuView, now: float) -> bool:
-    """Whether nobody has told anything newer for long."""
-    return now - gpu.seen_at > _STALE_SECONDS

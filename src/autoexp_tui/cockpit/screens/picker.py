@@ -21,7 +21,6 @@ from autoexp_tui.cockpit.context import (
 )
 from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
-    SessionLike,
     render_session,
     render_session_counts,
     render_session_titles,
@@ -30,8 +29,9 @@ from autoexp_tui.cockpit.spans import Line, Span, join
 from autoexp_tui.cockpit.themes import Skin, apply_skin, load_skin
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
+from autoexp_tui.model.snapshot import SessionBrief
 
-ListSessions = Callable[[], Sequence[SessionLike]]
+ListSessions = Callable[[], Sequence[SessionBrief]]
 
 
 class SessionsPane(ListPane):
@@ -43,9 +43,9 @@ class SessionsPane(ListPane):
     def __init__(self, skin: Skin, clock: Clock, **options: Any) -> None:
         super().__init__(skin, **options)
         self.clock = clock
-        self.sessions: Sequence[SessionLike] = ()
+        self.sessions: Sequence[SessionBrief] = ()
 
-    def show(self, sessions: Sequence[SessionLike]) -> None:
+    def show(self, sessions: Sequence[SessionBrief]) -> None:
         """List these."""
         self.sessions = sessions
         self.set_keys(tuple(session.id for session in sessions))
@@ -63,7 +63,7 @@ class SessionsPane(ListPane):
     def row(self, place: int, cells: int) -> Line:
         return render_session(self.sessions[place], self.clock.utc())
 
-    def find_session(self) -> SessionLike | None:
+    def find_session(self) -> SessionBrief | None:
         """The session under the cursor."""
         return self.sessions[self.cursor] if self.sessions else None
 

@@ -6,8 +6,7 @@ The long sentence is `model.wording.sentence`; here stands what fits beside a jo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import outside, shorten_middle
@@ -45,12 +44,79 @@ _SAID_BETTER: Final = frozenset(
     }
 )
 """Causes whose recorded reason says more than their name."""
+_UNSAID: Final = {
+    Look.HELD: "not chosen yet; S releases it",
+    Look.PLANNED: "S submits it",
+    Look.SENDING: "being sent",
+}
+"""What is said where no reason is recorded; of others their look's word."""
 
 
 def find_reason(job: JobView, session: SessionView) -> str:
     """Why the job is where it is, in a few words; never empty."""
-    maker = _REASONS.get(job.look, _find_recorded)
-    return outside(maker(job, session) or _find_recorded(job, session))
+    words = _find_words(job, session) or format_why(job.record.why, job, session)
+    return outside(words or _UNSAID.get(job.look, job.look.value))
+
+
+def _find_words(job: JobView, session: SessionView) -> str:
+    """What is said instead of the recorded reason; may be empty."""
+    record, attempt, now = job.record, job.attempt, session.now
+    match job.look:
+        case Look.FAILED | Look.LOST | Look.CANCELLED if record.cause:
+            said = record.cause in _SAID_BETTER
+            recorded = format_why(record.why, job, session) if said else ""
+            return recorded or describe_end(job)
+        case Look.RUNNING:
+            return _describe_running(job, session)
+        case Look.STALLED:
+            if stood := measure_stall(job, now):
+                return f"no step for {duration(stood)}"
+            warned = job.warned[0].why if job.warned else None
+            return format_why(warned, job, session) or "no step"
+        case Look.SUSPENDED | Look.ENDING:
+            return _find_queue_words(job) or job.look.value
+        case Look.WAITING | Look.DOOMED:
+            missing = unmet(record)
+            if missing is None:
+                return format_why(record.why, job, session) or "ready"
+            if (status := job.status(missing[0])) is not None:
+                return format_why(status.why, job, session)
+            return outside(missing[1].description) or "not looked yet"
+        case Look.ASKS:
+            return "waits for you"
+        case Look.QUEUED:
+            # Its age and start stay when it is cut: `2 h 10, ~15:20: lower priority`.
+            waited, words = duration(now - record.since), _find_queue_words(job)
+            expected = _find_expected_start(job, session)
+            start = f", {format_estimate(expected, now)}" if expected else ""
+            if not words:
+                return f"{waited}{start}" if start else f"for {waited}"
+            return f"{waited}{start}: {words}"
+        case Look.RETRYING if record.retry is not None:
+            again_at = session.snapshot.convert_to_t(record.retry.lived)
+            if again_at > now:
+                return f"again at {clock_time(again_at, now)}"
+            return format_why(record.retry.why, job, session)
+        case Look.DONE:
+            if attempt is not None and attempt.ended_at:
+                return f"ended {clock_time(attempt.ended_at, now)}"
+            return "" if record.why else "done before"
+    return ""
+
+
+def _describe_running(job: JobView, session: SessionView) -> str:
+    now = session.now
+    ahead = estimate_end(job, now)
+    if job.warned:
+        return format_why(job.warned[0].why, job, session)
+    if job.queue_reason:
+        return job.queue_reason  # what the executor says is no state we know
+    if ahead.too_late and ahead.limit_at is not None:
+        return f"limit hits {clock_time(ahead.limit_at, now)}"
+    if ahead.ends_at is not None:
+        return f"ends {format_estimate(ahead.ends_at, now)}"
+    began = job.attempt.began_at if job.attempt else None
+    return f"since {clock_time(began, now)}" if began is not None else "started"
 
 
 def find_common_reason(jobs: Sequence[JobView], session: SessionView) -> str:
@@ -72,56 +138,52 @@ def find_common_reason(jobs: Sequence[JobView], session: SessionView) -> str:
     return describe_cause(jobs[0]) if jobs[0].record.cause else f"{first}, ..."
 
 
-# ------------------------------------------------------------------ recorded reasons
 def format_why(why: Why | None, job: JobView, session: SessionView) -> str:
     """A recorded reason in short; empty when there is none."""
     if why is None:
         return ""
     if file := find_missing_file(why):
         return outside(f"{file} never came")
-    told = _name_jobs(
-        why, lambda name: shorten_middle(_call(name, job, session), _NICKNAME)
-    )
+    told = _name_jobs(why, job, session, lambda name: shorten_middle(name, _NICKNAME))
     return outside(short(told, _UNCUT))
 
 
 def explain_why(
     why: Why, job: JobView, session: SessionView, cause: Cause | None = None
 ) -> str:
-    """A recorded reason as a sentence; what was quoted keeps its own last mark.
+    """A recorded reason as a sentence; `cause`: of the job's end, where it is of that.
 
-    `cause`: of the job's end, where the reason is of that.
+    What was quoted keeps its own last mark.
     """
-    told = _name_jobs(why, lambda name: _call(name, job, session))
-    words = format_reason(told, cause, session.now)
+    words = format_reason(_name_jobs(why, job, session), cause, session.now)
     return outside(_DOUBLE_STOP.sub(r"\1", words), 2000)
 
 
-def _name_jobs(why: Why, call: Callable[[str], str]) -> Why:
-    """The reason with jobs called in another way."""
+def _name_jobs(
+    why: Why,
+    job: JobView,
+    session: SessionView,
+    cut: Callable[[str], str] = lambda name: name,
+) -> Why:
+    """The reason, siblings and those of several that are waited for by their stage."""
+    spec = job.record.spec
+
+    def call(name: str) -> str:
+        other = session.job(name)
+        if other is None or not other.stage:
+            return name
+        same = bool(spec.family) and other.record.spec.family == spec.family
+        groups = (getattr(one, "jobs", ()) for one in spec.start_conditions)
+        one_of_many = any(len(jobs) > 1 and name in jobs for jobs in groups)
+        return other.stage if same or one_of_many else name
+
     args = (
-        (name, call(value) if name in _NAMES_JOBS and isinstance(value, str) else value)
+        (name, cut(call(value)))
+        if name in _NAMES_JOBS and isinstance(value, str)
+        else (name, value)
         for name, value in why.args
     )
     return Why(why.code, tuple(args))
-
-
-def _call(name: str, job: JobView, session: SessionView) -> str:
-    """A sibling by its stage, `stable`; so is one of several that the job waits for."""
-    other = session.job(name)
-    if other is None or not other.stage:
-        return name
-    family = other.record.spec.family
-    same = bool(family) and family == job.record.spec.family
-    one_of_many = any(
-        len(jobs := getattr(spec, "jobs", ())) > 1 and name in jobs
-        for spec in job.record.spec.start_conditions
-    )
-    return other.stage if same or one_of_many else name
-
-
-def _find_recorded(job: JobView, session: SessionView) -> str:
-    return format_why(job.record.why, job, session) or job.look.value
 
 
 def describe_condition(spec: Condition, session: SessionView) -> str:
@@ -142,7 +204,6 @@ def list_sources(spec: Condition) -> Iterator[str]:
     return (outside(source, 4000) for source in sources)
 
 
-# ------------------------------------------------------------------------------ ends
 def describe_cause(job: JobView) -> str:
     """What ended it, in a few words; the exit code or signal where they say more."""
     cause, attempt = job.record.cause, job.attempt
@@ -176,62 +237,6 @@ def describe_end(job: JobView) -> str:
     return f"{words}, {outside(last)}" if last else words
 
 
-def _find_end(job: JobView, session: SessionView) -> str:
-    recorded = format_why(job.record.why, job, session)
-    if not find_last_words(job) and job.record.cause in _SAID_BETTER and recorded:
-        return recorded
-    return describe_end(job) if job.record.cause else ""
-
-
-def _find_done(job: JobView, session: SessionView) -> str:
-    attempt = job.attempt
-    if attempt is not None and attempt.ended_at:
-        return f"ended {clock_time(attempt.ended_at, session.now)}"
-    return "" if job.record.why else "done before"
-
-
-# ------------------------------------------------------------------------- under way
-def _find_running(job: JobView, session: SessionView) -> str:
-    now = session.now
-    ahead = estimate_end(job, now)
-    if job.warned:
-        return format_why(job.warned[0].why, job, session)
-    if job.queue_reason:
-        return job.queue_reason  # what the executor says is no state we know
-    if ahead.too_late and ahead.limit_at is not None:
-        return f"limit hits {clock_time(ahead.limit_at, now)}"
-    if ahead.ends_at is not None:
-        return f"ends {format_estimate(ahead.ends_at, now)}"
-    began = job.attempt.began_at if job.attempt else None
-    return f"since {clock_time(began, now)}" if began is not None else "started"
-
-
-def _find_stalled(job: JobView, session: SessionView) -> str:
-    if stood := measure_stall(job, session.now):
-        return f"no step for {duration(stood)}"
-    return format_why(job.warned[0].why, job, session) if job.warned else "no step"
-
-
-def _find_waiting(job: JobView, session: SessionView) -> str:
-    missing = unmet(job.record)
-    if missing is None:
-        return format_why(job.record.why, job, session) or "ready"
-    status = job.status(missing[0])
-    if status is not None:
-        return format_why(status.why, job, session)
-    return outside(missing[1].description) or "not looked yet"
-
-
-def _find_queued(job: JobView, session: SessionView) -> str:
-    """`2 h 10, ~15:20: lower priority ...`: its age and start stay when it is cut."""
-    waited, words = duration(session.now - job.record.since), _find_queue_words(job)
-    expected = _find_expected_start(job, session)
-    start = f", {format_estimate(expected, session.now)}" if expected else ""
-    if not words:
-        return f"{waited}{start}" if start else f"for {waited}"
-    return f"{waited}{start}: {words}"
-
-
 def describe_queue(job: JobView, session: SessionView) -> str:
     """How long a job has been queued, where, why, and when it is expected to start."""
     words, expected = _find_queue_words(job), _find_expected_start(job, session)
@@ -255,43 +260,5 @@ def _find_expected_start(job: JobView, session: SessionView) -> float | None:
 def _find_queue_words(job: JobView) -> str:
     """The executor's words for why a job is still queued; empty: none."""
     why = job.record.why
-    words = str(why.arg("reason") or why.arg("message")) if why else ""
+    words = str(why.arg("reason") or why.arg("message") or "") if why else ""
     return job.queue_reason or words
-
-
-def _find_retry(job: JobView, session: SessionView) -> str:
-    retry = job.record.retry
-    again_at = session.snapshot.convert_to_t(retry.lived) if retry is not None else 0.0
-    if again_at > session.now:
-        return f"again at {clock_time(again_at, session.now)}"
-    return format_why(retry.why, job, session) if retry is not None else ""
-
-
-def _make_recorded(words: str) -> Callable[[JobView, SessionView], str]:
-    return lambda job, session: format_why(job.record.why, job, session) or words
-
-
-_REASONS: Final[Mapping[Look, Callable[[JobView, SessionView], str]]] = (
-    MappingProxyType(
-        {
-            Look.FAILED: _find_end,
-            Look.LOST: _find_end,
-            Look.CANCELLED: _find_end,
-            Look.SKIPPED: _find_recorded,
-            Look.RUNNING: _find_running,
-            Look.STALLED: _find_stalled,
-            Look.SUSPENDED: lambda job, session: _find_queue_words(job) or "suspended",
-            Look.ENDING: lambda job, session: _find_queue_words(job) or "ending",
-            Look.WAITING: _find_waiting,
-            Look.DOOMED: _find_waiting,
-            Look.ASKS: lambda job, session: "waits for you",
-            Look.QUEUED: _find_queued,
-            Look.RETRYING: _find_retry,
-            Look.DONE: _find_done,
-            Look.HELD: _make_recorded("not chosen yet; S releases it"),
-            Look.PLANNED: _make_recorded("S submits it"),
-            Look.SENDING: _make_recorded("being sent"),
-            Look.IN_DOUBT: _make_recorded("in doubt"),
-        }
-    )
-)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from autoexp_tui.cockpit.render.lists import join_spans
 from autoexp_tui.cockpit.render.why import (
+    NOTHING,
     WhyText,
     explain_crowd,
     explain_job,
     explain_jobs,
-    explain_nothing,
     explain_plan,
-    has_nothing_started,
 )
 from autoexp_tui.cockpit.spans import Line, Span, shorten_middle
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.cockpit.terminal import is_multiplexer
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
 from autoexp_tui.text.spelling import format_estimate, plural
@@ -37,7 +37,7 @@ class ReasonPane(TextPane):
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context.skin, context.model, **options)
         self.context = context
-        self._text = explain_nothing()
+        self._text = NOTHING
 
     @property
     def _acts(self) -> bool:
@@ -121,7 +121,8 @@ class WhyPane(ReasonPane):
                 text = " There are no jobs: the plan has errors."
             return WhyText("", ((Span(text, "muted"),),))
         about = self._describe_jobs()
-        if session.snapshot.engine.role == "plan" and has_nothing_started(session):
+        started = session.count(Look.PLANNED) != len(session.jobs)
+        if session.snapshot.engine.role == "plan" and not started:
             come_back = "" if is_multiplexer() else self.context.describe_return()
             first = explain_plan(session, come_back)
             return WhyText(first.title, (*first.lines, (), *about.lines), about.next)
@@ -129,7 +130,7 @@ class WhyPane(ReasonPane):
 
     def _describe_jobs(self) -> WhyText:
         if not self._jobs:
-            return explain_nothing()
+            return NOTHING
         if len(self._jobs) > CROWD:
             return self._crowd_text or explain_crowd(self._subject, self._jobs)
         return self._prepare_text(self._jobs, self._subject)()
@@ -188,7 +189,7 @@ class AnswerPane(ReasonPane):
     def build_text(self) -> WhyText:
         job = self.model.session.job(self._name) if self._name else None
         if job is None:
-            return self._answer.instead or explain_nothing()
+            return self._answer.instead or NOTHING
         model, acts = self.model, self._acts
         found = explain_job(
             job, model.session, model.words, acts=acts, usual=model.rates
