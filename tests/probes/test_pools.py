@@ -162,8 +162,3 @@ def test_after_close_nothing_is_taken_and_nothing_is_delivered() -> None:
     for thread in threads:
         thread.join(WAIT)
     assert answers.got == []
-
-
-def test_a_pool_without_threads_is_refused() -> None:
-    with pytest.raises(ValueError, match="needs a thread"):
-        ThreadPool("test", 0)

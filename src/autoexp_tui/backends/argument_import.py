@@ -2,8 +2,8 @@
 
 Importing a training program may print, hang, start threads, want a GPU, or end Python:
 it happens in a child that may be killed. What comes back is the plain JSON of
-`argument_probe`, cleaned of everything that could steer a terminal. Both files follow
-from it byte for byte: a program that did not change gives the same files again.
+`argument_probe`, cleaned of everything that could steer a terminal. A program that did
+not change gives the same files again, byte for byte.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -27,11 +27,10 @@ from autoexp_tui.backends.argument_schema import (
     TAKES_VALUES,
     VERSION,
     Action,
-    Schema,
     decode_schema,
     format_choices,
 )
-from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed, UsageError
+from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.probes import yaml_text
 from autoexp_tui.text.did_you_mean import did_you_mean
@@ -75,16 +74,12 @@ class Source:
     """Further directories to import from."""
     limit_seconds: float = LIMIT_SECONDS
 
-    def __str__(self) -> str:
-        return f"{self.target} {self.verb}".rstrip()
-
 
 def fetch_schema(source: Source) -> dict[str, Any]:
     """The schema of a program's arguments, as its file holds it.
 
-    Raises:
-        UsageError: the target is none, stands for no parser, or for an empty one.
-        EnvironmentFailed: its module cannot be imported here, or took too long.
+    Raises UsageError: the target is none, stands for no parser, or for an empty one;
+    EnvironmentFailed: its module cannot be imported here, or took too long.
     """
     module, colon, attribute = source.target.rpartition(":")
     if not (colon and module and attribute):
@@ -93,14 +88,21 @@ def fetch_schema(source: Source) -> dict[str, Any]:
         raise UsageError(message, hint=hint)
     answer = _request_answer(source)
     if "schema" not in answer:
-        raise _make_error(source, answer)
+        message = clean(str(answer.get("error") or "it gave no parser"), limit=1000)
+        if "missing" in answer:
+            raise EnvironmentFailed(message, source.target, _ELSEWHERE)
+        hint = clean(str(answer.get("hint") or "")) or _FORMS
+        if "among" in answer:
+            names = [clean(str(name)) for name in answer["among"]]
+            hint = did_you_mean(str(answer.get("near")), names, "names")
+        raise UsageError(message, source.target, hint)
     found = _clean_texts(answer["schema"])
     if not found["arguments"]:
         raise UsageError("its parser has no arguments", source.target, _FORMS)
-    return {"autoexp_schema": VERSION, "source": str(source), **found}
+    shown = f"{source.target} {source.verb}".rstrip()
+    return {"autoexp_schema": VERSION, "source": shown, **found}
 
 
-# --------------------------------------------------------------------------- the child
 def _request_answer(source: Source) -> Mapping[str, Any]:
     request = {
         "target": source.target,
@@ -151,24 +153,11 @@ def _run_child(source: Source, words: Sequence[str], stderr: IO[bytes]) -> bytes
 
 
 def _read_last_line(stderr: IO[bytes]) -> str:
-    """The last line that the program wrote to its errors."""
     stderr.seek(0, os.SEEK_END)
     stderr.seek(max(0, stderr.tell() - _TAIL_BYTES))
     lines = stderr.read().decode("utf-8", "replace").splitlines()
     words = [clean(line).strip() for line in lines]
     return next((line for line in reversed(words) if line), "")[:400]
-
-
-def _make_error(source: Source, answer: Mapping[str, Any]) -> AutoexpError:
-    """What the child says is wrong, as an error of ours."""
-    message = clean(str(answer.get("error") or "it gave no parser"), limit=1000)
-    if "missing" in answer:
-        return EnvironmentFailed(message, source.target, _ELSEWHERE)
-    hint = clean(str(answer.get("hint") or "")) or _FORMS
-    if "among" in answer:
-        names = [clean(str(name)) for name in answer["among"]]
-        hint = did_you_mean(str(answer.get("near")), names, "names")
-    return UsageError(message, source.target, hint)
 
 
 def _clean_texts(value: Any, key: str = "") -> Any:
@@ -180,44 +169,56 @@ def _clean_texts(value: Any, key: str = "") -> Any:
     return " ".join(clean(str(value)).split()) if key in ("help", "group") else value
 
 
-# ----------------------------------------------------------------- the schema's file
 def format_schema(data: Mapping[str, Any]) -> str:
     """The schema's file: an argument a line, so that differences are seen."""
-    long = {key: data.get(key, ()) for key in ("arguments", "exclusive")}
-    defaults = data.get("defaults", {})
+
+    def format_block(brackets: str, items: Iterable[str]) -> str:
+        text = ",\n".join(f"    {item}" for item in items)
+        return f"{brackets[0]}\n{text}{text and chr(10)}  {brackets[1]}"
+
+    long = ("arguments", "exclusive", "defaults")
+    pairs = data.get("defaults", {}).items()
     fields = [
         f"  {_dump(key)}: {_dump(value)}"
         for key, value in data.items()
-        if key not in long and key != "defaults"
+        if key not in long
     ]
-    for key, items in long.items():
-        fields.append(f"  {_dump(key)}: {_format_block('[]', map(_dump, items))}")
-    pairs = (f"{_dump(dest)}: {_dump(value)}" for dest, value in defaults.items())
-    fields.append(f'  "defaults": {_format_block("{}", pairs)}')
+    for key in long[:2]:
+        block = format_block("[]", map(_dump, data.get(key, ())))
+        fields.append(f"  {_dump(key)}: {block}")
+    lines = (f"{_dump(dest)}: {_dump(value)}" for dest, value in pairs)
+    fields.append(f'  "defaults": {format_block("{}", lines)}')
     text = ",\n".join(fields)
     return f"{{\n{text}\n}}\n"
-
-
-def _format_block(brackets: str, items: Iterator[str]) -> str:
-    text = ",\n".join(f"    {item}" for item in items)
-    return f"{brackets[0]}\n{text}{text and chr(10)}  {brackets[1]}"
 
 
 def _dump(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# ------------------------------------------------------------------- the config group
 def format_group(data: Mapping[str, Any], name: str) -> str:
     """The config group: each argument with its default, commented with its help."""
     schema = decode_schema(data)
-    dests = schema.by_dest
+    dests, defaults = schema.by_dest, schema.defaults
     lines = [*_wrap_comment(f"The {len(dests)} arguments of {schema.source}")]
     lines += [line.format(name=name) for line in _GROUP_HEAD]
     for group, members in groupby(dests, key=lambda dest: dests[dest][0].group):
         lines += ["", f"# {'-' * 20} {group or 'arguments'}"]
         for dest in members:
-            lines += _format_entry(dest, schema)
+            lines.append("")
+            for action in dests[dest]:
+                lines += _wrap_comment(action.help)
+                lines += _wrap_comment(_format_usage(action))
+            value = defaults.get(dest)
+            if value is None and dest in schema.required:
+                said = f"{_MISSING} # needed"
+            elif value == _MISSING:  # OmegaConf would take it for a missing value
+                said = "null # the program's own default is three question marks"
+            elif dest not in defaults:
+                said = "null # the program's own default is no plain value"
+            else:
+                said = yaml_text.format_flow(escape_dollars(value))
+            lines.append(f"{yaml_text.format_scalar(dest)}: {said}")
     return "\n".join(lines) + "\n"
 
 
@@ -233,15 +234,6 @@ _GROUP_HEAD: Final = (
 )
 
 
-def _format_entry(dest: str, schema: Schema) -> Iterator[str]:
-    yield ""
-    for action in schema.by_dest[dest]:
-        if action.help:
-            yield from _wrap_comment(action.help)
-        yield from _wrap_comment(_format_usage(action))
-    yield f"{yaml_text.format_scalar(dest)}: {_format_default(dest, schema)}"
-
-
 def _wrap_comment(text: str) -> Sequence[str]:
     return textwrap.wrap(
         text,
@@ -251,18 +243,6 @@ def _wrap_comment(text: str) -> Sequence[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _format_default(dest: str, schema: Schema) -> str:
-    """The value as YAML, and what is to be said about it."""
-    value = schema.defaults.get(dest)
-    if value is None and dest in schema.required:
-        return f"{_MISSING} # needed"
-    if value == _MISSING:  # OmegaConf would take it for a missing value
-        return "null # the program's own default is three question marks"
-    if dest not in schema.defaults:
-        return "null # the program's own default is no plain value"
-    return yaml_text.format_flow(escape_dollars(value))
 
 
 def _format_usage(action: Action) -> str:
@@ -275,16 +255,12 @@ def _format_usage(action: Action) -> str:
             "false": f"{name} (for false)",
             "const": f"{name} (for {action.const!r})",
         }.get(action.action, name)
-    kind = action.type.upper()
+    kind, nargs = action.type.upper(), action.nargs
     if action.choices:
         kind = f"{{{format_choices(action.choices, 24)}}}"
-    again = " (a list: again for each)" if action.action == "append" else ""
-    return f"{name} {_repeat_kind(kind, action.nargs)}{again}"
-
-
-def _repeat_kind(kind: str, nargs: str | int | None) -> str:
-    if isinstance(nargs, int):
-        return " ".join([kind] * nargs)
     some = f"[{kind} ...]"
     many = {"?": f"[{kind}]", "*": some, "...": some, "+": f"{kind} ..."}
-    return many.get(str(nargs), kind)
+    times = nargs if isinstance(nargs, int) else 1
+    kinds = many.get(str(nargs), " ".join([kind] * times))
+    again = " (a list: again for each)" if action.action == "append" else ""
+    return f"{name} {kinds}{again}"

@@ -26,8 +26,8 @@ import traceback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # annotations are never evaluated
-    from collections.abc import Callable, Iterator
-    from typing import Any, NoReturn
+    from collections.abc import Callable
+    from typing import Any
 
     Record = dict[str, Any]
 
@@ -64,13 +64,21 @@ class Caught(BaseException):
         self.parser = parser
 
 
-# -------------------------------------------------------------------- the parser
 def find_parser(request: "Record") -> argparse.ArgumentParser:
-    """The parser that the target stands for."""
+    """The parser that the target stands for, or that of one of its sub-commands."""
     target = load_target(str(request["target"]), list(request.get("paths", ())))
     parser = build_parser(target, str(request.get("prog", "program")))
-    verb = request.get("verb")
-    return find_verb(parser, str(verb)) if verb else parser
+    verb = str(request.get("verb") or "")
+    for action in parser._actions if verb else ():
+        if isinstance(action, argparse._SubParsersAction):
+            if verb in action.choices:
+                chosen: argparse.ArgumentParser = action.choices[verb]
+                return chosen
+            message = f"there is no sub-command `{verb}`"
+            raise Refused(message, near=verb, among=list(action.choices))
+    if verb:
+        raise Refused("it has no sub-commands", hint="leave --verb out")
+    return parser
 
 
 def load_target(target: str, paths: "list[str]") -> "Any":
@@ -117,16 +125,18 @@ def build_parser(target: "Any", prog: str) -> argparse.ArgumentParser:
     count = get_positions(target)
     if count > 1:
         raise Refused(f"it takes {count} arguments; a parser is all that it is given")
-    argparse.ArgumentParser.parse_known_args = stop_parsing  # type: ignore[method-assign]
+
+    def stop_parsing(parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        raise Caught(parser)
+
+    argparse.ArgumentParser.parse_known_args = stop_parsing  # type: ignore[assignment,method-assign]
     try:
         found = target(*[given] * count)
     except Caught as stopped:
         return stopped.parser
     if isinstance(found, argparse.ArgumentParser):
         return found
-    if found is None and count == 1:
-        return given
-    if count == 1 and isinstance(found, argparse._ArgumentGroup):
+    if count == 1 and (found is None or isinstance(found, argparse._ArgumentGroup)):
         return given
     raise Refused(f"it gave back a {type(found).__name__}, not a parser")
 
@@ -145,26 +155,6 @@ def get_positions(function: "Callable[..., object]") -> int:
     return len([one for one in needed if one.kind in by_place])
 
 
-def stop_parsing(
-    self: argparse.ArgumentParser, *_args: object, **_more: object
-) -> "NoReturn":
-    """In the place of parsing."""
-    raise Caught(self)
-
-
-def find_verb(parser: argparse.ArgumentParser, verb: str) -> argparse.ArgumentParser:
-    """The parser of one sub-command."""
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            if verb in action.choices:
-                chosen: argparse.ArgumentParser = action.choices[verb]
-                return chosen
-            message = f"there is no sub-command `{verb}`"
-            raise Refused(message, near=verb, among=list(action.choices))
-    raise Refused("it has no sub-commands", hint="leave --verb out")
-
-
-# -------------------------------------------------------------------- its arguments
 def extract_schema(parser: argparse.ArgumentParser) -> "Record":
     """The schema of a parser: plain values only, in the parser's order."""
     groups = {
@@ -179,7 +169,11 @@ def extract_schema(parser: argparse.ArgumentParser) -> "Record":
         raise Refused(f"it has sub-commands: {among}", hint="name one: --verb VERB")
     defaults = {}
     for action in actions:
-        value = to_plain(read_default(parser, action))
+        value = parser.get_default(action.dest)
+        if isinstance(value, str) and value != argparse.SUPPRESS:
+            with contextlib.suppress(Exception):  # as the parser makes it
+                value = parser._get_value(action, value)
+        value = to_plain(value)
         if value is not HIDDEN and action.dest not in defaults:
             defaults[action.dest] = value
     return {
@@ -200,15 +194,6 @@ def extract_schema(parser: argparse.ArgumentParser) -> "Record":
     }
 
 
-def read_default(parser: argparse.ArgumentParser, action: argparse.Action) -> "Any":
-    """What a destination holds when nothing is given, as the parser makes it."""
-    value = parser.get_default(action.dest)
-    if isinstance(value, str) and value != argparse.SUPPRESS:
-        with contextlib.suppress(Exception):
-            return parser._get_value(action, value)
-    return value
-
-
 def extract_action(
     parser: argparse.ArgumentParser, action: argparse.Action, group: str
 ) -> "Record":
@@ -220,9 +205,16 @@ def extract_action(
     if action.nargs not in (None, 0):
         found["nargs"] = action.nargs
     if action.type is not None:
-        found["type"] = name_type(action.type)
+        kind: Any = action.type
+        name = str(getattr(kind, "__name__", type(kind).__name__))
+        shadows = kind not in PLAIN and name in ("int", "float", "str", "bool")
+        found["type"] = f"{name}()" if shadows else name
     if action.choices is not None:
-        found["choices"] = list(collect_choices(action))
+        plain = [(choice, to_plain(choice)) for choice in action.choices]
+        found["choices"] = [
+            format_choice(choice, action.type) if value is HIDDEN else value
+            for choice, value in plain
+        ]
     const = to_plain(action.const)
     if const is not None and const is not HIDDEN:
         found["const"] = const
@@ -230,34 +222,20 @@ def extract_action(
         found["required"] = True
     if group:
         found["group"] = group
-    found["help"] = format_help(parser, action)
+    text = "" if action.help == argparse.SUPPRESS else action.help or ""
+    found["help"] = text
+    if text:  # its `%(default)s` filled in
+        with contextlib.suppress(Exception):
+            found["help"] = parser._get_formatter()._expand_help(action)
     return found
 
 
 def is_required(action: argparse.Action, parser: argparse.ArgumentParser) -> bool:
-    """Whether the program asks for this very argument.
-
-    Of what is left of a command line nothing need be left, though argparse says so.
-    """
+    """Whether the program asks for it: of what is left of a line nothing need be."""
     if action.nargs == argparse.REMAINDER:
         return False
     given_elsewhere = parser.get_default(action.dest) is not None
     return bool(action.required) and not (action.option_strings and given_elsewhere)
-
-
-def name_type(kind: "Any") -> str:
-    """What a type is called: a plain one by its name."""
-    if kind in PLAIN:
-        return str(kind.__name__)
-    name = str(getattr(kind, "__name__", type(kind).__name__))
-    return f"{name}()" if name in ("int", "float", "str", "bool") else name
-
-
-def collect_choices(action: argparse.Action) -> "Iterator[Any]":
-    """Choices as they are written on a command line."""
-    for choice in action.choices or ():
-        value = to_plain(choice)
-        yield format_choice(choice, action.type) if value is HIDDEN else value
 
 
 def format_choice(choice: "Any", kind: "Any") -> str:
@@ -284,19 +262,7 @@ def to_plain(value: "Any") -> "Any":
     return HIDDEN
 
 
-def format_help(parser: argparse.ArgumentParser, action: argparse.Action) -> str:
-    """The help with its `%(default)s` filled in."""
-    text = action.help
-    if not text or text == argparse.SUPPRESS:
-        return ""
-    with contextlib.suppress(Exception):
-        return parser._get_formatter()._expand_help(action)
-    return text
-
-
-# -------------------------------------------------------------------- the process
 def build_answer(request: "Record") -> "Record":
-    """The schema, or what went wrong with getting it."""
     try:
         return {"schema": extract_schema(find_parser(request))}
     except Refused as error:
@@ -313,7 +279,6 @@ def build_answer(request: "Record") -> "Record":
 
 
 def main() -> None:
-    """Answer the request in the first argument."""
     private = os.dup(1)
     os.dup2(2, 1)
     request = json.loads(sys.argv[1])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -122,37 +122,23 @@ class Schema:
         return any(option[:1] == "-" and option[1:2].isdigit() for option in options)
 
 
-# --------------------------------------------------------------------------- reading
 def load_schema(name: str, places: Places) -> Schema:
     """The schema that a config names: a name (of `args/` of a root), or a path.
 
-    Raises:
-        Refused: it is not there, or cannot be read.
+    Raises Refused: it is not there, or cannot be read.
     """
-    path = next(filter(os.path.isfile, _find_candidates(name, places)), None)
-    if path is not None:
-        return _read_schema(path)
-    known = sorted({name for root in places.config_dirs for name in _find_names(root)})
-    hint = did_you_mean(name, known, "schemas") if known else _MAKE_ONE
-    raise Refused(f"there is no schema `{name}`", hint)
-
-
-def _find_candidates(name: str, places: Places) -> Iterator[str]:
-    if "/" not in name and not name.endswith(".json"):
-        for root in places.config_dirs:
-            yield os.path.join(root, FOLDER, name + SUFFIX)
-        return
-    for root in (*places.config_dirs, places.cwd):
-        yield os.path.join(root, os.path.expanduser(name))
-
-
-def _find_names(root: str) -> Sequence[str]:
-    folder = os.path.join(root, FOLDER)
-    files = os.listdir(folder) if os.path.isdir(folder) else ()
-    return [file.removesuffix(SUFFIX) for file in files if file.endswith(SUFFIX)]
-
-
-def _read_schema(path: str) -> Schema:
+    folders = [os.path.join(root, FOLDER) for root in places.config_dirs]
+    if "/" in name or name.endswith(".json"):
+        roots = (*places.config_dirs, places.cwd)
+        paths = [os.path.join(root, os.path.expanduser(name)) for root in roots]
+    else:
+        paths = [os.path.join(folder, name + SUFFIX) for folder in folders]
+    path = next(filter(os.path.isfile, paths), None)
+    if path is None:
+        files = (f for one in folders if os.path.isdir(one) for f in os.listdir(one))
+        known = sorted({f.removesuffix(SUFFIX) for f in files if f.endswith(SUFFIX)})
+        hint = did_you_mean(name, known, "schemas") if known else _MAKE_ONE
+        raise Refused(f"there is no schema `{name}`", hint)
     try:
         with open(path, encoding="utf-8") as file:
             return decode_schema(json.load(file))
@@ -164,11 +150,8 @@ def _read_schema(path: str) -> Schema:
 
 
 def decode_schema(data: Any) -> Schema:
-    """A schema from its JSON.
-
-    Raises:
-        ValueError, KeyError, TypeError, AttributeError: it is none of ours.
-    """
+    """A schema from its JSON; raises ValueError, KeyError, TypeError,
+    AttributeError."""
     if not isinstance(data, dict) or "autoexp_schema" not in data:
         raise ValueError("it has no `autoexp_schema`")
     fields = dict(data)

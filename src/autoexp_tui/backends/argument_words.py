@@ -39,10 +39,9 @@ def join_flag(flag: str, word: str, fromfile_chars: str = "") -> Words:
 
 
 def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Words:
-    """The words that give a destination its value; an option that has it needs none.
+    """The words that give a destination its value; raises Refused: no words do.
 
-    Raises:
-        Refused: no words do.
+    An option that has the value needs none.
     """
     first = actions[0]
     default = schema.defaults.get(first.dest, _NOTHING)
@@ -66,15 +65,14 @@ def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Wo
 
 
 def render_action(value: object, action: Action, schema: Schema) -> Words:
-    """The words for a value by one action, whatever its default.
-
-    Raises:
-        Refused: no words do.
-    """
+    """The words for a value by one action, whatever its default; raises Refused."""
     if value is None:
         return ()
     if action.action == "count":
-        return (action.flag,) * _check_count_value(value)
+        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+            return (action.flag,) * value
+        hint = "0, 1, 2"
+        raise Refused(f"is {value!r}; it counts how often the flag is given", hint)
     if action.action == "append":
         items = _check_list(value, action)
         return tuple(w for item in items for w in _render_once(item, action, schema))
@@ -86,7 +84,6 @@ def render_action(value: object, action: Action, schema: Schema) -> Words:
     return (action.flag,) if value else off
 
 
-# ---------------------------------------------------------------------------- switches
 def _render_truth(
     value: bool,  # noqa: FBT001 - the value of the argument
     actions: Sequence[Action],
@@ -140,33 +137,28 @@ def _join_flags(actions: Sequence[Action]) -> str:
     return ", ".join(one.flag for one in actions)
 
 
-def _check_count_value(value: object) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    raise Refused(f"is {value!r}; it counts how often the flag is given", "0, 1, 2")
-
-
-# ------------------------------------------------------------------------------ values
 def _render_once(value: object, action: Action, schema: Schema) -> Words:
     """The flag once, with all that belongs to it."""
-    if action.nargs in (None, "?") and action.action != "extend":
-        return _render_single(value, action, schema)
-    items = _check_list(value, action)
-    _check_length(len(items), action)
-    words = tuple(_render_item(item, action, schema) for item in items)
-    return (action.flag, *words) if action.options else words
-
-
-def _render_single(value: object, action: Action, schema: Schema) -> Words:
+    nargs, by_flag = action.nargs, bool(action.options)
+    if nargs not in (None, "?") or action.action == "extend":
+        items, count = _check_list(value, action), 1 if nargs is None else nargs
+        if isinstance(count, int) and len(items) != count:
+            message = f"is a list of {len(items)}; {action.label} takes {count}"
+            raise Refused(message)
+        if nargs == "+" and not items:
+            message = f"is an empty list; {action.label} takes one or more"
+            raise Refused(message, "null leaves it out")
+        words = tuple(_render_item(item, action, schema) for item in items)
+        return (action.flag, *words) if by_flag else words
     if isinstance(value, list | tuple):
         hint = f"{action.flag} takes one; write it as one text"
         raise Refused(f"is a list of {len(value)}", hint)
-    if action.nargs == "?" and action.options and _is_same(value, action.const):
+    if nargs == "?" and by_flag and _is_same(value, action.const):
         return (action.flag,)
     word = _format_typed(value, action)
     if word == "--":
         raise Refused("is `--`, at which argparse stops to read options")
-    if not action.options:
+    if not by_flag:
         return (word,)
     return join_flag(action.flag, word, schema.fromfile_prefix_chars)
 
@@ -192,21 +184,18 @@ def _check_list(value: object, action: Action) -> Sequence[object]:
     raise Refused(f"is {value!r}; {action.label} takes a list", f"[{value}]")
 
 
-def _check_length(count: int, action: Action) -> None:
-    nargs = 1 if action.nargs is None else action.nargs
-    if isinstance(nargs, int) and count != nargs:
-        raise Refused(f"is a list of {count}; {action.label} takes {nargs}")
-    if nargs == "+" and count == 0:
-        message = f"is an empty list; {action.label} takes one or more"
-        raise Refused(message, "null leaves it out")
-
-
-# --------------------------------------------------------------------- types, choices
 def _format_typed(value: object, action: Action) -> str:
     """One value as a word, judged by type and choices."""
     if isinstance(value, dict | list | tuple):
         raise Refused(f"is or holds {value!r}; an argument takes plain values")
-    word = _FORMATS.get(action.type, format_word)(value)
+    if action.type in _NUMBERS:
+        word = _format_number(value, *_NUMBERS[action.type])
+    elif action.type != "bool":
+        word = format_word(value)
+    elif isinstance(value, bool):  # `type=bool` calls all true but the empty text
+        word = "True" if value else ""
+    else:
+        raise Refused(f"is {value!r}, neither true nor false")
     allowed = {str(choice) for choice in action.choices}
     if not allowed or word in allowed or value in action.choices:
         return word
@@ -215,17 +204,9 @@ def _format_typed(value: object, action: Action) -> str:
     raise Refused(f"is {value!r}; it may be {choices}", hint)
 
 
-def _format_int(value: object) -> str:
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return _format_number(value, int, "a whole number")
-
-
-def _format_float(value: object) -> str:
-    return _format_number(value, float, "a number")
-
-
 def _format_number(value: Any, kind: Callable[[Any], object], noun: str) -> str:
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return str(int(value))
     is_other = isinstance(value, bool) or (kind is int and isinstance(value, float))
     with suppress(TypeError, ValueError, OverflowError):
         if not is_other:
@@ -235,25 +216,14 @@ def _format_number(value: Any, kind: Callable[[Any], object], noun: str) -> str:
     raise Refused(f"is {shown}, not {noun}")
 
 
-def _format_bool(value: object) -> str:
-    """`type=bool` calls every text true but the empty one."""
-    if isinstance(value, bool):
-        return "True" if value else ""
-    raise Refused(f"is {value!r}, neither true nor false")
-
-
-_FORMATS: Final[dict[str, Callable[[object], str]]] = {
-    "int": _format_int,
-    "float": _format_float,
-    "bool": _format_bool,
+_NUMBERS: Final[dict[str, tuple[Callable[[Any], object], str]]] = {
+    "int": (int, "a whole number"),
+    "float": (float, "a number"),
 }
 
 
 def _is_same(value: object, other: object) -> bool:
-    """Equal, and of kinds that argparse would not tell apart either.
-
-    A truth is never a number; 1 and 1.0 are the same.
-    """
+    """Equal, and of kinds that argparse does not tell apart: a truth is no number."""
     if isinstance(value, list | tuple) and isinstance(other, list | tuple):
         return len(value) == len(other) and all(map(_is_same, value, other))
     if isinstance(value, bool) is not isinstance(other, bool):

@@ -7,7 +7,7 @@ spelling is known, and every argument is checked.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -30,7 +30,6 @@ from autoexp_tui.backends.base import (
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.text.did_you_mean import did_you_mean, find_nearest
 
-_MOST_VALUES: Final = 200_000
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _NO_OTHERS: Final[Mapping[str, str]] = {}
 
@@ -51,11 +50,16 @@ class Arguments:
             found.append(problem("schema", schema.message, schema.hint))
         if args is not None and not isinstance(args, Mapping):
             hint = f"{key}: {{lr: 0.001}}"
-            found.append(problem(key, f"is {args!r}, not a mapping", hint))
-        elif isinstance(schema, SchemaRenderer):
-            found += self._render(schema, backend, args).problems
-        else:
-            found += _check_plain(args or {}, key)
+            return [*found, problem(key, f"is {args!r}, not a mapping", hint)]
+        if isinstance(schema, SchemaRenderer):
+            return [*found, *self._render(schema, backend, args).problems]
+        for name, value in (args or {}).items():
+            # Most values are plain, and there are many of them in many jobs.
+            if value.__class__ in _PLAIN:
+                continue
+            if isinstance(value, list | Mapping) and not is_word_list(value):
+                message = "is a mapping or a nested list; flags take plain values"
+                found.append(problem(f"{key}.{name}", message))
         return found
 
     def words(
@@ -78,11 +82,16 @@ class Arguments:
             return self._render(schema, backend, args).words
         words: list[str] = []
         for name, value in cast(Config, args or {}).items():
-            if name in off and isinstance(value, bool):
-                words += () if value else (off[name],)
+            flag = name.replace("_", "-") if dashes else name
+            flag = spellings.get(name) or f"--{flag}"
+            if value is None or value is False:
+                words += [off[name]] if value is False and name in off else []
+            elif value is True:
+                words += [] if name in off else [flag]
+            elif isinstance(value, list | tuple):
+                words += [flag, *map(format_word, value)]
             else:
-                flag = name.replace("_", "-") if dashes else name
-                words += _render_plain(spellings.get(name) or f"--{flag}", value)
+                words += join_flag(flag, format_word(value))
         return words
 
     def _find_schema(
@@ -94,14 +103,13 @@ class Arguments:
         if not isinstance(name, str) or not name:
             return Refused(f"is {name!r}, not a name")
         if (name, key) not in self._schemas:
-            self._schemas[name, key] = self._load_schema(name, key)
+            try:
+                made = SchemaRenderer(load_schema(name, self._places), key)
+            except Refused as error:
+                self._schemas[name, key] = error
+            else:
+                self._schemas[name, key] = made
         return self._schemas[name, key]
-
-    def _load_schema(self, name: str, key: str) -> SchemaRenderer | Refused:
-        try:
-            return SchemaRenderer(load_schema(name, self._places), key)
-        except Refused as error:
-            return error
 
     def _render(
         self, schema: SchemaRenderer, backend: Config, args: object
@@ -112,28 +120,6 @@ class Arguments:
         return self._last[1]
 
 
-def _check_plain(args: Config, place: str) -> Iterator[Problem]:
-    """Arguments that no flag takes, whatever the program is."""
-    for key, value in args.items():
-        # Most values are plain, and there are many of them in many jobs.
-        if value.__class__ in _PLAIN:
-            continue
-        if isinstance(value, list | Mapping) and not is_word_list(value):
-            message = "is a mapping or a nested list; flags take plain values"
-            yield problem(f"{place}.{key}", message)
-
-
-def _render_plain(flag: str, value: object) -> Sequence[str]:
-    if value is None or value is False:
-        return ()
-    if value is True:
-        return (flag,)
-    if isinstance(value, list | tuple):
-        return (flag, *map(format_word, value))
-    return join_flag(flag, format_word(value))
-
-
-# ---------------------------------------------------------------------------- a schema
 @dataclass(frozen=True, slots=True)
 class Rendered:
     """What one argument, or all of a job, come to on a command line."""
@@ -173,13 +159,10 @@ class SchemaRenderer:
             words += ["--", *(word for some in places for word in some)]
         return Rendered(tuple(words), tuple(problems))
 
-    # ------------------------------------------------------------------ one argument
     def _render_one(self, key: str, value: object) -> Rendered:
         known = (key, repr(value))  # 1, True and 1.0 are told apart
         found = self._values.get(known)
         if found is None:
-            if len(self._values) >= _MOST_VALUES:
-                self._values.clear()
             found = self._values[known] = self._render_new(key, value)
         return found
 
@@ -210,7 +193,6 @@ class SchemaRenderer:
     def _make_problem(self, key: str, message: str, hint: str = "") -> Problem:
         return problem(f"{self._place}.{key}", message, hint)
 
-    # ------------------------------------------------------------------ all together
     def _check_together(
         self, args: Mapping[str, object], given: Mapping[str, Words]
     ) -> Iterator[Problem]:
@@ -233,12 +215,8 @@ class SchemaRenderer:
             if group.required and not crowd:
                 message = f"one of {', '.join(group.dests)} is needed"
                 yield Problem(message, where=f"{WHERE}.{self._place}")
-        yield from self._check_gaps(given)
-
-    def _check_gaps(self, given: Iterable[str]) -> Iterator[Problem]:
-        """An argument by position after one that is not there would take its place."""
         missing = ""
-        for dest in self._positional:
+        for dest in self._positional:  # one after a gap would take its place
             if dest not in given:
                 missing = missing or dest
             elif missing:

@@ -1,7 +1,4 @@
-"""What the backends share: the type of their section, its findings, words of values.
-
-Nothing here knows a single backend.
-"""
+"""What the backends share: the type of their section, its findings, words of values."""
 
 from __future__ import annotations
 
@@ -86,7 +83,6 @@ def find_value(config: Config, path: str) -> object:
     return value
 
 
-# ------------------------------------------------------------------------------ checks
 class Check(NamedTuple):
     """What a key may hold."""
 

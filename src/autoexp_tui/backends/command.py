@@ -29,7 +29,6 @@ class NullBackend(Backend):
     """Runs `true`: for plans that are only looked at, and for tests."""
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
-        """`true`, which ends well at once."""
         return ("true",)
 
 
@@ -37,7 +36,6 @@ class CommandBackend(Backend):
     """A command as a list of words; no shell sees it."""
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """Whether `command` is a list of words."""
         command = backend.get("command")
         if isinstance(command, str):
             hint = "write its words as a list, or use class_name: Bash with `script`"
@@ -48,7 +46,6 @@ class CommandBackend(Backend):
         return (problem("command", "must be a list of words", hint),)
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
-        """The words as written."""
         return tuple(map(format_word, cast("Sequence[object]", backend["command"])))
 
 
@@ -60,7 +57,6 @@ class BashBackend(Backend):
     """
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """Whether there is a script."""
         script = backend.get("script")
         if isinstance(script, str) and script.strip():
             return ()
@@ -70,7 +66,6 @@ class BashBackend(Backend):
         return (problem("script", "must be the text of a script", hint),)
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
-        """`bash -c SCRIPT`."""
         return ("bash", "-c", str(backend["script"]))
 
 
@@ -87,7 +82,6 @@ class PythonBackend(Backend):
         self._arguments = arguments
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """What is missing, doubled, or of the wrong type."""
         return [
             *check_one_given(backend, "module", "script"),
             *check_texts(backend, "module", "script", "python", "verb"),
@@ -97,16 +91,16 @@ class PythonBackend(Backend):
         ]
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
-        """The interpreter, the program, and its arguments."""
+        # The interpreter that runs us, unless the command runs elsewhere.
+        default = "python" if environment.is_elsewhere(backend) else sys.executable
         verb = [str(backend["verb"])] if backend.get("verb") else []
         dashes = backend.get("underscores") != "keep"
-        args = backend.get("args")
         positional = cast("Sequence[object]", backend.get("positional") or ())
         return (
-            _select_python(backend),
+            str(backend.get("python") or default),
             *format_program(backend),
             *verb,
-            *self._arguments.words(backend, "args", args, dashes=dashes),
+            *self._arguments.words(backend, "args", backend.get("args"), dashes=dashes),
             *map(format_word, positional),
         )
 
@@ -115,9 +109,3 @@ def format_program(backend: Config) -> tuple[str, ...]:
     """`-m MODULE`, or the script."""
     module = backend.get("module")
     return ("-m", str(module)) if module else (str(backend["script"]),)
-
-
-def _select_python(backend: Config) -> str:
-    """The interpreter: the one that runs us, unless the command runs elsewhere."""
-    default = "python" if environment.is_elsewhere(backend) else sys.executable
-    return str(backend.get("python") or default)

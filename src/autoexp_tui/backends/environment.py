@@ -1,15 +1,12 @@
 """What goes around any backend's command: variables, a container, a venv, conda.
 
-A container is `apptainer exec ...`, without a shell. Signals and exit codes pass
-through: the runtime becomes the command, or hands both on. Variables go by
-`APPTAINERENV_NAME`, which takes any text and reaches the inside of a container that is
-closed to others; the words of `--env` would be split at commas. Options:
+A container is `apptainer exec ...`, without a shell; the runtime hands signals and exit
+codes on. Variables go by `APPTAINERENV_NAME`, which takes any text and reaches the
+inside of a closed container; the words of `--env` would be split at commas. Options:
 https://apptainer.org/docs/user/latest/cli/apptainer_exec.html
 
 For a venv a fixed text of Python, run by the venv's own interpreter, puts the venv
-first on the PATH and then becomes the command: programs and scripts of the venv are
-found by all that the command starts, too. `conda run` does as much for conda, and
-runs the scripts of activation.
+first on the PATH and becomes the command. `conda run` does as much for conda.
 """
 
 from __future__ import annotations
@@ -81,11 +78,6 @@ def _read_container(backend: Config) -> Config | None:
     return {"image": value} if isinstance(value, str) else value
 
 
-# ---------------------------------------------------------------------------- problems
-def _is_runtime(value: object) -> bool:
-    return value == "auto" or posixpath.basename(str(value)) in _RUNTIMES
-
-
 _BIND_OPTION: Final = r"(ro|rw|image-src|id)(=[^:,]*)?"
 _BIND_FORM: Final = re.compile(
     rf"[^:,]+(:/[^:,]*(:({_BIND_OPTION}(,{_BIND_OPTION})*)?)?)?", re.DOTALL
@@ -98,7 +90,7 @@ _BIND: Final = Check(
 _CONTAINER: Final[Mapping[str, Check]] = {
     "image": FILLED_TEXT._replace(message="must be a path or a URI", hint=_EXAMPLE),
     "runtime": Check(
-        _is_runtime,
+        lambda value: value == "auto" or posixpath.basename(str(value)) in _RUNTIMES,
         "is {!r}, which is not known",
         f"auto, {', '.join(_RUNTIMES)}, or a path that ends in one of them",
     ),
@@ -193,15 +185,6 @@ def _check_container(given: Config | None) -> list[Problem]:
     return found + _check_variables(env, "container.env", str.isidentifier, message)
 
 
-def check_words(backend: Config, words: Sequence[str]) -> list[Problem]:
-    """Words of a command that `conda run` refuses."""
-    if backend.get("conda") is None or not any("\n" in word for word in words):
-        return []
-    message = "`conda run` takes no word with a line break in it"
-    return [problem("conda", message, "put the script into a file, and run that")]
-
-
-# ------------------------------------------------------------------------ what it does
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What goes around one job's command, once nothing is wrong with it."""
@@ -212,75 +195,53 @@ class Environment:
     cwd: str
     """Where the command starts, inside as outside unless `workdir` says."""
 
-    @property
-    def _container(self) -> Any:
-        return _read_container(self.backend)
-
     def _find_path(self, path: object) -> str:
         return os.path.join(self.places.cwd, os.path.expanduser(str(path)))
 
-    # ----------------------------------------------------------------- words
     def words(self) -> tuple[str, ...]:
         """What stands in front of the command."""
         inside: tuple[str, ...] = ()
+        conda: Any = self.backend.get("conda")
         if self.backend.get("venv") is not None:
             home = self._find_path(self.backend["venv"])
             inside = (os.path.join(home, "bin/python"), "-I", "-S", "-c", BECOME, home)
-        elif self.backend.get("conda") is not None:
-            inside = self._build_conda(self.backend["conda"])
-        return (
-            inside if self._container is None else (*self._build_container(), *inside)
-        )
+        elif conda is not None:
+            program = os.path.expanduser(str(conda.get("program") or "conda"))
+            # micromamba never captures, and does not know the option.
+            is_micro = posixpath.basename(program) == "micromamba"
+            live = () if is_micro else ("--no-capture-output",)
+            prefix, name = conda.get("prefix"), conda.get("env")
+            which = ("-p", self._find_path(prefix)) if prefix else ("-n", str(name))
+            inside = (program, "run", *live, *which)
+        given = _read_container(self.backend)
+        return inside if given is None else (*self._build_container(given), *inside)
 
-    def _build_conda(self, conda: Any) -> tuple[str, ...]:
-        program = os.path.expanduser(str(conda.get("program") or "conda"))
-        # micromamba never captures, and does not know the option.
-        is_micro = posixpath.basename(program) == "micromamba"
-        live = () if is_micro else ("--no-capture-output",)
-        if conda.get("prefix"):
-            return (program, "run", *live, "-p", self._find_path(conda["prefix"]))
-        return (program, "run", *live, "-n", str(conda["env"]))
-
-    def _build_container(self) -> Sequence[str]:
+    def _build_container(self, given: Any) -> Sequence[str]:
         """`apptainer exec OPTIONS IMAGE`."""
-        given = self._container
-        words = [self._select_runtime(), "exec"]
-        words += (
-            ["--nv"] if given.get("nv") else ["--rocm"] if given.get("rocm") else []
-        )
-        for bind in self._collect_binds():
-            words += ["--bind", bind]
+        words = [_select_runtime(given), "exec"]
+        shows = "--nv" if given.get("nv") else "--rocm" if given.get("rocm") else ""
+        words += [shows] if shows else []
+        covered: list[str] = []
+        for bind in given.get("binds") or ():
+            source, colon, rest = bind.partition(":")
+            words += ["--bind", self._find_path(source) + colon + rest]
+            target = rest.partition(":")[0] if colon else os.path.expanduser(source)
+            covered.append(os.path.normpath(target))
+        for place in self._find_run_directories(given):
+            if not any(_is_within(place, other) for other in covered):
+                words += ["--bind", place]
         words += ["--pwd", str(given.get("workdir") or self.cwd)]
         image = str(given["image"])
         words += map(format_word, given.get("options") or ())
         return [*words, image if "://" in image else self._find_path(image)]
 
-    def _select_runtime(self) -> str:
-        """The runtime's name or path; `auto`: which of them this machine has."""
-        name = str(self._container.get("runtime") or "auto")
-        if name == "auto":
-            return find_runtime(os.environ.get("PATH", "")) or _RUNTIMES[0]
-        return os.path.expanduser(name)
-
-    def _collect_binds(self) -> Iterator[str]:
-        """The user's own, and each directory of the run that none of them covers."""
-        covered = []
-        for bind in self._container.get("binds") or ():
-            source, colon, rest = bind.partition(":")
-            yield self._find_path(source) + colon + rest
-            target = rest.partition(":")[0] if colon else os.path.expanduser(source)
-            covered.append(os.path.normpath(target))
-        for place in self._find_run_directories():
-            if not any(_is_within(place, other) for other in covered):
-                yield place
-
-    def _find_run_directories(self) -> Sequence[str]:
+    def _find_run_directories(self, given: Config) -> Sequence[str]:
         """Directories that a job reads and writes; none within another.
 
         The whole of `base_output_dir`, since jobs read what others wrote. `/` would
         hide the image.
         """
-        if self._container.get("bind_run") is False:
+        if given.get("bind_run") is False:
             return ()
         config, places = self.config, self.places
         state = places.state_dir or find_value(config, "monitoring.state_dir")
@@ -290,52 +251,47 @@ class Environment:
             state or DEFAULT_STATE_DIR,
             self.cwd,
         )
-        found = {
-            os.path.normpath(os.path.join(places.cwd, str(name)))
-            for name in named
-            if name
-        }
+        paths = (os.path.join(places.cwd, str(name)) for name in named if name)
+        found = {os.path.normpath(path) for path in paths} - {"/"}
         outer: list[str] = []
-        for place in sorted(found - {"/"}, key=lambda place: (place.count("/"), place)):
+        for place in sorted(found, key=lambda place: (place.count("/"), place)):
             if not any(_is_within(place, other) for other in outer):
                 outer.append(place)
         return outer
 
     def problems(self) -> list[Problem]:
         """Directories of the run that no bind can name."""
-        if self._container is None:
-            return []
+        given = _read_container(self.backend)
         hint = "use paths without them, or bind_run: false"
         message = "cannot be bound: it has a comma or a colon in it"
         return [
             problem("container", f"{place} {message}", hint)
-            for place in self._find_run_directories()
+            for place in (self._find_run_directories(given) if given else ())
             if "," in place or ":" in place
         ]
 
-    # ------------------------------------------------------------- variables
     def variables(self, below: Mapping[str, str]) -> dict[str, str]:
         """`backend.env` over what the backend sets, and those for the inside.
 
         Null leaves a variable out.
         """
         own: Any = self.backend.get("env") or {}
+        given: Any = _read_container(self.backend)
         found = _format_variables({**below, **own})
-        given = self._container
         if given is None:
             return found
         words = map(str, given.get("options") or ())
         inside = {} if _SEES_NOTHING.isdisjoint(words) else dict(found)
         inside |= _format_variables(given.get("env") or {})
-        prefix = f"{posixpath.basename(self._select_runtime()).upper()}ENV_"
+        prefix = f"{posixpath.basename(_select_runtime(given)).upper()}ENV_"
         return found | {prefix + name: value for name, value in inside.items()}
 
-    # -------------------------------------------------------------- warnings
     def warnings(self) -> Iterator[Problem]:
         """What may be right on a compute node, and looks wrong from here."""
         venv, conda = self.backend.get("venv"), self.backend.get("conda")
-        if self._container is not None:
-            yield from self._list_container_warnings(self._container)
+        container = _read_container(self.backend)
+        if container is not None:
+            yield from self._list_container_warnings(container)
         elif venv is not None:
             python = os.path.join(self._find_path(venv), "bin/python")
             if not os.path.lexists(python):
@@ -370,6 +326,14 @@ class Environment:
             if not os.path.exists(source):
                 message = f"{source} is not here; a bind whose source is missing fails"
                 yield problem("container.binds", message, _ELSEWHERE)
+
+
+def _select_runtime(container: Config) -> str:
+    """The runtime's name or path; `auto`: which of them this machine has."""
+    name = str(container.get("runtime") or "auto")
+    if name == "auto":
+        return find_runtime(os.environ.get("PATH", "")) or _RUNTIMES[0]
+    return os.path.expanduser(name)
 
 
 @lru_cache(maxsize=8)

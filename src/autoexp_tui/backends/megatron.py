@@ -2,8 +2,7 @@
 
 `backend.megatron` holds Megatron's own arguments by their destinations (`lr`,
 `train_iters`), `backend.torchrun` torchrun's options; `megatron.aux` is for the config
-alone and never reaches the command line. What arguments ask of each other is Megatron's
-own to check, when it starts.
+alone. What arguments ask of each other is Megatron's own to check, when it starts.
 """
 
 from __future__ import annotations
@@ -74,7 +73,6 @@ class MegatronTorchrun(Backend):
         self._arguments = arguments
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """Everything wrong with the script, torchrun, and Megatron's arguments."""
         return [
             *check_one_given(backend, "script", "module"),
             *check_texts(backend, "script", "module", "python"),
@@ -83,14 +81,12 @@ class MegatronTorchrun(Backend):
         ]
 
     def command(self, backend: Config, config: Config) -> Sequence[str]:
-        """torchrun, the program, and the arguments as Megatron takes them."""
         words = self._arguments.words(
             backend, _KEY, self._collect(backend), off=_OFF, spellings=_SPELLINGS
         )
         return (*torchrun.command(backend, config), *format_program(backend), *words)
 
     def outside(self, backend: Config, config: Config) -> Sequence[str]:
-        """On several nodes, what starts torchrun on each of them."""
         return torchrun.outside(backend, config)
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
@@ -106,23 +102,17 @@ class MegatronTorchrun(Backend):
         given = backend.get(_KEY)
         if given is not None and not isinstance(given, Mapping):
             return given
-        args = {key: value for key, value in (given or {}).items() if key != _AUX}
-        return args | self._switches(backend)
-
-    def _switches(self, backend: Config) -> dict[str, object]:
-        """Arguments that the backend itself adds."""
-        return {}
+        return {key: value for key, value in (given or {}).items() if key != _AUX}
 
 
 class MegatronFsdp(MegatronTorchrun):
     """The same with parameters sharded over the data-parallel processes.
 
-    `fsdp` says by which implementation: `megatron` (the default), `torch` (FSDP2), or
-    `custom`, which is what releases before 0.13 call Megatron's own.
+    `fsdp`: `megatron` (the default), `torch` (FSDP2), or `custom`, as releases before
+    0.13 call Megatron's own.
     """
 
     def problems(self, backend: Config, config: Config) -> Sequence[Problem]:
-        """Also what is wrong with `fsdp`."""
         wrong = _KIND.find("fsdp", backend.get("fsdp"))
         return [*wrong, *super().problems(backend, config)]
 
@@ -133,6 +123,8 @@ class MegatronFsdp(MegatronTorchrun):
         """
         return {_CONNECTIONS: "8"}
 
-    def _switches(self, backend: Config) -> dict[str, object]:
+    def _collect(self, backend: Config) -> object:
+        """With the argument that turns its kind on."""
+        args = super()._collect(backend)
         switch = _SWITCHES.get(str(backend.get("fsdp") or "megatron"))
-        return {switch: True} if switch else {}
+        return args | {switch: True} if switch and isinstance(args, dict) else args

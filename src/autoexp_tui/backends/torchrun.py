@@ -1,11 +1,9 @@
 """torchrun in front of a program: its options, checked, and how nodes find each other.
 
-On one node it is `torchrun --standalone`: nothing but the processes of one job meet
-there. On several, one torchrun runs on each node, started by srun, and they meet at the
-first node of the step. Which node that is is only known there: a fixed text of shell
-puts it into torchrun's own variables (`PET_<OPTION>`, read by torchrun for every option
-that its command line leaves out), and the words of the command are its arguments,
-never part of the text.
+On one node it is `torchrun --standalone`. On several, one torchrun runs on each node,
+started by srun, and they meet at the first node of the step, which is only known there:
+a fixed text of shell puts it into torchrun's own variables (`PET_<OPTION>`), and the
+words of the command are its arguments, never part of the text.
 
 Options and their meaning: https://docs.pytorch.org/docs/stable/elastic/run.html
 """
@@ -14,7 +12,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,20 +43,10 @@ _MEETING: Final = (
 """Options that `--standalone` would overrule."""
 
 
-def _is_text(value: object) -> bool:
-    return isinstance(value, str | int | float) and not isinstance(value, bool)
-
-
 def _is_whole(value: object, least: int = 1) -> bool:
     number = _parse_number(value)
     is_number = isinstance(number, int) and not isinstance(number, bool)
     return is_number and number >= least
-
-
-def _is_positive(value: Any) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isfinite(value) and value > 0
 
 
 def _is_nodes(value: object) -> bool:
@@ -68,10 +56,6 @@ def _is_nodes(value: object) -> bool:
     return low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high)
 
 
-def _is_processes(value: object) -> bool:
-    return value in _PROCESSES or _is_whole(value)
-
-
 def _parse_number(value: object) -> Any:
     """A number where it is one, or a text of one."""
     if isinstance(value, str) and value.isdecimal():
@@ -79,7 +63,10 @@ def _parse_number(value: object) -> Any:
     return value
 
 
-_TEXT: Final = Check(_is_text, "is {!r}, not text")
+_TEXT: Final = Check(
+    lambda value: isinstance(value, str | int | float) and not isinstance(value, bool),
+    "is {!r}, not text",
+)
 _COUNT: Final = Check(
     lambda value: _is_whole(value, 0), "is {!r}, not a whole number from 0 on"
 )
@@ -88,10 +75,16 @@ _OPTIONS: Final[Mapping[str, Check]] = {
         _is_nodes, "is {!r}; it may be a number, or a range such as '1:4'"
     ),
     "nproc_per_node": Check(
-        _is_processes, f"is {{!r}}; it may be a number, or {', '.join(_PROCESSES)}"
+        lambda value: value in _PROCESSES or _is_whole(value),
+        f"is {{!r}}; it may be a number, or {', '.join(_PROCESSES)}"
     ),
     "monitor_interval": Check(
-        _is_positive, "is {!r}, not a number of seconds above 0"
+        lambda value: (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and 0 < value < math.inf
+        ),
+        "is {!r}, not a number of seconds above 0",
     ),
     "node_rank": _COUNT,
     "max_restarts": _COUNT,
@@ -177,31 +170,25 @@ def asks_for_gpus(config: Config) -> bool:
     return count_gpus(_read_sbatch(config)) > 0
 
 
-# ---------------------------------------------------------------------------- problems
 def check_options(backend: Config, config: Config) -> list[Problem]:
     """Everything wrong with `torchrun`, and with how it goes with Slurm."""
-    found = check_mapping(
-        backend.get(KEY), KEY, _OPTIONS, "torchrun: {nproc_per_node: 4}"
-    )
+    example = "torchrun: {nproc_per_node: 4}"
+    found = check_mapping(backend.get(KEY), KEY, _OPTIONS, example)
     if found:
         return found
     shape = read_shape(backend, config)
     given = read_section(backend, KEY)
-    return [
-        *_check_counts(shape),
-        *(_check_slurm(shape, config) if shape.on_slurm else ()),
-        *_check_nodes(shape, given, config),
-    ]
-
-
-def _check_counts(shape: Shape) -> Iterator[Problem]:
     if shape.processes is None:
         message = "is not said, and follows from nothing that Slurm is asked for"
         hint = "a number, one a GPU; or ask for slurm.sbatch.gpus_per_node"
-        yield problem(f"{KEY}.nproc_per_node", message, hint)
+        found.append(problem(f"{KEY}.nproc_per_node", message, hint))
     if not _is_nodes(shape.nodes):
         message = f"is not said, and slurm.sbatch.nodes is {shape.nodes!r}"
-        yield problem(f"{KEY}.nnodes", message, "a number, or a range such as '2:4'")
+        hint = "a number, or a range such as '2:4'"
+        found.append(problem(f"{KEY}.nnodes", message, hint))
+    found += _check_slurm(shape, config) if shape.on_slurm else ()
+    found += _check_nodes(shape, given, config)
+    return found
 
 
 def _check_slurm(shape: Shape, config: Config) -> Iterator[Problem]:
@@ -237,25 +224,24 @@ def _check_nodes(shape: Shape, given: Config, config: Config) -> Iterator[Proble
 
 def _read_launcher(config: Config) -> list[str]:
     """The words that the executor puts in front of every command."""
-    options = _split(find_value(config, "slurm.srun_opts"))
-    words = _split(find_value(config, "slurm.launcher_cmd"))
+    found: list[list[str]] = []
+    for key in ("slurm.launcher_cmd", "slurm.srun_opts"):
+        value = find_value(config, key)
+        if isinstance(value, list | tuple):
+            found.append([str(word) for word in value])
+            continue
+        try:
+            found.append(shlex.split(str(value or "")))
+        except ValueError:  # told where the executor is set up
+            found.append([])
+    words, options = found
     return [*words, "srun", *options] if options else words
 
 
-def _split(value: object) -> list[str]:
-    if isinstance(value, list | tuple):
-        return [str(word) for word in value]
-    try:
-        return shlex.split(str(value or ""))
-    except ValueError:  # told where the executor is set up
-        return []
-
-
-# ------------------------------------------------------------------------------- words
 def outside(backend: Config, config: Config) -> tuple[str, ...]:
     """What stands in front of everything, a container too; empty on one node.
 
-    Without a launcher in the config it is srun that starts one task a node. It keeps to
+    Without a launcher in the config it is srun that starts one task a node, bound to
     no processor: the processes of a node share what the job has there.
     """
     shape = read_shape(backend, config)
@@ -288,13 +274,8 @@ def command(backend: Config, config: Config) -> tuple[str, ...]:
         chosen["standalone"] = True
     counts = {"nnodes": shape.nodes, "nproc_per_node": shape.processes}
     for key, value in (counts | chosen | given | counts).items():
-        words += _render_option(key, value)
+        if _OPTIONS[key] is not SWITCH:
+            words += join_flag(f"--{key}", format_word(value))
+        elif value and key != "srun":
+            words.append(f"--{key}")
     return tuple(words)
-
-
-def _render_option(key: str, value: object) -> Sequence[str]:
-    if key == "srun":
-        return ()
-    if _OPTIONS[key] is SWITCH:
-        return (f"--{key}",) if value else ()
-    return join_flag(f"--{key}", format_word(value))

@@ -43,7 +43,9 @@ def run_bounded(
             cwd=cwd or None,
         )
     except (OSError, ValueError, IndexError) as error:
-        return CommandResult(None, f"cannot start: {_format_error(error)}")
+        reason, of = getattr(error, "strerror", None), getattr(error, "filename", "")
+        why = f"{reason}: {of}" if reason else str(error)
+        return CommandResult(None, f"cannot start: {why}")
     output = _Output(process)
     ended = output.read_until(time.monotonic() + timeout)
     with suppress(ProcessLookupError, PermissionError):
@@ -70,11 +72,16 @@ class _Output:
         """Read until the process has ended; False when the deadline came first."""
         poll = select.poll()
         poll.register(self._pipe.fileno(), select.POLLIN)
-        while not _has_ended(self._process.pid):
-            left = deadline - time.monotonic()
+        # It is not reaped, so its pid stays its own.
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        while os.waitid(os.P_PID, self._process.pid, options) is None:
+            left = min(deadline - time.monotonic(), _LOOK_SECONDS)
             if left <= 0:
                 return False
-            self._wait(poll, min(left, _LOOK_SECONDS))
+            if not self._open:
+                time.sleep(left)
+            elif poll.poll(left * 1000):
+                self._read()
         return True
 
     def close(self) -> str:
@@ -84,26 +91,8 @@ class _Output:
         self._pipe.close()
         return self._tail.decode("utf-8", "replace").strip()
 
-    def _wait(self, poll: select.poll, seconds: float) -> None:
-        if not self._open:
-            time.sleep(seconds)
-        elif poll.poll(seconds * 1000):
-            self._read()
-
     def _read(self) -> None:
         with suppress(BlockingIOError):
             while part := os.read(self._pipe.fileno(), 1 << 16):
                 self._tail = (self._tail + part)[-KEPT_BYTES:]
             self._open = False
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether a child has ended; it is not reaped, so its pid stays its own."""
-    options = os.WEXITED | os.WNOHANG | os.WNOWAIT
-    return os.waitid(os.P_PID, pid, options) is not None
-
-
-def _format_error(error: Exception) -> str:
-    """Why it did not start: what the system says, and of which path."""
-    reason = getattr(error, "strerror", None)
-    return f"{reason}: {getattr(error, 'filename', '')}" if reason else str(error)

@@ -1,7 +1,6 @@
 """Where configs and themes are found: beside the user, or shipped with the package.
 
-Only looks at the disk; reads no file's content and imports nothing heavy, so that the
-cockpit may ask for its themes before the first paint.
+Only looks at the disk, so that the cockpit may ask for its themes before it paints.
 """
 
 from __future__ import annotations
@@ -23,10 +22,8 @@ STATE_DIR_VARIABLE: Final = "AUTOEXP_STATE_DIR"
 def find_shipped(kind: str) -> Path:
     """The directory `config` or `themes` that comes with the package.
 
-    In a wheel it lies in the package's `_data`; in a checkout, at the top.
-
-    Raises:
-        EnvironmentFailed: neither is there; the installation is damaged.
+    In a wheel it lies in the package's `_data`; in a checkout, at the top. Raises
+    EnvironmentFailed: neither is there; the installation is damaged.
     """
     package = Path(autoexp_tui.__file__).resolve().parent
     places = (package / "_data" / kind, package.parents[1] / kind)
@@ -43,8 +40,7 @@ def find_shipped(kind: str) -> Path:
 def find_config_dir(chosen: str | None, cwd: Path) -> Path:
     """The root of the configs: `-C DIR`, else ./config if there, else the shipped one.
 
-    Raises:
-        UsageError: the chosen directory is not one.
+    Raises UsageError: the chosen directory is not one.
     """
     if chosen is None:
         own = cwd / "config"
@@ -66,7 +62,8 @@ def config_roots(directory: Path) -> tuple[Path, ...]:
     The shipped root is always the last: `slurm=generic` is there beside own configs.
     """
     last = find_shipped("config")
-    return (directory,) if _is_same(directory, last) else (directory, last)
+    same = os.path.realpath(directory) == os.path.realpath(last)
+    return (directory,) if same else (directory, last)
 
 
 def find_config(name: str, roots: Iterable[Path]) -> Path | None:
@@ -86,15 +83,8 @@ def list_configs(roots: Iterable[Path]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
-
-
 def find_state_dir(chosen: str | None, configured: str | None, cwd: Path) -> Path:
-    """The absolute state directory: flag, then variable, then config, then default.
-
-    `configured` is `monitoring.state_dir` of a config, None or empty when absent.
-    """
+    """The absolute state directory: flag, then variable, then config, then default."""
     variable = os.environ.get(STATE_DIR_VARIABLE)
     name = chosen or variable or configured or DEFAULT_STATE_DIR
     return Path(os.path.abspath(cwd / Path(name).expanduser()))

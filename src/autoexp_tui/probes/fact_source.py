@@ -9,7 +9,8 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from autoexp_tui.engine.ports import Clock
@@ -30,7 +31,7 @@ from autoexp_tui.model.facts import (
 from autoexp_tui.model.outputs import FileIdentity
 from autoexp_tui.probes.bounded_command import run_bounded
 from autoexp_tui.probes.globbing import expand
-from autoexp_tui.probes.stat_cache import Glance, OpenFile, open_glance
+from autoexp_tui.probes.stat_cache import Glance, OpenFile
 from autoexp_tui.text.patterns import (
     Pattern,
     compile_text_pattern,
@@ -42,7 +43,6 @@ MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
 _SETTLED_SECONDS = 2.0
 """A file this old cannot change again with the same times."""
-_MOST_TEXTS = 10_000
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
 """Bytes read again, so that a match across two reads or two lines is not missed."""
@@ -70,18 +70,17 @@ class OutsideFacts:
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys`, one after another; shared paths are asked once."""
         began = self._clock.monotonic()  # of all: what they share was looked at first
-        with open_glance() as at:
+        with closing(Glance()) as at:
             for key in keys:
-                yield self._observe(key, at, began)
-
-    def _observe(self, key: OutsideKey, at: Glance, began: float) -> Fact:
-        try:
-            value = self._look(key, at)
-        except OSError as error:
-            return Fact(None, began, error=_format_error(error))
-        except ValueError as error:
-            return Fact(None, began, error=str(error))
-        return Fact(value, began)
+                try:
+                    fact = Fact(self._look(key, at), began)
+                except OSError as error:
+                    reason = error.strerror or str(error)
+                    where = f"{error.filename}: " if error.filename else ""
+                    fact = Fact(None, began, error=f"{where}{reason}")
+                except ValueError as error:
+                    fact = Fact(None, began, error=str(error))
+                yield fact
 
     def _look(self, key: OutsideKey, at: Glance) -> FactValue:
         match key:
@@ -98,82 +97,71 @@ class OutsideFacts:
             case _:
                 assert_never(key)
 
-    # ------------------------------------------------------------------------- texts
     def _text(self, key: TextKey, at: Glance) -> FileText:
-        """What is asked of a file's text, worked out again only when it may be
-        another."""
+        """What is asked of a file's text, worked out again when it may be another."""
         file = at.open(key.path)
         if file is None:
             self._texts.pop(key, None)
             return FileText(None)
-        stamp = _make_stamp(file.stat)
+        found = file.stat
+        stamp = _make_stamp(found)
         known = self._texts.get(key)
         if known is not None and known.stamp == stamp and known.settled:
             return known.text
-        found = _read_file_text(key.path, file)
-        text = _search_text(key, found, _make_identity(key.path, file.stat))
-        if len(self._texts) >= _MOST_TEXTS:
-            self._texts.clear()
-        self._texts[key] = _Text(stamp, text, self._is_settled(file.stat))
+        data = file.pread(MOST_TEXT + 1, 0)
+        if len(data) > MOST_TEXT:
+            raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", key.path)
+        identity = _make_identity(key.path, found)
+        if key.pattern:
+            readable = make_text_readable(read_text(data).encode())
+            holds = compile_text_pattern(key.pattern).search(readable) is not None
+            text = FileText("", identity, holds=holds)
+        else:
+            text = FileText(read_text(data), identity)
+        # Whether a later write surely shows in the file's times.
+        age = self._clock.utc() - max(found.st_mtime, found.st_ctime)
+        self._texts[key] = _Text(stamp, text, age > _SETTLED_SECONDS)
         return text
 
-    def _is_settled(self, found: os.stat_result) -> bool:
-        """Whether a later write surely shows in the file's times."""
-        newest = max(found.st_mtime, found.st_ctime)
-        return self._clock.utc() - newest > _SETTLED_SECONDS
-
-    # -------------------------------------------------------------------------- logs
     def _log(self, key: LogKey, at: Glance) -> LogFound:
-        paths = _list_paths(key, at)
+        paths = [key.path]
+        if key.glob:
+            matches = expand(key.path, at)
+            if matches.problem and not matches.paths:
+                raise matches.problem
+            paths = sorted(matches.paths)
         known = self._watches.get(key)
-        watches = {path: _watch(key, path, known) for path in paths}
+        new = LogWatch(
+            pattern=compile_text_pattern(key.pattern),
+            tail_bytes=key.tail_bytes,
+            started=known is not None,
+            skip=dict(key.skip),
+        )
+        watches = {path: (known or {}).get(path) or replace(new) for path in paths}
         problem = None
-        for watch in watches.values():
+        for path, watch in watches.items():
             try:
-                watch.look(at)
+                watch.look(path, at)
             except OSError as error:
                 problem = problem or error
         self._watches[key] = watches
-        found = [watch for watch in watches.values() if watch.line is not None]
-        if problem and not _is_settled(key, found):
+        found = [
+            (path, one.line) for path, one in watches.items() if one.line is not None
+        ]
+        # One that could not be read may not change the answer.
+        if problem and not (key.check_mode == "any" and found):
             raise problem
+        path, line = found[-1] if found else ("", "")
         return LogFound(
             files=sum(watch.exists for watch in watches.values()),
             matched=len(found),
-            line=(found[-1].line or "") if found else "",
-            path=found[-1].path if found else "",
+            line=line or "",
+            path=path,
         )
 
 
-def _is_settled(key: LogKey, found: list[LogWatch]) -> bool:
-    """Whether a file that could not be read cannot change the answer."""
-    return key.check_mode == "any" and bool(found)
-
-
-def _watch(key: LogKey, path: str, known: dict[str, LogWatch] | None) -> LogWatch:
-    if known is not None and path in known:
-        return known[path]
-    return LogWatch(
-        path=path,
-        pattern=compile_text_pattern(key.pattern),
-        tail_bytes=key.tail_bytes,
-        started=known is not None,
-        skip=dict(key.skip),
-    )
-
-
-def _list_paths(key: LogKey, at: Glance) -> list[str]:
-    if not key.glob:
-        return [key.path]
-    found = expand(key.path, at)
-    if found.problem and not found.paths:
-        raise found.problem
-    return sorted(found.paths)
-
-
-# -------------------------------------------------------------------------- the others
 def look_at(path: str, at: Glance) -> FileStat:
-    """Size and age of a path. Raises OSError: it could not be looked at."""
+    """Size and age of a path; raises OSError: it could not be looked at."""
     found = at.stat(path)
     if found is None:
         return FileStat(exists=False)
@@ -188,8 +176,7 @@ def look_at(path: str, at: Glance) -> FileStat:
 def find_matches(pattern: str, at: Glance) -> Matches:
     """The matches of a pattern, newest last.
 
-    Raises:
-        OSError: nothing was found, and something could not be looked at.
+    Raises OSError: nothing was found, and something could not be looked at.
     """
     expansion = expand(pattern, at)
     problem = expansion.problem
@@ -224,8 +211,6 @@ def _make_identity(path: str, found: os.stat_result) -> FileIdentity:
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What was read of a file, and when that still holds."""
-
     stamp: tuple[int, ...]
     text: FileText
     settled: bool
@@ -236,34 +221,11 @@ def _make_stamp(found: os.stat_result) -> tuple[int, ...]:
     return (found.st_dev, found.st_ino, found.st_size, *times)
 
 
-def _read_file_text(path: str, file: OpenFile) -> str:
-    data = file.pread(MOST_TEXT + 1, 0)
-    if len(data) > MOST_TEXT:
-        raise OSError(errno.EFBIG, f"larger than {MOST_TEXT} bytes", path)
-    return read_text(data)
-
-
-def _search_text(key: TextKey, text: str, file: FileIdentity) -> FileText:
-    if not key.pattern:
-        return FileText(text, file)
-    found = compile_text_pattern(key.pattern).search(make_text_readable(text.encode()))
-    return FileText("", file, holds=found is not None)
-
-
-def _format_error(error: OSError) -> str:
-    reason = error.strerror or str(error)
-    return f"{error.filename}: {reason}" if error.filename else reason
-
-
-# ---------------------------------------------------------------- patterns in logs
 @dataclass(slots=True)
 class LogWatch:
-    """The search for one pattern in one file; a found pattern stays found.
+    """The search for one pattern in a file; one that was replaced or cut begins
+    anew."""
 
-    A file that was replaced or cut short is another file: the search begins anew.
-    """
-
-    path: str
     pattern: Pattern
     tail_bytes: int
     """Of what was there before the first look, so much is read."""
@@ -280,13 +242,12 @@ class LogWatch:
     _end: int = 0
     """Up to here everything was searched."""
 
-    def look(self, at: Glance) -> None:
+    def look(self, path: str, at: Glance) -> None:
         """Search what is new; other searches of the same file share its reading.
 
-        Raises:
-            OSError: it cannot be read, for another reason than that it is not there.
+        Raises OSError: it cannot be read, for another reason than that it is not there.
         """
-        file = at.open(self.path)
+        file = at.open(path)
         self.exists = file is not None
         if file is None:
             self._start_over(None)
@@ -295,31 +256,27 @@ class LogWatch:
         self.started = True
 
     def _look_into(self, file: OpenFile) -> None:
-        found = file.stat
+        found, size = file.stat, file.stat.st_size
         identity = (found.st_dev, found.st_ino)
-        if identity != self._identity or found.st_size < self._end:
+        if identity != self._identity or size < self._end:
             self._start_over(identity)
-            if not self.started:
-                self._offset = self._first_offset(file, found.st_size)
+            if not self.started and size > self.tail_bytes:
+                start = size - self.tail_bytes
+                data = file.pread(_MOST_OVERLAP, start - 1)
+                # Not within a line, if that line ends soon.
+                self._offset = start + data.find(b"\n")
             skipped = self.skip.get(found.st_ino, 0)
-            if skipped <= found.st_size:  # else it was cut short: all of it is new
+            if skipped <= size:  # else it was cut short: all of it is new
                 self._offset = self._end = max(self._offset, skipped)
         if self.line is not None:
-            self._end = found.st_size
-        elif found.st_size != self._end:
+            self._end = size
+        elif size != self._end:
             self._search(file)
 
     def _start_over(self, identity: tuple[int, int] | None) -> None:
         self._identity = identity
         self.line = None
         self._offset = self._end = 0
-
-    def _first_offset(self, file: OpenFile, size: int) -> int:
-        if size <= self.tail_bytes:
-            return 0
-        start = size - self.tail_bytes
-        data = file.pread(_MOST_OVERLAP, start - 1)
-        return start + data.find(b"\n")  # not within a line, if that line ends soon
 
     def _search(self, file: OpenFile) -> None:
         most = min(LOOK_BYTES, LOOK_WORK // self.pattern.size)
@@ -329,7 +286,9 @@ class LogWatch:
             data = file.pread(chunk, self._offset)
             self.line = self._find_line(data)
             self._end = self._offset + len(data)
-            self._offset = self._end - _count_overlap(data)
+            # The last whole line and what follows it are read again.
+            before = data.rfind(b"\n", 0, max(0, data.rfind(b"\n")))
+            self._offset = self._end - min(len(data) - (before + 1), _MOST_OVERLAP)
             if len(data) < chunk:
                 return
 
@@ -341,10 +300,3 @@ class LogWatch:
         start = text.rfind(b"\n", 0, match.start()) + 1
         line = text[start : start + 4 * _MOST_LINE].split(b"\n", 1)[0]
         return line.decode("utf-8", "replace")[:_MOST_LINE].strip()
-
-
-def _count_overlap(data: bytes) -> int:
-    """The bytes of the last whole line and what follows it."""
-    last = data.rfind(b"\n")
-    before = data.rfind(b"\n", 0, max(0, last))
-    return min(len(data) - (before + 1), _MOST_OVERLAP)

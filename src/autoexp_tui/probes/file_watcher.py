@@ -49,32 +49,28 @@ class FileWatcher:
             thread.start()
 
     def stop(self) -> None:
-        """Watch no more."""
         self._stop.set()
 
     def _run(self, directory: str) -> None:
         while not os.path.isdir(directory):
             if self._stop.wait(_COME_SECONDS):
                 return
-        try:
-            self._watch(directory)
-        except OSError as problem:
-            _LOG.info("no early wake-ups below %s: %s", directory, problem)
-
-    def _watch(self, directory: str) -> None:
         from watchfiles import watch
 
-        for changes in watch(
-            directory,
-            watch_filter=None,
-            stop_event=self._stop,
-            debounce=self._debounce_ms,
-            step=self._debounce_ms // 4,
-            rust_timeout=1000,
-            raise_interrupt=False,
-            ignore_permission_denied=True,
-        ):
-            self._on_change({path for _, path in changes})
+        try:
+            for changes in watch(
+                directory,
+                watch_filter=None,
+                stop_event=self._stop,
+                debounce=self._debounce_ms,
+                step=self._debounce_ms // 4,
+                rust_timeout=1000,
+                raise_interrupt=False,
+                ignore_permission_denied=True,
+            ):
+                self._on_change({path for _, path in changes})
+        except OSError as problem:
+            _LOG.info("no early wake-ups below %s: %s", directory, problem)
 
 
 def find_outermost(directories: Iterable[str]) -> list[str]:

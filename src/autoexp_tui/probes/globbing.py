@@ -54,29 +54,25 @@ class _Walk:
         """Matches of `parts` under `base`."""
         if not parts:
             yield base
-        elif parts[0] == "**":
-            yield from self._list_deep(base, parts)
-        elif _MAGIC.search(parts[0]):
-            yield from self._list_matching(base, parts)
+            return
+        first, rest = parts[0], parts[1:]
+        if first == "**":
+            yield from self.list_below(base, rest or ("*",))
+            for name in self._list_names(base):
+                path = os.path.join(base, name)
+                is_link = name.startswith(".") or os.path.islink(path)
+                if not is_link and os.path.isdir(path):
+                    yield from self.list_below(path, parts)
+        elif _MAGIC.search(first):
+            matches = re.compile(translate(first)).match
+            for name in self._list_names(base):
+                hidden = name.startswith(".") and not first.startswith(".")
+                if matches(name) and not hidden:
+                    yield from self.list_below(os.path.join(base, name), rest)
         else:
-            path = os.path.join(base, parts[0])
-            if len(parts) > 1 or self._is_there(path):
-                yield from self.list_below(path, parts[1:])
-
-    def _list_deep(self, base: str, parts: Sequence[str]) -> Iterator[str]:
-        rest = parts[1:] or ("*",)
-        yield from self.list_below(base, rest)
-        for name in self._list_names(base):
-            path = os.path.join(base, name)
-            if not name.startswith(".") and self._is_directory(path):
-                yield from self.list_below(path, parts)
-
-    def _list_matching(self, base: str, parts: Sequence[str]) -> Iterator[str]:
-        matches = re.compile(translate(parts[0])).match
-        hidden = parts[0].startswith(".")
-        for name in self._list_names(base):
-            if matches(name) and (hidden or not name.startswith(".")):
-                yield from self.list_below(os.path.join(base, name), parts[1:])
+            path = os.path.join(base, first)
+            if rest or self._is_there(path):
+                yield from self.list_below(path, rest)
 
     def _list_names(self, directory: str) -> list[str]:
         try:
@@ -94,6 +90,3 @@ class _Walk:
             self.problem = self.problem or error
             return False
         return True
-
-    def _is_directory(self, path: str) -> bool:
-        return os.path.isdir(path) and not os.path.islink(path)

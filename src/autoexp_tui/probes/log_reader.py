@@ -1,22 +1,21 @@
 """Reads what was appended to a log since the last look.
 
-Whole lines only, so that whoever scans them never sees half of one; a state of a
-progress bar (up to its carriage return) is a line too. Opening the file at each look
-also makes network file systems tell its real size. Meaning is not looked for here.
+Whole lines only; a state of a progress bar (up to its carriage return) is a line too.
+Opening the file at each look also makes network file systems tell its real size.
 
 A log that was rotated (renamed, or copied and truncated) is first read to its end
 where it lies now, and then from the start of the new one. Renamed logs are known by
 their inode, copies by their name and by the bytes before the place where the reading
-stood; compressed ones are not read. Not seen: a file that was cut and grew past where
-we stood, with the same bytes before that place.
+stood. Not seen: a file that was cut and grew past where we stood, with the same bytes
+before that place.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple, TypeAlias
@@ -65,11 +64,6 @@ class Place(NamedTuple):
     ended: Ended | None = None
     """None: something is left to read."""
 
-    def is_settled_at(self, stamp: Stamp) -> bool:
-        """Whether a file in this state need not be looked into again."""
-        ended = self.ended
-        return ended is not None and ended.is_settled and ended.stamp == stamp
-
 
 class LogReader:
     """`ports.LogSource` over files. One call at a time for each log."""
@@ -82,30 +76,24 @@ class LogReader:
         """At most `at.limit` bytes (and 1 MiB) up to the last whole line.
 
         A line longer than that comes in pieces. After a truncation or replacement the
-        chunk starts a new file with `reset`, and may be empty.
-
-        Raises:
-            OSError: it cannot be read, for another reason than that it is not there.
+        chunk starts a new file with `reset`, and may be empty. Raises OSError: it cannot
+        be read, for another reason than that it is not there.
         """
         attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
         key = (at.job, attempt, run, at.path)
         look = _Look(key, at.offset, min(at.limit, MOST_BYTES), final=at.final)
-        chunk = self._read_again_if_stale(look)
+        try:
+            chunk = self._read(look)
+        except OSError as error:
+            if error.errno != errno.ESTALE:
+                raise
+            chunk = self._read(look)  # replaced on the server: a second open finds it
         if chunk is None and at.final and not at.outlives:
             self._places.pop(key, None)
         return chunk
 
     def find(self, search: Search) -> Sequence[FoundFile]:
-        """The files that match any of the patterns; see `ports.LogSource`."""
         return find_files(search.patterns, search.first, search.present)
-
-    def _read_again_if_stale(self, look: _Look) -> LogChunk | None:
-        try:
-            return self._read(look)
-        except OSError as error:
-            if error.errno != errno.ESTALE:
-                raise
-        return self._read(look)  # replaced on the server: a second open finds the new
 
     def _read(self, look: _Look) -> LogChunk | None:
         place = self._places.get(look.key)
@@ -115,7 +103,9 @@ class LogReader:
             if handle is None or found is None:
                 return self._read_rest(look, place, closed=False)
             rest = look.final and found.st_size > look.offset
-            if place and place.is_settled_at(_make_stamp(found)) and not rest:
+            ended = place.ended if place else None
+            settled = ended and ended.is_settled and ended.stamp == _make_stamp(found)
+            if settled and not rest:
                 return None
             data = _read_on(handle, found, place, look)
             if data is None:
@@ -140,26 +130,24 @@ class LogReader:
         if len(head) < _MEMORY:
             head = data[:_MEMORY] if look.offset == 0 else _read_head(handle)
         data = look.take_whole(data, at_end=end >= found.st_size)
-        before = place.before if place else b""
+        before, ended = place.before if place else b"", None
+        if end >= found.st_size:  # nothing is left to read
+            stamp, now = _make_stamp(found), self._monotonic()
+            known = place.ended if place else None
+            since = known.since if known and known.stamp == stamp else now
+            ended = Ended(stamp, since, is_settled=now - since >= _SETTLE_SECONDS)
         self._places[look.key] = Place(
             offset=start + len(data),
             identity=_make_identity(found),
             before=data[-_MEMORY:] or (b"" if start > look.offset else before),
             head=head,
-            ended=self._mark_end(found, place) if end >= found.st_size else None,
+            ended=ended,
         )
         if not data and start == look.offset:
             return None
         midline = before != b"" and not before.endswith((b"\n", b"\r"))
         hole = start - look.offset
         return look.make_chunk(start, data, found.st_size, midline=midline, hole=hole)
-
-    def _mark_end(self, found: os.stat_result, place: Place | None) -> Ended:
-        """That nothing is left to read."""
-        stamp, now = _make_stamp(found), self._monotonic()
-        known = place.ended if place else None
-        since = known.since if known and known.stamp == stamp else now
-        return Ended(stamp, since, is_settled=now - since >= _SETTLE_SECONDS)
 
     def _read_anew(
         self, look: _Look, handle: int, found: os.stat_result
@@ -187,10 +175,16 @@ class LogReader:
         """
         if place is None:
             return None
-        with _find_rest(look.path, place) as (handle, size):
-            if handle is None:
-                return None
+        paths = _list_candidates(look.path, place)
+        opened = (_open_rest(path, place) for path in paths)
+        handle = next((one for one in opened if one is not None), None)
+        if handle is None:
+            return None
+        try:
+            size = os.fstat(handle).st_size
             data = os.pread(handle, look.limit, look.offset)
+        finally:
+            os.close(handle)
         end = look.offset + len(data)
         data = look.take_whole(data, at_end=end >= size, ended=closed)
         if not data:
@@ -201,16 +195,11 @@ class LogReader:
         return look.make_chunk(look.offset, data, size)
 
     def tail(self, path: str, limit: int) -> str:
-        """As `read_tail`."""
         return read_tail(path, limit)
 
 
 def read_tail(path: str, limit: int) -> str:
-    """The last `limit` bytes as text; empty when there is no file.
-
-    Raises:
-        OSError: it cannot be read, for another reason than that it is not there.
-    """
+    """The last `limit` bytes as text, or empty; raises OSError: it cannot be read."""
     with open_regular(path) as (handle, _):
         if handle is None:
             return ""
@@ -232,7 +221,6 @@ class _Look:
 
     @property
     def path(self) -> str:
-        """Of the log."""
         return self.key[3]
 
     def take_whole(self, data: bytes, *, at_end: bool, ended: bool = False) -> bytes:
@@ -252,7 +240,6 @@ class _Look:
         midline: bool = False,
         hole: int = 0,
     ) -> LogChunk:
-        """The answer."""
         job, attempt, run, _ = self.key
         return LogChunk(
             job=job,
@@ -310,24 +297,7 @@ def _skip_hole(handle: int, size: int, offset: int = 0) -> int:
 
 
 def _make_identity(found: os.stat_result) -> tuple[int, int]:
-    """What two names of one file share."""
     return (found.st_dev, found.st_ino)
-
-
-# ------------------------------------------------------------------------- rotated logs
-@contextmanager
-def _find_rest(path: str, place: Place) -> Iterator[tuple[int | None, int]]:
-    """The file that holds more of what was read at `path`, open, and its size."""
-    handle, size = None, 0
-    for candidate in _list_candidates(path, place):
-        handle, size = _open_rest(candidate, place)
-        if handle is not None:
-            break
-    try:
-        yield handle, size
-    finally:
-        if handle is not None:
-            os.close(handle)
 
 
 def _list_candidates(path: str, place: Place) -> list[str]:
@@ -337,40 +307,29 @@ def _list_candidates(path: str, place: Place) -> list[str]:
     copies: list[str] = []
     places = {os.path.dirname(path), os.path.dirname(os.path.realpath(path))}
     for directory in sorted(places):
-        for entry in _list_entries(directory):
-            if entry.inode() == place.identity[1]:
-                same.append(entry.path)
-            elif entry.name.startswith(name) and entry.name != name:
-                copies.append(entry.path)
+        with suppress(OSError), os.scandir(directory or ".") as entries:
+            for entry in islice(entries, _MOST_ENTRIES):
+                if entry.inode() == place.identity[1]:
+                    same.append(entry.path)
+                elif entry.name.startswith(name) and entry.name != name:
+                    copies.append(entry.path)
     return same + sorted(copies)
 
 
-def _list_entries(directory: str) -> list[os.DirEntry[str]]:
-    with suppress(OSError), os.scandir(directory or ".") as entries:
-        return list(islice(entries, _MOST_ENTRIES))
-    return []
-
-
-def _open_rest(path: str, place: Place) -> tuple[int | None, int]:
+def _open_rest(path: str, place: Place) -> int | None:
+    """A file that begins as the log did up to the place, and has more; never for
+    nothing known."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
-    try:
-        handle = os.open(path, flags)
-    except OSError:
-        return None, 0  # gone again, or not for us
-    size = os.fstat(handle).st_size
-    if size > place.offset and _is_same_log(handle, place):
-        return handle, size
-    os.close(handle)
-    return None, 0
-
-
-def _is_same_log(handle: int, place: Place) -> bool:
-    """Whether a file begins as the log did up to the place; never for nothing known."""
     back = len(place.before)
-    with suppress(OSError):
-        return (
-            place.head != b""
-            and os.pread(handle, len(place.head), 0) == place.head
-            and os.pread(handle, back, place.offset - back) == place.before
-        )
-    return False
+    with suppress(OSError):  # gone again, or not for us
+        handle = os.open(path, flags)
+        with suppress(OSError):
+            if (
+                os.fstat(handle).st_size > place.offset
+                and place.head != b""
+                and os.pread(handle, len(place.head), 0) == place.head
+                and os.pread(handle, back, place.offset - back) == place.before
+            ):
+                return handle
+        os.close(handle)
+    return None

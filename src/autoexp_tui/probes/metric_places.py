@@ -31,10 +31,7 @@ _Length: TypeAlias = tuple[int, int]
 
 
 def note_lengths(attempt_dir: Path, patterns: Sequence[str]) -> None:
-    """Keep how long the files are before an attempt is sent; once.
-
-    A disk that refuses costs no more than that what was there counts as new.
-    """
+    """Keep, once, how long the files are before an attempt is sent."""
     path = attempt_dir / _NAME
     if not patterns or path.exists():
         return
@@ -93,7 +90,6 @@ def _read_lengths(attempt_dir: str) -> Mapping[str, object]:
 def _count_earlier(
     noted: Mapping[str, object], now: Mapping[str, _Length], path: str
 ) -> int:
-    """The bytes of a file that were there when its length was noted."""
     match noted.get(path):
         case [int(inode), int(size)]:
             same = now[path][0] == inode and now[path][1] >= size

@@ -1,8 +1,7 @@
-"""On which file system a path lies, told without touching the path.
+"""On which file system a path lies, by the kernel's table, without touching the path.
 
-A look at a file system that hangs does not come back, so the kernel's table of mounts
-is read instead. What a symbolic link leads to is not known this way: whoever looks
-must also bear a look that hangs on a file system that it was not expected on.
+A look at a file system that hangs does not come back. What a symbolic link leads to is
+not known this way.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 TABLE: Final = Path("/proc/self/mountinfo")
 FRESH_SECONDS: Final = 30.0
 """How long the table counts before it is read again."""
-_MOST_KNOWN: Final = 50_000
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 _MAGIC: Final = re.compile(r"[*?\[]")
 
@@ -37,30 +35,21 @@ class Mounts:
 
     def find(self, path: str) -> str:
         """The mount point; `/` for everything where there is no table."""
-        self._refresh()
-        found = self._known.get(path)
-        if found is None:
-            found = self._known[path] = self._find(path)
-        return found
-
-    def _refresh(self) -> None:
         now = self._clock.monotonic()
-        if now - self._read_at < FRESH_SECONDS and len(self._known) < _MOST_KNOWN:
-            return
-        self._read_at = now
-        points = mount_points(self._table)
-        if points != self._points or len(self._known) >= _MOST_KNOWN:
-            self._points = points
-            self._known = {}
-
-    def _find(self, path: str) -> str:
-        place = posixpath.normpath(posixpath.join(self._cwd, _drop_pattern(path)))
-        while place not in self._points:
-            above = posixpath.dirname(place)
-            if above == place:
-                return "/"
-            place = above
-        return place
+        if now - self._read_at >= FRESH_SECONDS:
+            self._read_at, points = now, mount_points(self._table)
+            if points != self._points:
+                self._points, self._known = points, {}
+        if path in self._known:
+            return self._known[path]
+        # The directories before the first one that is a pattern.
+        match = _MAGIC.search(path)
+        plain = path if match is None else posixpath.dirname(path[: match.start()])
+        place = posixpath.normpath(posixpath.join(self._cwd, plain))
+        while place not in self._points and place != posixpath.dirname(place):
+            place = posixpath.dirname(place)
+        self._known[path] = place if place in self._points else "/"
+        return self._known[path]
 
 
 def mount_points(table: Path = TABLE) -> frozenset[str]:
@@ -70,14 +59,7 @@ def mount_points(table: Path = TABLE) -> frozenset[str]:
     except OSError:
         return frozenset()
     columns = (line.split(" ") for line in lines)
-    return frozenset(_decode_point(parts[4]) for parts in columns if len(parts) > 4)
-
-
-def _decode_point(point: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 8)), point)
-
-
-def _drop_pattern(path: str) -> str:
-    """The directories before the first one that is a pattern."""
-    match = _MAGIC.search(path)
-    return path if match is None else posixpath.dirname(path[: match.start()])
+    points = (parts[4] for parts in columns if len(parts) > 4)
+    return frozenset(
+        _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point) for point in points
+    )

@@ -1,7 +1,6 @@
-"""Bounded daemon threads for calls that may block for ever.
+"""Bounded daemon threads for calls that may block for ever, one outstanding call a key.
 
-One outstanding call a key: a hung file server costs the threads of one pool, not one
-more at every look. A pool knows nothing of what it runs.
+A hung file server costs the threads of one pool, not one more at every look.
 """
 
 from __future__ import annotations
@@ -37,8 +36,6 @@ class ThreadPool:
     """
 
     def __init__(self, name: str, threads: int) -> None:
-        if threads < 1:
-            raise ValueError("a pool needs a thread")
         self._name = name
         self._most = threads
         self._lock = threading.Lock()
@@ -85,14 +82,26 @@ class ThreadPool:
             threading.Thread(target=self._run_calls, name=name, daemon=True).start()
 
     def _run_calls(self) -> None:
-        while True:
-            item = self._take_next()
-            if item is None:
-                return
-            answer, error = _run(item.call)
-            if self._start_delivery(item.key):
-                self._send_answer(item, answer, error)
-                self._end_delivery(item.key)
+        while (item := self._take_next()) is not None:
+            answer: object = None
+            error: BaseException | None = None
+            try:
+                answer = item.call()
+            except BaseException as raised:  # noqa: BLE001 - whoever asked gets it
+                error = raised
+            with self._lock:
+                self._outstanding.discard(item.key)
+                self._delivering[item.key] = None
+                if self._closed:
+                    return
+            try:
+                item.done(answer, error)
+            except Exception:  # noqa: BLE001 - the thread must live on; the log has it
+                _LOG.exception("the answer of %s could not be delivered", item.key)
+            with self._lock:
+                follower = self._delivering.pop(item.key)
+                if follower is not None and not self._closed:
+                    self._push(follower)
 
     def _take_next(self) -> _Item | None:
         with self._lock:
@@ -102,35 +111,7 @@ class ThreadPool:
                 self._idle -= 1
             return None if self._closed else self._queue.popleft()
 
-    def _start_delivery(self, key: str) -> bool:
-        with self._lock:
-            self._outstanding.discard(key)
-            self._delivering[key] = None
-            return not self._closed
 
-    def _send_answer(
-        self, item: _Item, answer: object, error: BaseException | None
-    ) -> None:
-        try:
-            item.done(answer, error)
-        except Exception:  # noqa: BLE001 - the thread must live on; the log has it
-            _LOG.exception("the answer of %s could not be delivered", item.key)
-
-    def _end_delivery(self, key: str) -> None:
-        with self._lock:
-            follower = self._delivering.pop(key)
-            if follower is not None and not self._closed:
-                self._push(follower)
-
-
-def _run(call: Call) -> tuple[object, BaseException | None]:
-    try:
-        return call(), None
-    except BaseException as error:  # noqa: BLE001 - whoever asked gets it
-        return None, error
-
-
-# ------------------------------------------------------------------- a round of calls
 _IDLE_SECONDS = 0.01
 """Of a processor; a call that hangs uses less."""
 MOST_ROUNDS = 5

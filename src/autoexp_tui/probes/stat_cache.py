@@ -7,8 +7,7 @@ looks and is thrown away; what it says is as old as the batch.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 from autoexp_tui.storage.trust import open_regular
 
@@ -40,37 +39,36 @@ class Glance:
         self._names: dict[str, list[str] | OSError] = {}
 
     def stat(self, path: str) -> os.stat_result | None:
-        """As `os.stat`; None when there is nothing.
-
-        Raises:
-            OSError: it could not be looked at.
-        """
+        """As `os.stat`; None when there is nothing; raises OSError."""
         if path not in self._stats:
-            self._stats[path] = _read_stat(path)
+            try:
+                self._stats[path] = os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                self._stats[path] = None
+            except OSError as error:
+                self._stats[path] = error
         found = self._stats[path]
         if isinstance(found, OSError):
             raise found
         return found
 
     def list_names(self, directory: str) -> list[str]:
-        """What is in a directory, sorted; nothing when there is none.
-
-        Raises:
-            OSError: it could not be listed.
-        """
+        """What is in a directory, sorted; nothing when there is none; raises
+        OSError."""
         if directory not in self._names:
-            self._names[directory] = _list_names(directory)
+            try:
+                self._names[directory] = sorted(os.listdir(directory or os.curdir))
+            except (FileNotFoundError, NotADirectoryError):
+                self._names[directory] = []
+            except OSError as error:
+                self._names[directory] = error
         found = self._names[directory]
         if isinstance(found, OSError):
             raise found
         return found
 
     def open(self, path: str) -> OpenFile | None:
-        """A regular file, open until another one is asked for; None: there is none.
-
-        Raises:
-            OSError: it is there, or may be, and cannot be read.
-        """
+        """A regular file, open until another one is asked for; None: there is none."""
         if path != self._file[0]:
             self.close()
             handle, _ = self._newest.enter_context(open_regular(path))
@@ -81,31 +79,3 @@ class Glance:
         """Let go of the open file."""
         self._file = ("", None)
         self._newest.close()
-
-
-@contextmanager
-def open_glance() -> Iterator[Glance]:
-    """A glance that is closed at the end."""
-    made = Glance()
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-def _read_stat(path: str) -> os.stat_result | OSError | None:
-    try:
-        return os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError as error:
-        return error
-
-
-def _list_names(directory: str) -> list[str] | OSError:
-    try:
-        return sorted(os.listdir(directory or os.curdir))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        return error

@@ -26,30 +26,28 @@ _STEP: Final = "  "
 
 
 def format_yaml(tree: Mapping[str, object]) -> str:
-    """A tree of dicts, lists and scalars as a whole document; see the module."""
+    """A tree of dicts, lists and scalars as a whole document."""
     return _format_block(tree, "") if tree else "{}\n"
 
 
 def _format_block(value: Mapping[Any, Any], indent: str) -> str:
-    return "".join(
-        f"{indent}{format_scalar(key)}:{_format_after(item, indent)}"
-        for key, item in value.items()
-    )
-
-
-def _format_after(item: Any, indent: str) -> str:
-    """What follows a key and its colon."""
-    if isinstance(item, dict) and item:
-        return f"\n{_format_block(item, indent + _STEP)}"
-    if isinstance(item, list | tuple) and item:
-        return "\n" + "".join(_format_item(one, indent) for one in item)
-    return f" {format_flow(item)}\n"
-
-
-def _format_item(item: Any, indent: str) -> str:
-    if isinstance(item, dict) and item:
-        return f"{indent}-\n{_format_block(item, indent + _STEP)}"
-    return f"{indent}- {format_flow(item)}\n"
+    lines: list[str] = []
+    deeper = indent + _STEP
+    for key, item in value.items():
+        head = f"{indent}{format_scalar(key)}:"
+        if isinstance(item, dict) and item:
+            lines.append(f"{head}\n{_format_block(item, deeper)}")
+        elif isinstance(item, list | tuple) and item:
+            lines.append(f"{head}\n")
+            lines += [
+                f"{indent}-\n{_format_block(one, deeper)}"
+                if isinstance(one, dict) and one
+                else f"{indent}- {format_flow(one)}\n"
+                for one in item
+            ]
+        else:
+            lines.append(f"{head} {format_flow(item)}\n")
+    return "".join(lines)
 
 
 def format_flow(value: object) -> str:
@@ -73,21 +71,13 @@ def format_scalar(value: object) -> str:
             return "true" if value else "false"
         case int():
             return str(int(value))
-        case float():
-            return _format_real(value)
-        case _:
-            return _format_text(str(value))
-
-
-def _format_real(value: float) -> str:
-    """YAML 1.1 wants a point before an exponent."""
-    if not math.isfinite(value):
-        return ".nan" if math.isnan(value) else f"{'-' if value < 0 else ''}.inf"
-    text = repr(float(value))
-    return text.replace("e", ".0e") if "e" in text and "." not in text else text
-
-
-def _format_text(text: str) -> str:
+        case float() if not math.isfinite(value):
+            return ".nan" if math.isnan(value) else f"{'-' if value < 0 else ''}.inf"
+        case float():  # YAML 1.1 wants a point before an exponent
+            text = repr(float(value))
+            whole = "e" in text and "." not in text
+            return text.replace("e", ".0e") if whole else text
+    text = str(value)
     if _PLAIN.fullmatch(text) and text.lower() not in _WORDS:
         return text
     return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
