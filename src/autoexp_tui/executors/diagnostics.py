@@ -29,7 +29,6 @@ from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import size
 
 LOG_BYTES: Final = 64 * 1024
-"""Of the log's end."""
 MOST_NODES: Final = 16
 """Nodes of one job that are looked at."""
 _OWN_SHARE: Final = 0.6

@@ -38,7 +38,6 @@ def processes_of(attempt_dir: str, root: int) -> list[int]:
 
 
 def all_pids() -> list[int]:
-    """Every process that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
@@ -59,7 +58,6 @@ def has_mark(pid: int, attempt_dir: str) -> bool:
 
 
 def read(path: str) -> str:
-    """A small file of the kernel's; empty when it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read(65536).decode("utf-8", "replace")
@@ -174,7 +172,6 @@ def look(directory: str, attempt_dir: str, root: int, deadline: float) -> list[s
 
 
 def write(directory: str, name: str, lines: list[str]) -> None:
-    """A text of lines, whole or not at all."""
     path = os.path.join(directory, name)
     with open(path + ".new", "w", encoding="utf-8", errors="replace") as file:
         file.write("\n".join(lines) + "\n")

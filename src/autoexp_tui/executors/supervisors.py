@@ -54,10 +54,7 @@ def _is_locked(path: Path) -> Alive:
 
 
 def send_term(process: Identity) -> bool:
-    """SIGTERM to exactly this process, stopped or not; False when it is gone.
-
-    Raises PermissionError where it is not ours.
-    """
+    """SIGTERM to exactly this process, stopped or not; False when it is gone."""
     try:
         for number in (signal.SIGTERM, signal.SIGCONT):
             if read_start(process.pid) != process.started:
@@ -109,10 +106,7 @@ def _list_led(leader: int, started: str) -> Iterator[int]:
 
 
 def find_refusal(attempt_dir: str) -> str:
-    """Why an attempt's directory takes no new record now; empty when it does.
-
-    Of one that was removed its session is asked.
-    """
+    """Why an attempt's directory, or its session's, takes no record; empty: it does."""
     there = os.path.isdir(attempt_dir)
     directory = attempt_dir if there else get_session(attempt_dir)
     name = f".probe.{os.getpid()}"

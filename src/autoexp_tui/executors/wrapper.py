@@ -64,8 +64,7 @@ SWEEP_SECONDS = 10.0
 POLITE_SECONDS = 2.0
 """How long leftovers of an ended command have after SIGTERM."""
 STROKE_SECONDS = 0.5
-"""A signal that reaches us this soon after the command's end may have ended it: who
-signals all processes of a job does not reach them all at once."""
+"""A signal that reaches us this soon after the command's end may have ended it."""
 MOST_SAMPLE_FAILURES = 3
 FIND_SECONDS = 60.0
 """How long a task file is waited for: a compute node may see it later than others."""
@@ -144,13 +143,12 @@ def write_record(directory: str, name: str, record: "Record") -> None:
 
 
 def temporary_name(directory: str, name: str) -> str:
-    """A name that no other process writes under, on whatever host."""
     return os.path.join(directory, f".{name}.{os.uname().nodename}.{os.getpid()}.tmp")
 
 
 def write_new(directory: str, name: str, record: "Record") -> None:
-    """Write a record that nobody else has written, and hold its lock for life; raises
-    OSError, FileExistsError."""
+    """Write a record that nobody else has written, and hold its lock; raises
+    OSError."""
     path = os.path.join(directory, name)
     temporary = temporary_name(directory, name)
     try:
@@ -187,7 +185,6 @@ def sync_directory(directory: str) -> None:
 
 
 def read_record(path: str) -> "Record | None":
-    """A record, None when it is not there or cannot be read as one."""
     try:
         with open(path, encoding="utf-8") as file:
             record = json.load(file)
@@ -277,7 +274,6 @@ class Task:
 
     @property
     def log_path(self) -> str:
-        """The log of every run under this executor id."""
         return os.path.join(self.log_dir, self.log_name)
 
     def is_cancelled(self) -> bool:
@@ -298,7 +294,6 @@ def get_slurm_id() -> str:
 
 
 def count_restarts() -> int:
-    """How often the queue has started this task anew; 0 outside of Slurm."""
     count = os.environ.get("SLURM_RESTART_COUNT", "")
     return int(count) if count.isdigit() else 0
 
@@ -387,7 +382,6 @@ def lock_for_life(path: str) -> bool:
 
 
 def next_run(task: Task) -> int:
-    """One more than the newest begun run."""
     runs = [-1]
     for name in os.listdir(task.attempt_dir):
         head, _, rest = name.partition(".")
@@ -400,10 +394,8 @@ def next_run(task: Task) -> int:
 def wait_for_slots(
     task: Task, stop: "Callable[[float], bool]"
 ) -> "tuple[list[int], list[str]] | None":
-    """Hold a slot and the GPUs: locks and ids; None when told to stop. Raises OSError.
-
-    `stop(seconds)` waits that long at most and says whether waiting is to end.
-    """
+    """Hold a slot and the GPUs: locks and ids; None when `stop(seconds)`, which waits
+    that long at most, says to; raises OSError."""
     if not task.slots:
         return [], []
     place = str(task.slots["dir"])
@@ -478,8 +470,7 @@ def take_lock(path: str) -> "int | None":
 
 
 class Signals:
-    """Signals as numbers in a list, and a pipe that wakes a select; none is ever
-    lost."""
+    """Signals as numbers in a list, and a pipe that wakes a select."""
 
     def __init__(self, numbers: "tuple[int, ...]") -> None:
         self.caught: list[int] = []
@@ -506,7 +497,6 @@ class Signals:
 
 
 def set_subreaper() -> bool:
-    """Become the parent of what our descendants leave behind."""
     return PRCTL is not None and PRCTL(36, 1, 0, 0, 0) == 0  # PR_SET_CHILD_SUBREAPER
 
 
@@ -586,8 +576,7 @@ def build_environment(task: Task, run: int, gpus: "list[str]") -> "dict[str, str
 
 
 def oom_kills() -> "int | None":
-    """Processes that the kernel has killed for memory in our cgroup, or Slurm job;
-    None where it does not tell."""
+    """Processes killed for memory in our cgroup, or Slurm job; None: not told."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
             lines = [line.rstrip("\n").split(":", 2) for line in file]
@@ -730,7 +719,6 @@ class Peer:
             self.resume()
 
     def is_stopped(self) -> bool:
-        """Whether SIGSTOP, or a debugger, holds it."""
         fields = _read_stat(self.pid)
         return fields is not None and fields[0] in ("T", "t")
 
@@ -747,7 +735,6 @@ def parse_status(status: int) -> "Record":
 
 
 def kill_group(pid: int, number: int) -> None:
-    """Signal a process group; an empty one is no error."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
 
@@ -760,7 +747,6 @@ def kill_all(pids: "list[int]", number: int) -> None:
 
 
 def list_descendants(root: int) -> "list[int]":
-    """Every process below `root`, by one look at `/proc`."""
     children: dict[int, list[int]] = {}
     try:
         names = os.listdir("/proc")
@@ -780,8 +766,7 @@ def list_descendants(root: int) -> "list[int]":
 
 
 def collect_children() -> "tuple[list[tuple[int, int, int]], bool]":
-    """Each child that has ended (pid, wait status, max RSS in KiB); whether any is
-    left."""
+    """Children that ended (pid, wait status, max RSS in KiB); whether any is left."""
     ended: list[tuple[int, int, int]] = []
     while True:
         try:
@@ -836,7 +821,6 @@ class Child:
         return int(self.told.get("pid", 0))
 
     def send(self, number: int) -> None:
-        """Have the guard deliver a signal, or let it go."""
         with suppress(OSError):  # a dead guard: the end of its report says so
             os.write(self.control, bytes([number]))
 
@@ -1027,7 +1011,6 @@ class Supervisor:
         return dict(ended, oom_kills=self._new_oom_kills())
 
     def _new_oom_kills(self) -> "int | None":
-        """Processes of our cgroup that the kernel killed for memory in this run."""
         now = oom_kills()
         if now is None or self.oom_kills is None:
             return None
@@ -1168,8 +1151,7 @@ def write_copy(task: Task, record: "Record") -> bool:
 def is_removed(task: Task) -> bool:
     """Whether the attempt was removed for good: nobody will look for its end.
 
-    A file system that is away looks the same, so the claim, which we hold open, is
-    asked as well.
+    An absent file system looks the same, so the claim, which we hold open, is asked.
     """
     if os.path.exists(task.attempt_dir):
         return False
@@ -1247,7 +1229,6 @@ def set_room_aside(task: Task) -> None:
 
 
 def open_log(task: Task) -> int:
-    """The run's log, to append to."""
     make_shared(task.log_dir, task.log_mode)
     if task.log_home:  # the file that the queue writes: its last words belong to it
         make_shared(task.log_home, task.log_mode)
@@ -1308,7 +1289,6 @@ class Sampler:
             threading.Thread(target=self._run_samples, daemon=True).start()
 
     def stop(self) -> None:
-        """End a tool that hangs; the thread ends with the process."""
         if self.tool is not None:
             with suppress(OSError):
                 self.tool.kill()
@@ -1321,7 +1301,6 @@ class Sampler:
             time.sleep(self.task.gpu_seconds)
 
     def _take_sample(self) -> bool:
-        """One sample; False when the tool or the disk failed."""
         import subprocess
 
         null, pipe = subprocess.DEVNULL, subprocess.PIPE
@@ -1359,7 +1338,6 @@ def list_gpus() -> "list[str] | None":
 
 
 def number(text: str) -> "float | None":
-    """A number, None for `[N/A]` and the like."""
     try:
         return float(text)
     except ValueError:
@@ -1423,7 +1401,6 @@ def load_task(path: str) -> Task:
 
 
 def run_task(task: Task, signals: Signals, starter: Starter) -> int:
-    """Claim, begin, watch, record."""
     claimed: list[int | None] = []
     patience = 0.0 if starter.listening else task.patience_seconds
     error = repeat(lambda: claimed.append(take_claim(task)), patience)

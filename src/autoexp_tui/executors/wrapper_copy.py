@@ -1,7 +1,6 @@
 """A session's own copy of the wrapper.
 
-A session keeps the wrapper it started with: a job that waits in a queue for days, and
-its later attempts, run under one and the same script whatever is installed meanwhile.
+Later attempts run under the one it started with, whatever is installed meanwhile.
 """
 
 from __future__ import annotations
@@ -32,10 +31,7 @@ def get_wrapper(session_dir: Path) -> Path:
 
 
 def find_wrapper_problem(session_dir: Path, recorded: str) -> str:
-    """Why a session's wrapper is not to be used; empty: it is, or there is none.
-
-    `recorded`: the digest that the journal has; empty: an older version noted none.
-    """
+    """Why a session's wrapper, by its recorded digest, is not to be used; or empty."""
     place = get_wrapper(session_dir)
     try:
         digest = hash_wrapper(place)

@@ -223,8 +223,7 @@ def _make_stamp(found: os.stat_result) -> tuple[int, ...]:
 
 @dataclass(slots=True)
 class LogWatch:
-    """The search for one pattern in a file; one that was replaced or cut begins
-    anew."""
+    """The search for one pattern in a file; one that was replaced begins anew."""
 
     pattern: Pattern
     tail_bytes: int

@@ -56,11 +56,8 @@ class Place(NamedTuple):
 
     offset: int
     identity: tuple[int, int]
-    """(device, inode)."""
     before: bytes
-    """What stands before `offset`."""
     head: bytes
-    """How the file begins."""
     ended: Ended | None = None
     """None: something is left to read."""
 
@@ -73,11 +70,9 @@ class LogReader:
         self._places: dict[_Key, Place] = {}
 
     def read(self, at: LogCursor) -> LogChunk | None:
-        """At most `at.limit` bytes (and 1 MiB) up to the last whole line.
-
-        A line longer than that comes in pieces. After a truncation or replacement the
-        chunk starts a new file with `reset`, and may be empty. Raises OSError: it cannot
-        be read, for another reason than that it is not there.
+        """At most `at.limit` bytes (and 1 MiB) up to the last whole line; raises
+        OSError.          A line longer than that comes in pieces. After a truncation or
+        replacement the         chunk starts a new file with `reset`, and may be empty.
         """
         attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
         key = (at.job, attempt, run, at.path)

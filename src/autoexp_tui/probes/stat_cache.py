@@ -53,8 +53,7 @@ class Glance:
         return found
 
     def list_names(self, directory: str) -> list[str]:
-        """What is in a directory, sorted; nothing when there is none; raises
-        OSError."""
+        """What is in a directory, sorted; nothing when there is none."""
         if directory not in self._names:
             try:
                 self._names[directory] = sorted(os.listdir(directory or os.curdir))

@@ -74,7 +74,6 @@ _FOREIGN_SETTLE_SECONDS = 60.0
 
 
 def count_cpus() -> int:
-    """The CPUs that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -204,7 +203,6 @@ class LocalExecutor:
         return self._gone.note(task.id, holds=gone, now=self._clock.monotonic())
 
     def _check_life(self, task: Task, records: AttemptRecords) -> Alive:
-        """Whether a supervisor still answers for the task."""
         if _is_over(records):
             return Alive.NO
         if records.supervisor is not None:

@@ -55,7 +55,6 @@ def find_slots_dir() -> Path:
 
 
 def _make_own(directory: Path) -> bool:
-    """Whether it is ours alone, and there now."""
     with suppress(OSError):
         with suppress(FileExistsError):
             directory.mkdir(0o700)
@@ -122,7 +121,6 @@ class SlotUse:
 
 
 def look_at_slots(directory: Path, count: int, gpus: Sequence[str]) -> SlotUse:
-    """Which slots and GPUs are held now."""
     return SlotUse(
         _count_taken(directory / f"slot.{number}" for number in range(count)),
         _count_taken(directory / f"gpu.{clean_name(gpu)}" for gpu in gpus),

@@ -48,9 +48,7 @@ class LocalSettings:
     """What this machine offers, and how tasks are run on it."""
 
     wrapper: Path
-    """The session's own copy of the wrapper."""
     python: str
-    """The interpreter that runs it."""
     slots: int
     """Tasks at a time, over all engines and sessions of this user."""
     slots_dir: Path
@@ -67,7 +65,6 @@ class LocalSettings:
     gpu_seconds: float = 30.0
     """Between two samples of the GPUs."""
     modes: Modes = PRIVATE
-    """Of logs."""
 
 
 Outcome: TypeAlias = Rejected | Busy | Uncertain | None
@@ -77,7 +74,6 @@ Start: TypeAlias = subprocess.Popen[bytes] | Outcome
 
 
 def format_executor_id(token: str, index: int) -> str:
-    """How the executor calls a task of a submission."""
     return f"{token[:8]}.{index}"
 
 
@@ -89,7 +85,6 @@ class Starter:
         self._unreaped: list[subprocess.Popen[bytes]] = []
 
     def start(self, submission: Submission, index: int) -> Start:
-        """Start one task of a submission, unless it was started before."""
         try:
             return self._start(submission, index)
         except (OSError, ValueError) as error:
@@ -282,7 +277,6 @@ def _read_last_line(attempt_dir: str) -> str:
 MOST_TOLD: Final = 20
 """Commands of one submission that are spelled out; the journal keeps them all."""
 LONGEST: Final = 2000
-"""Characters of one command."""
 
 
 def format_commands(tasks: Sequence[Task], host: str) -> str:

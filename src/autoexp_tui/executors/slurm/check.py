@@ -37,7 +37,6 @@ from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.model.specs import JobSpec, Plan, Scalar
 
 ASK_SECONDS: Final = 30.0
-"""How long sbatch and scontrol may take."""
 _WOULD_START: Final = re.compile(
     r"to start at (?P<at>\S+) using (?P<cpus>\d+) processors on (?:nodes? )?"
     r"(?P<nodes>\S+)(?: in partition (?P<partition>\S+))?"
@@ -70,7 +69,6 @@ class ClusterCheck:
 
     @property
     def any_refused(self) -> bool:
-        """Whether a job would be refused for good."""
         return any(one.verdict == "refused" for one in self.checks)
 
 

@@ -50,12 +50,10 @@ class Ran:
 
     @property
     def timed_out(self) -> bool:
-        """Whether it started and did not end in time."""
         return self.status is None and not self.missing
 
     @property
     def sent(self) -> str:
-        """The exact words, for people."""
         return shlex.join(self.arguments)
 
 

@@ -73,13 +73,11 @@ MARGIN_SECONDS: Final = 600.0
 LOST_SECONDS: Final = 300.0
 """A task of which nobody says a word is lost after this, or after MinJobAge."""
 SIGNAL_SECONDS: Final = 3.0
-"""For a signal to be on its way."""
 STUBBORN_SECONDS: Final = 15.0
 """Beyond the grace, before a task that was asked to end is cancelled outright."""
 LARGEST_ARRAY: Final = 1000
 LEARN_SECONDS: Final = 3.0
 NAMES: Final = 1000
-"""Jobs and arrays on one command line."""
 LOOKS: Final = 500
 """Attempts that are looked at between two questions: a stat may cross a network."""
 CERTAIN_SECONDS: Final = 10.0
@@ -150,7 +148,6 @@ class SlurmExecutor:
 
     @property
     def array_size(self) -> int:
-        """Tasks that one submission may hold."""
         largest = self._watch.get_known_facts().max_array_size - 1
         return max(1, min(self._settings.array_size, largest))
 
@@ -166,7 +163,6 @@ class SlurmExecutor:
         self._watch.learn(min(LEARN_SECONDS, self._settings.ask_seconds))
 
     def submit(self, submission: Submission) -> SubmitAnswer:
-        """Hand the tasks to sbatch, as one job or one array."""
         self._missed.pop(submission.token, None)  # looked for anew
         answer = self._sender.send(submission)
         if isinstance(answer, Accepted | Uncertain):
@@ -235,7 +231,6 @@ class SlurmExecutor:
                 memory.hear(self._watch.told)
 
     def _forget_all_but(self, memories: Sequence[TaskMemory]) -> None:
-        """Keep nothing of tasks that nobody asks about any more."""
         wanted = {memory.task.id for memory in memories}
         with self._lock:
             self._tasks = {
@@ -326,7 +321,7 @@ class SlurmExecutor:
             memory.cancelled_after = self.lost_after_seconds if older else None
 
     def _measure_age(self, task: Task) -> float | None:
-        """Seconds since a task was sent; by the wall clock if another engine sent it.
+        """Seconds since a task was sent, by the wall clock if another engine sent it.
 
         None: that clock was set back since, or nobody noted when.
         """
@@ -376,8 +371,8 @@ class SlurmExecutor:
         )
 
     def _list_late(self, now: float) -> Iterator[TaskReport]:
-        """Ends that were judged without Slurm's word, and that it gives another cause
-        than exit 0; each is told once."""
+        """Each once: ends judged without Slurm's word, whose cause it now knows
+        better."""
         told = self._watch.told
         for memory in self._tasks.values():
             if (judged := memory.judged) is None:
@@ -553,6 +548,5 @@ def _is_shown(memory: TaskMemory, rows: Rows) -> bool:
 
 
 def _join_names(memories: Sequence[TaskMemory]) -> list[Sequence[str]]:
-    """What scancel calls the tasks, in as many parts as its command line needs."""
     names = join_scancel_ids([memory.id for memory in memories])
     return [names[first : first + NAMES] for first in range(0, len(names), NAMES)]

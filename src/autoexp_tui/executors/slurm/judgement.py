@@ -37,7 +37,6 @@ FAR_SECONDS: Final = 60.0
 SKEW_SECONDS: Final = 5.0
 """By which the clocks of a node and of the controller may differ."""
 MOST: Final = len(RELEASE_WAITS)
-"""Times that a held job is released."""
 _SHELL_ADDS: Final = 128
 """What a shell, or srun, adds to the number of the signal that killed its command."""
 _SENT_BY_SLURM: Final = frozenset(
@@ -78,8 +77,7 @@ def is_unlaunched(seen: TaskMemory) -> bool:
     """Whether Slurm's last word is on a later start, which began no run.
 
     A controller that was killed within a launch has forgotten it: it stops that run,
-    and starts the job anew. A node that has stopped it within the same second takes
-    the new start for the old one and refuses it, and Slurm calls the job FAILED.
+    and starts the job anew; a node that mixes the two up refuses, and the job FAILED.
     """
     records, told, word = seen.records, seen.row or seen.account, seen.word
     if told is None or word is None or records.cancel_ordered:
@@ -215,9 +213,7 @@ def _find_wait_after_word(
 
 
 def _is_plain_success(seen: TaskMemory) -> bool:
-    """Whether exit 0 needs no word of Slurm's: nobody had signalled the command, its
-    time limit was far, and no kill for memory was counted (where they are not counted,
-    Slurm's word on them comes too late)."""
+    """Whether exit 0 needs no word of Slurm's: unasked, far from its limit, no kill."""
     run = seen.records.run
     if run is None or run.exited is None:
         return False

@@ -34,13 +34,10 @@ class Refused:
     """Why sbatch refused a job."""
 
     reason: str
-    """In plain words, without a full stop."""
     said: str
-    """In Slurm's."""
     option: str = ""
     """The option that it is about, as in `slurm.sbatch`; empty: none, or several."""
     hint: str = ""
-    """The next step."""
 
     @property
     def where(self) -> str:
@@ -49,7 +46,6 @@ class Refused:
 
     @property
     def line(self) -> str:
-        """All of it on one line, without its last full stop."""
         where = f" ({self.where})" if self.where else ""
         said = "" if self.said == self.reason else f". Slurm said: {self.said}"
         hint = f". {self.hint}" if self.hint else ""

@@ -229,7 +229,6 @@ failure, so scancel heeds none. Nor does anything in a trap hang on a status: da
 it anew when a trap comes upon a trap.
 """
 AROUND: Final = ("sh", "-c", _AROUND_SRUN, "signals-around-srun")
-"""The words in front of srun's own."""
 
 
 def is_srun(word: str) -> bool:

@@ -125,7 +125,6 @@ class TaskMemory:
 
     @property
     def live(self) -> bool:
-        """Whether the queue, when last asked, had it as queued or running."""
         return self.row is not None and self.row.state.standing is not Standing.ENDED
 
     @property
@@ -135,7 +134,6 @@ class TaskMemory:
 
     @property
     def given_up(self) -> bool:
-        """Held for a failed launch, it is not released again."""
         return self.released >= len(RELEASE_WAITS)
 
     @property

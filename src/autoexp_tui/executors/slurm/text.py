@@ -107,7 +107,6 @@ class QueueRow:
     id: str
     """`51`, or `51_3` for an array's task."""
     raw_id: str
-    """Slurm's own number of a started task."""
     state: RawState
     reason: str
     """One word of Slurm's; `sentence_of` says it plainly."""
@@ -176,8 +175,7 @@ _ACCOUNT_HEADING: Final = _ACCOUNT_FIELDS.replace(",", "|")
 
 
 def build_sacct(user: str, since: float) -> tuple[str, ...]:
-    """A heading, and one row for every job of `user` since `since` (UTC); of a requeue
-    the newest."""
+    """One row for every job of `user` since `since` (UTC); of a requeue the newest."""
     return (
         *("sacct", "-X", "-P", "-u", user),
         *("-S", f"uts{int(since)}"),

@@ -1,9 +1,7 @@
 """Asks the controller how tasks stand: seldom, all at once, and with patience.
 
-One squeue and at most one sacct a question, whatever the number of tasks. The next
-question is due after 15 s, later each time nothing has moved, up to a minute; sooner
-when a record has changed; after a failure with the same back-off. What the controller
-last said stays, with its age, until it answers again.
+One squeue and at most one sacct a question. The next is due after 15 s, later each time
+nothing has moved, up to a minute; sooner when a record has changed.
 """
 
 from __future__ import annotations
@@ -32,7 +30,6 @@ from autoexp_tui.executors.slurm.text import (
 
 Row = TypeVar("Row", QueueRow, AccountRow)
 Rows = Mapping[str, QueueRow]
-"""An answer of squeue, by `%i`."""
 
 SOONEST_SECONDS: Final = 3.0
 """Between two questions, whatever has changed."""
@@ -78,7 +75,6 @@ class Told:
         return find_row(self.rows, executor_id, token)
 
     def find_account(self, executor_id: str, token: str) -> AccountRow | None:
-        """The same of accounting."""
         return find_row(self.accounts, executor_id, token)
 
 
@@ -112,7 +108,6 @@ class QueueWatch:
 
     @property
     def told(self) -> Told:
-        """What the newest answers say."""
         return Told(self._rows, self._accounts)
 
     def ask(self) -> Rows | None:
@@ -188,7 +183,6 @@ class QueueWatch:
         return self.get_known_facts()
 
     def learn(self, seconds: float) -> None:
-        """Ask for the configuration, for so long at most."""
         ran = self.commands.run(("scontrol", "show", "config"), seconds)
         if ran.ok:
             self._facts = parse_config(ran.stdout)
@@ -199,7 +193,6 @@ class QueueWatch:
         return parse_uptime(ran.stdout) if ran.ok else None
 
     def get_known_facts(self) -> ClusterFacts:
-        """What is known without asking."""
         return self._facts or ClusterFacts()
 
     def find_job(self, token: str) -> str:
@@ -217,9 +210,7 @@ def _filter_ended(rows: Mapping[str, Row]) -> Mapping[str, Row]:
 
 
 def find_row(rows: Mapping[str, Row], executor_id: str, token: str) -> Row | None:
-    """The row under the id, if it has the name of the submission `token`.
-
-    A controller that lost its memory gives ids out again, to anybody.
-    """
+    """The row under the id, if of the submission: ids are given out again to
+    anybody."""
     row = rows.get(executor_id)
     return row if row is not None and has_token(row.name, token) else None
