@@ -428,8 +428,8 @@ NO_KEYS = "names no key: `{}` is a value, with none below it"
         (
             "a: {b: {optim: 3}, rate: '${.b.optim.lr}'}\n",
             "a.rate",
-            f"${{b.optim.lr}} {NO_KEYS.format('a.b.optim')}",
-            "set `a.b.optim.lr`, not `a.b.optim` as a whole",
+            f"${{b.optim.lr}} {NO_KEYS.format('b.optim')}",
+            "set `b.optim.lr`, not `b.optim` as a whole",
         ),
         *(
             (

@@ -1,14 +1,13 @@
 """One composed config as planning sees it: a tree of dicts and lists, resolved lazily.
 
-Only what is asked for is resolved, so that a value which makes sense for some jobs
-alone hurts no others. `Values` resolves; what it is not certain of is asked of
-OmegaConf, over the same tree. Nothing here composes; see `hydra_compose`.
+A value which makes sense for some jobs alone hurts no others. What `Values` is not
+certain of is asked of OmegaConf, over the same tree.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
@@ -51,11 +50,9 @@ class ConfigTree:
         *,
         is_certain: bool = True,
     ) -> None:
-        """`make_config`: OmegaConf's config of a tree, for what is in doubt.
-
-        `template`: what the tree was made of, where `changed` are its own keys.
-        Without `is_certain`, OmegaConf resolves everything.
-        """
+        """`make_config`: OmegaConf's config of a tree, for what is in doubt; without
+        `is_certain`, all of it. `template`: what the tree was made of, where `changed`
+        are its own keys."""
         self._make_config = make_config
         self._template = template
         self._changed = changed
@@ -68,14 +65,8 @@ class ConfigTree:
         self._config: DictConfig | None = None
         self._leaves: tuple[str, ...] | None = None
 
-    # ------------------------------------------------------------- the port
     def select(self, path: str) -> object:
-        """The resolved value at `path` as plain Python.
-
-        Raises:
-            KeyError: there is no such key.
-            CannotCompose: it does not resolve.
-        """
+        """The resolved value at `path` as plain Python; KeyError when absent."""
         try:
             return self._values.resolve(self._locate(path))
         except Absent:
@@ -121,11 +112,7 @@ class ConfigTree:
         return self._leaves
 
     def interpolate(self, value: object, at: str = "") -> object:
-        """`value` with every `${...}` resolved in this config.
-
-        Raises:
-            CannotCompose: something does not resolve.
-        """
+        """`value` with every `${...}` resolved in this config."""
         if not _has_interpolation(value):
             return value
         ready = settle_relatives(self, rewrite_tree(value), at, absolute=True)
@@ -157,11 +144,7 @@ class ConfigTree:
         self._take(OmegaConf.to_container(config, resolve=False))
 
     def to_dict(self) -> Mapping[str, object]:
-        """Everything resolved.
-
-        Raises:
-            CannotCompose: with every value that does not resolve (the first twenty).
-        """
+        """Everything resolved; CannotCompose tells the first twenty that do not."""
         with suppress(Doubtful):
             return self._resolve()
         try:
@@ -174,7 +157,6 @@ class ConfigTree:
         """Everything as written, interpolations unresolved."""
         return _make_text_keys(self.tree)
 
-    # ------------------------------------------------------------------ certain
     @property
     def is_shared(self) -> bool:
         """Whether it was made of a template, and OmegaConf was asked for nothing."""
@@ -210,7 +192,6 @@ class ConfigTree:
         made: Mapping[str, object] = with_values(self._template.resolved, found)
         return made
 
-    # ----------------------------------------------------------------- OmegaConf
     def _open(self) -> DictConfig:
         if self._config is None:
             self._config = self._make_config(unpatched(self.tree))
@@ -233,49 +214,40 @@ class ConfigTree:
         return ABSENT
 
     def _list_problems(self, prefix: str = "") -> tuple[Problem, ...]:
-        """What hinders each leaf whose path starts with `prefix`."""
-        found: list[Problem] = []
+        """What hinders each leaf whose path starts with `prefix`, told once a cause.
+
+        Keys that read a broken key fail in its words.
+        """
+        found: dict[tuple[str, str], dict[str, None]] = {}
         for path in self.leaf_paths():
-            if path.startswith(prefix):
-                with suppress(KeyError):
-                    found += self._find_problems(path)
-            if len(found) >= MOST_PROBLEMS:
-                break
-        return _group_by_cause(found, self._names_one)
+            if (
+                path.startswith(prefix)
+                and sum(map(len, found.values())) < MOST_PROBLEMS
+            ):
+                try:
+                    self.select(path)
+                except KeyError:
+                    continue
+                except CannotCompose as error:
+                    for one in error.problems:
+                        found.setdefault((one.message, one.hint), {})[one.where] = None
+        problems: list[Problem] = []
+        for (message, hint), places in found.items():
+            first = min(places, key=lambda one: self._reads_one(one, [*places]))
+            others = ", ".join(place for place in places if place != first)
+            text = f"{message} (also: {others})" if others else message
+            problems.append(Problem(text, where=first, hint=hint))
+        return tuple(problems)
 
-    def _find_problems(self, path: str) -> Sequence[Problem]:
-        try:
-            self.select(path)
-        except CannotCompose as error:
-            return error.problems
-        return ()
-
-    def _names_one(self, path: str, others: Iterable[str]) -> bool:
-        """Whether a key, as written, seems to read one of the others."""
+    def _reads_one(self, path: str, places: Sequence[str]) -> bool:
+        """Whether a key, as written, seems to read another of these."""
         with suppress(KeyError):
             text = str(self.raw(path))
-            return any(other.rpartition(".")[2] in text for other in others)
+            return any(one.rpartition(".")[2] in text for one in places if one != path)
         return True
 
     def _explain(self, error: Exception, at: str) -> Problem:
         return resolve_problem(error, self.leaf_paths(), at)
-
-
-def _group_by_cause(
-    problems: Iterable[Problem], names_one: Callable[[str, Iterable[str]], bool]
-) -> tuple[Problem, ...]:
-    """One finding for each cause: keys that read a broken key fail in its words."""
-    found_by: dict[tuple[str, str], dict[str, None]] = {}
-    for problem in problems:
-        cause = (problem.message, problem.hint)
-        found_by.setdefault(cause, {})[problem.where] = None
-    found: list[Problem] = []
-    for (message, hint), places in found_by.items():
-        first = min(places, key=lambda one: names_one(one, places.keys() - {one}))
-        others = ", ".join(place for place in places if place != first)
-        text = f"{message} (also: {others})" if others else message
-        found.append(Problem(text, where=first, hint=hint))
-    return tuple(found)
 
 
 def list_leaf_paths(node: Mapping[str, object], prefix: str = "") -> Iterator[str]:
@@ -311,7 +283,6 @@ def _has_interpolation(value: object) -> bool:
     return is_open(value)
 
 
-# ------------------------------------------------------------ relative references
 def settle_relatives(
     view: ConfigTree,
     value: object,
@@ -350,9 +321,8 @@ def _settle(
     absolute: bool,
 ) -> str:
     up, path = len(found["dots"]), found["path"]
-    in_aux = next(
-        (f"${{{aux}}}" for aux in _list_places_in_aux(path) if view.has(aux)), None
-    )
+    places = (f"aux.{path}", *((path,) if path.startswith("aux.") else ()))
+    in_aux = next((f"${{{place}}}" for place in places if view.has(place)), None)
     if up <= len(around):
         return found[0] if _contains(around[up - 1], path) else in_aux or found[0]
     above = at.split(".") if at else []
@@ -360,10 +330,6 @@ def _settle(
     target = ".".join([*parent, path])
     spelled = f"${{{target}}}" if absolute else found[0]
     return spelled if view.has(target) else in_aux or spelled
-
-
-def _list_places_in_aux(path: str) -> Sequence[str]:
-    return (f"aux.{path}", *((path,) if path.startswith("aux.") else ()))
 
 
 def _contains(container: object, path: str) -> bool:

@@ -4,9 +4,8 @@
 
 Text alone, before OmegaConf's or Hydra's grammar sees it: neither reads parentheses
 outside quotes, and inside quotes OmegaConf would paste an operand's *text* into the
-expression, so that a value could rewrite it. Quoted and unquoted spellings end in the
-same form, and a text already in it is left alone. Nothing is evaluated here; text
-that is not well-formed is handed on as it is, for the grammar's own complaint.
+expression, so that a value could rewrite it. A text already in that form is left alone,
+and one that is not well-formed is handed on, for the grammar's own complaint.
 """
 
 from __future__ import annotations
@@ -78,17 +77,11 @@ def rewrite_override(text: str) -> str:
 def unquote(token: str) -> str:
     """The text of a quoted string; the inverse of `quote`."""
     mark, inner = token[0], token[1:-1]
-    halved = _remove_escapes(inner, mark)
+    halved = re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, inner)
     body = halved.rstrip("\\")
     return body + "\\" * ((len(halved) - len(body)) // 2)
 
 
-def _remove_escapes(text: str, mark: str) -> str:
-    """`text` with its escaped quotes bare; the inverse of `escape_marks`."""
-    return re.sub(rf"(\\+){mark}", lambda m: "\\" * (len(m[1]) // 2) + mark, text)
-
-
-# --------------------------------------------------------------------- scanning
 def _is_escaped(text: str, at: int) -> bool:
     """Whether an odd number of backslashes stands before `at`."""
     before = text[:at]
@@ -132,7 +125,6 @@ def _find_string_end(text: str, start: int) -> int:
     raise _Unbalanced(text)
 
 
-# -------------------------------------------------------------------- rewriting
 def _replace_all(text: str) -> str:
     parts: list[str] = []
     at = 0
@@ -189,8 +181,10 @@ def _extract_operands(expression: str) -> tuple[str, list[str]]:
         else:
             if operand not in operands:
                 operands.append(operand)
-            before, after = expression[:at][-1:], expression[end : end + 1]
-            out.append(_pad_operand(f"{stem}{operands.index(operand)}", before, after))
+            # Kept apart from a neighbour that would melt into it (`2${k}`).
+            left = " " if _WORD.match(expression[:at][-1:]) else ""
+            right = " " if _WORD.match(expression[end : end + 1]) else ""
+            out.append(f"{left}{stem}{operands.index(operand)}{right}")
         at = end
     return "".join(out), operands
 
@@ -232,14 +226,6 @@ def _read_operand(token: str) -> str | None:
     return _replace_all(token)
 
 
-def _pad_operand(name: str, before: str, after: str) -> str:
-    """`name` kept apart from a neighbour that would melt into it (`2${k}`)."""
-    left = " " if _WORD.match(before) else ""
-    right = " " if _WORD.match(after) else ""
-    return left + name + right
-
-
-# -------------------------------------------------------------------- overrides
 def _split_override(value: str) -> list[str]:
     """The value's text, each primitive that holds an expression rewritten, quoted."""
     parts: list[str] = []

@@ -1,7 +1,6 @@
 """Composes configs with Hydra: the `planning.ports.Composer` of the planning process.
 
-Owns Hydra's globals (one primary config a process), so it is used in the planning
-child and in tests, never in the engine or the cockpit. A job's config equals
+Owns Hydra's globals (one primary config a process). A job's config equals
 `hydra.compose` with its overrides; around that, our additions: `sweep` is kept aside,
 its overrides may name literal dotted keys, mounts lie at the root, `${oc.eval:...}`
 is our evaluator's, and the environment is read once.
@@ -14,7 +13,7 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import zip_longest
 from pathlib import Path
@@ -54,7 +53,12 @@ from autoexp_tui.config.sweep_overrides import (
     apply_sweep_overrides,
     split_sweep_overrides,
 )
-from autoexp_tui.config.yaml_files import build_entry, explain_too_deep, show_path
+from autoexp_tui.config.yaml_files import (
+    build_entry,
+    explain_too_deep,
+    make_refusal,
+    show_path,
+)
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.specs import PlanFinding
 from autoexp_tui.planning.ports import CannotCompose
@@ -87,8 +91,6 @@ _HYDRAS: Final = (
 """What composing raises over configs and overrides."""
 _COLLECTED: Final = 64
 """Configs of OmegaConf, after which those that nobody holds are let go."""
-_MOST_TEMPLATES: Final = 1024
-"""Of a config of 300 keys each is some 50 KB."""
 _COMPARED_EVERY: Final = 1000
 _HYDRA_BASE: Final = "1.3"
 """Whose defaults a config is read by, whatever release is installed."""
@@ -116,8 +118,7 @@ class HydraComposer:
         """Take over Hydra's globals; nothing is read before the first question.
 
         `environ`: what `oc.env` sees; the process's own when None. `cwd`: where our
-        relative directories (outputs, logs, scripts, state) start, so that a plan
-        means the same from anywhere; empty: they stay as written. `now`: what
+        relative directories start; empty: they stay as written. `now`: what
         `${now:...}` shows, seconds since the epoch; the present when None.
         `search_dirs`: where groups are looked for after `config_dir`.
         """
@@ -168,40 +169,27 @@ class HydraComposer:
             current.initialize(self._hydra)
             register_resolvers(self.environment, self._now)
 
-    # ------------------------------------------------------------- the port
     def base(self) -> ConfigTree:
-        """The primary config with the command line's overrides.
-
-        Raises:
-            CannotCompose: it does not compose.
-        """
+        """The primary config with the command line's overrides."""
         return self._anchor(ConfigTree(self._base_tree(), self._make_config))
 
     def sweep(self) -> Mapping[str, object] | None:
-        """The `sweep` subtree as written; None when absent.
-
-        Raises:
-            CannotCompose: the base does not compose, or an override of the sweep
-                names nothing in it.
-        """
+        """The `sweep` subtree as written; None when absent."""
         self._base_tree()
         return self._sweep
 
     def compose(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> ConfigTree:
-        """One job's config.
-
-        Raises:
-            CannotCompose: with Hydra's reason, in our words; or the job is to be
-                compared with what Hydra composes, which is something else.
-        """
+        """One job's config; raises CannotCompose with Hydra's reason, in our words."""
         if not self._may_share:
             return self.compose_by_hydra(overrides, mounts)
         texts = tuple(map(rewrite_override, overrides))
         self._base_tree()
         keys = split_overrides(texts, mounts, self._is_group)
-        template = self._find_template(keys)
+        if keys.structure not in self._templates and not self._is_stopped:
+            self._templates[keys.structure] = self._make_template(keys)
+        template = self._templates.get(keys.structure)
         if template is None or not template.takes(keys.settings, list_closed_keys()):
             tree = self._compose_tree(texts, mounts)
             return self._anchor(ConfigTree(tree, self._make_config))
@@ -212,16 +200,8 @@ class HydraComposer:
             self._compare(view, overrides, mounts)
         return view
 
-    def _find_template(self, keys: JobKeys) -> Template | None:
-        """What jobs share that have the same choices; made for the first of them."""
-        known = keys.structure
-        if known not in self._templates and not self._is_stopped:
-            if len(self._templates) >= _MOST_TEMPLATES:
-                self._templates.clear()
-            self._templates[known] = self._make_template(keys)
-        return self._templates.get(known)
-
     def _make_template(self, keys: JobKeys) -> Template | None:
+        """What jobs share that have the same choices."""
         tree = self._base_tree()
         if keys.texts or keys.mounts:
             try:
@@ -238,16 +218,23 @@ class HydraComposer:
     def _compare(
         self, view: ConfigTree, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> None:
-        """Have Hydra compose this job too: it costs as much as a hundred others.
-
-        Raises:
-            CannotCompose: Hydra makes something else of it.
+        """Have Hydra compose this job too (which costs as much as a hundred others);
+        refuse a config that is not Hydra's, with types, the order of keys apart.
         """
         try:
             ours = view.to_dict()
         except CannotCompose:  # told when it is asked for
             return
-        _check_same(ours, self.compose_by_hydra(overrides, mounts).to_dict())
+        hydras = self.compose_by_hydra(overrides, mounts).to_dict()
+        if pformat(ours) == pformat(hydras):
+            return
+        pairs = zip_longest(leaves(ours), leaves(hydras), fillvalue=((), None))
+        where = next((a[0] or b[0] for a, b in pairs if repr(a) != repr(b)), ())
+        message = "a job that was composed from another one is not what Hydra composes"
+        hint = f"set {SWITCH}=hydra to have every job composed by Hydra, and report it"
+        place = ".".join(map(str, where))
+        problem = Problem(f"{message}; this is a bug of ours", place, hint=hint)
+        raise CannotCompose((problem,))
 
     def stop_composing(self) -> None:
         """Compose no more jobs; what templates give is still given."""
@@ -256,20 +243,12 @@ class HydraComposer:
     def compose_by_hydra(
         self, overrides: Sequence[str], mounts: Mapping[str, object]
     ) -> ConfigTree:
-        """What `compose` gives, whatever is known of other jobs.
-
-        Raises:
-            CannotCompose: with Hydra's reason, in our words.
-        """
+        """What `compose` gives, whatever is known of other jobs."""
         tree = self._compose_tree(tuple(map(rewrite_override, overrides)), mounts)
         return self._anchor(ConfigTree(tree, self._make_config, is_certain=False))
 
     def _make_config(self, tree: Any) -> DictConfig:
-        """OmegaConf's config of a tree, for what our own reading is not certain of.
-
-        Raises:
-            CannotCompose: too many jobs could not be made.
-        """
+        """OmegaConf's config of a tree, for what our own reading is not certain of."""
         if self._is_stopped:
             raise CannotCompose((_NOT_COMPOSED,))
         self._count_config()
@@ -339,7 +318,6 @@ class HydraComposer:
         """The keys of the closed subtrees."""
         return list_closed_keys()
 
-    # ---------------------------------------------------------- composition
     def _base_tree(self) -> Mapping[str, object]:
         """The primary config as written, without its sweep."""
         self._take_over()
@@ -347,7 +325,8 @@ class HydraComposer:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 config = self._compose(())
-            self._keep_warnings(said)
+            for one in said:
+                self._keep_warning(str(one.message))
             tree: Any = OmegaConf.to_container(config, resolve=False)
             self._sweep = self._apply_to_sweep(tree.pop(_SWEEP, None))
             self._base = tree
@@ -366,8 +345,18 @@ class HydraComposer:
                 OmegaConf.update(config, key, ready, merge=True, force_add=True)
         tree: Any = OmegaConf.to_container(config, resolve=False)
         tree.pop(_SWEEP, None)
-        keys = [*self._find_value_keys(texts), *({"aux"} & mounts.keys())]
-        return self._fall_back_to_aux(tree, keys) if "aux" in tree else tree
+        if "aux" not in tree:
+            return tree  # type: ignore[no-any-return]
+        relative = (self._parse(text) for text in texts if "${." in text)
+        keys = [one.key_or_group for one in relative if not one.is_delete()]
+        view = ConfigTree(tree, self._make_config)
+        for key in [*keys, *({"aux"} & mounts.keys())]:
+            with suppress(KeyError):
+                value = view.raw(key)  # `${.x}` in it falls back to `aux.x`
+                settled = settle_relatives(view, value, key, absolute=False)
+                if settled != value:
+                    view.put(key, settled)
+        return view.written_dict()
 
     def _compose(self, texts: tuple[str, ...]) -> DictConfig:
         """The composed config as Hydra makes it: every job passes through here."""
@@ -377,20 +366,18 @@ class HydraComposer:
         # No job reads the sweep; every one that sets something of it is told the same.
         needed = not texts or any(map(_is_of_sweep, (*self._overrides, *texts)))
         AutoexpSource.sweepless = "" if needed else self.config_ref
-        config = self._compose_texts(texts)
-        self._may_share = self._may_share and _is_untyped(config)
-        return config
-
-    def _compose_texts(self, texts: tuple[str, ...]) -> DictConfig:
-        given = self._merge_overrides(texts)
-        try:
-            return hydra.compose(self.config_ref, overrides=list(given))
-        except _HYDRAS as error:
-            group = find_unlisted_group(error)
-            if group not in _OUR_GROUPS or group in self._unlisted:
-                raise self._explain_refusal(error, given) from None
-            self._unlisted.add(group)
-        return self._compose_texts(texts)
+        while True:
+            given = self._merge_overrides(texts)
+            try:
+                config = hydra.compose(self.config_ref, overrides=list(given))
+            except _HYDRAS as error:
+                group = find_unlisted_group(error)
+                if group not in _OUR_GROUPS or group in self._unlisted:
+                    raise self._explain_refusal(error, given) from None
+                self._unlisted.add(group)
+            else:
+                self._may_share = self._may_share and _is_untyped(config)
+                return config
 
     def _merge_overrides(self, texts: tuple[str, ...]) -> tuple[str, ...]:
         """The command line's overrides, then the job's.
@@ -422,8 +409,7 @@ class HydraComposer:
             sweep = None
         else:
             hint = "write it as a mapping: type, and params, configs or groups"
-            problem = Problem(f"is {node!r}, not a mapping", where="sweep", hint=hint)
-            raise CannotCompose((problem,))
+            raise make_refusal(f"is {node!r}, not a mapping", "sweep", hint)
         values = [self._parse(text) for text in self._sweep_overrides]
         return apply_sweep_overrides(sweep, values)
 
@@ -438,27 +424,6 @@ class HydraComposer:
                     view.put(key, os.path.normpath(os.path.join(self._cwd, path)))
         return view
 
-    def _fall_back_to_aux(
-        self, tree: Mapping[str, object], keys: Iterable[str]
-    ) -> Mapping[str, object]:
-        """`${.x}` in a value of the job falls back to `aux.x`."""
-        view = ConfigTree(tree, self._make_config)
-        for key in keys:
-            with suppress(KeyError):
-                value = view.raw(key)
-                settled = settle_relatives(view, value, key, absolute=False)
-                if settled != value:
-                    view.put(key, settled)
-        return view.written_dict()
-
-    def _find_value_keys(self, texts: tuple[str, ...]) -> Iterable[str]:
-        """The keys on which a job's overrides set a value that may be relative."""
-        for text in texts:
-            if "${." in text:
-                override = self._parse(text)
-                if not override.is_delete():
-                    yield override.key_or_group
-
     def _parse(self, text: str) -> Override:
         if text not in self._parsed:
             try:
@@ -470,35 +435,29 @@ class HydraComposer:
                 raise CannotCompose((explain_too_deep(where),)) from None
         return self._parsed[text]
 
-    # --------------------------------------------------------------- findings
     def _explain_refusal(
         self, error: Exception, overrides: Sequence[str] = (), *, known: bool = True
     ) -> CannotCompose:
-        if _is_path(self.config_ref):
-            return CannotCompose((self._explain_path(),))
-        primary = find_config(self.config_ref, self.roots)
+        ref, place = self.config_ref, show_path(str(self.config_dir))
+        if ref.startswith(("/", "~")) or ".." in ref.split("/"):
+            message = f"`{ref}` is a path; --config-ref takes a config's name"
+            head, name = os.path.split(ref)
+            hint = f"--config-dir {head} --config-ref {name}, if that is the directory"
+            return make_refusal(message, place, hint)
+        primary = find_config(ref, self.roots)
         if primary is None:
-            return CannotCompose((self._explain_missing_primary(),))
-        where = show_path(str(primary))
-        keys = self._list_keys() if known else ()
-        groups = self._list_groups() if known else ()
+            names = list_configs(self.roots)
+            hint = did_you_mean(find_slip(ref, names) or ref, names, "configs")
+            return make_refusal(f"there is no config `{ref}`", place, hint)
+        groups = self._list_options("", ObjectType.GROUP) if known else ()
         problem = compose_problem(
-            error, where=where, overrides=overrides, keys=keys, groups=groups
+            error,
+            where=show_path(str(primary)),
+            overrides=overrides,
+            keys=self._list_keys() if known else (),
+            groups=[name for name in groups if name != "hydra"],
         )
         return CannotCompose((problem,))
-
-    def _explain_path(self) -> Problem:
-        place, name = os.path.split(self.config_ref)
-        message = f"`{self.config_ref}` is a path; --config-ref takes a config's name"
-        hint = f"--config-dir {place} --config-ref {name}, if that is the directory"
-        return Problem(message, where=show_path(str(self.config_dir)), hint=hint)
-
-    def _explain_missing_primary(self) -> Problem:
-        names = list_configs(self.roots)
-        slip = find_slip(self.config_ref, names)
-        hint = did_you_mean(slip or self.config_ref, names, "configs")
-        message = f"there is no config `{self.config_ref}`"
-        return Problem(message, where=show_path(str(self.config_dir)), hint=hint)
 
     def _list_keys(self) -> Sequence[str]:
         """Every key of the primary config, for near misses."""
@@ -513,45 +472,16 @@ class HydraComposer:
         parents = (path.rpartition(".")[0] for path in paths)
         return (*paths, *dict.fromkeys(parent for parent in parents if parent))
 
-    def _list_groups(self) -> tuple[str, ...]:
-        found = self._list_options("", ObjectType.GROUP)
-        return tuple(name for name in found if name != "hydra")
-
-    def _keep_warnings(self, said: Iterable[warnings.WarningMessage]) -> None:
-        texts = [str(warning.message) for warning in said]
-        absent = [found for text in texts if (found := _find_absent_place(text))]
-        if absent:
-            raise CannotCompose(tuple(dict.fromkeys(absent)))
-        for text in texts:
-            finding = PlanFinding(message=text, where=self.config_ref)
-            if finding not in self.warnings:
-                self.warnings.append(finding)
-
-
-def _check_same(ours: Any, hydras: Any) -> None:
-    """Refuse a config that is not Hydra's, with types; the order of keys apart.
-
-    Raises:
-        CannotCompose: it is not.
-    """
-    found = [pformat(one) for one in (ours, hydras)]
-    if found[0] != found[1]:
-        pairs = zip_longest(leaves(ours), leaves(hydras), fillvalue=((), None))
-        where = next((a[0] or b[0] for a, b in pairs if repr(a) != repr(b)), ())
-        message = "a job that was composed from another one is not what Hydra composes"
-        hint = f"set {SWITCH}=hydra to have every job composed by Hydra, and report it"
-        where_is = ".".join(map(str, where))
-        problem = Problem(f"{message}; this is a bug of ours", where_is, hint=hint)
-        raise CannotCompose((problem,))
-
-
-def _find_absent_place(warning: str) -> Problem | None:
-    """A place to search that is not there, as Hydra warns of it; None for the rest."""
-    absent = re.match(r"provider=(hydra\.searchpath.*?), path=(.*) is not", warning)
-    if absent is None:
-        return None
-    hint = "correct the path, or take the entry out"
-    return Problem(f"{absent[2]} is not there", where="hydra.searchpath", hint=hint)
+    def _keep_warning(self, text: str) -> None:
+        """As Hydra warns; a place to search that is not there is refused."""
+        if absent := re.match(
+            r"provider=(hydra\.searchpath.*?), path=(.*) is not", text
+        ):
+            hint = "correct the path, or take the entry out"
+            raise make_refusal(f"{absent[2]} is not there", "hydra.searchpath", hint)
+        finding = PlanFinding(message=text, where=self.config_ref)
+        if finding not in self.warnings:
+            self.warnings.append(finding)
 
 
 def _is_of_sweep(text: str) -> bool:
@@ -570,11 +500,6 @@ def _route_search_path(text: str) -> str:
         entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
     ]
     return f"{key}=[{','.join(repr(build_entry(entry)) for entry in entries)}]"
-
-
-def _is_path(name: str) -> bool:
-    """Whether a config's name leads out of the directories of configs."""
-    return name.startswith(("/", "~")) or ".." in name.split("/")
 
 
 def _is_untyped(node: Any) -> bool:

@@ -1,7 +1,6 @@
 """Hydra's and OmegaConf's complaints in our words: what, where, and the next step.
 
-Pure translation. Their messages are read by shape; a shape that is not known keeps
-its own first line, so that nothing is hidden.
+A shape that is not known keeps its own first line, so that nothing is hidden.
 """
 
 from __future__ import annotations
@@ -58,13 +57,10 @@ _BELOW_A_VALUE: Final = re.compile(
 )
 _MERGING: Final = re.compile(r"Error merging override (?P<text>.+)")
 
-_NOT_A_CHOICE: Final = re.compile(
-    r"Config group override must be a string or a list\. Got (?P<kind>\w+)"
+_NO_CHOICE: Final = re.compile(
+    "Config group override must be a string|Error resolving interpolation"
 )
-_NO_CHOICE_VALUE: Final = re.compile(
-    r"(?:null|true|false|nan|[-+]?inf|[-+]?[\d.][\d_.eE+-]*|\{.*)?", re.I | re.S
-)
-_INTERPOLATED: Final = re.compile(r"Error resolving interpolation '(?P<text>.+)'")
+_NO_NAME: Final = re.compile(r"(?is)null|true|false|nan|inf|(?![a-z_]).*")
 _MOST_SHOWN: Final = 100
 """Characters of an override that are shown."""
 
@@ -114,12 +110,6 @@ _REFUSED: Final = (
 """How Hydra refuses an override, and what is said of it: message, place, hint."""
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, or its class when it has none."""
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
-
-
 def compose_problem(
     error: Exception,
     *,
@@ -128,17 +118,14 @@ def compose_problem(
     keys: Iterable[str] = (),
     groups: Iterable[str] = (),
 ) -> Problem:
-    """What hinders composing.
-
-    `where`: the primary config; `overrides`: what was asked for; `keys`, `groups`: what
-    exists, for near misses.
-    """
+    """What hinders composing. `where`: the primary config; `overrides`: what was asked
+    for; `keys`, `groups`: what exists, for near misses."""
     if isinstance(error, MissingConfigException):
         return _explain_choice(error, where, overrides)
     if isinstance(error, OverrideParseException):
         return explain_unreadable(error.override)
     if isinstance(error, RecursionError):
-        return explain_too_deep(_find_deepest(overrides) or where)
+        return explain_too_deep(where)
     text = str(error)
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and not text.strip():
@@ -167,35 +154,17 @@ def _explain_added_group(text: str, overrides: Sequence[str]) -> Problem | None:
     return None
 
 
-def _find_deepest(overrides: Sequence[str]) -> str:
-    """The override that is nested most, as a place; empty when there is none."""
-    if not overrides:
-        return ""
-    deepest = max(overrides, key=lambda text: sum(map(text.count, "[{.")))
-    return f"override {_shorten(deepest.partition('=')[0])}"
-
-
 def _explain_bad_choice(
     text: str, overrides: Sequence[str], groups: tuple[str, ...]
 ) -> Problem | None:
-    """A group that is chosen by what is no name."""
-    for shape, is_it, message in (
-        (_NOT_A_CHOICE, _NO_CHOICE_VALUE.fullmatch, "is no name of a choice"),
-        (
-            _INTERPOLATED,
-            lambda value: "${" in value,
-            "a config group is chosen before the config is known",
-        ),
-    ):
-        if not shape.search(text):
-            continue
-        for override in reversed(overrides):
-            key, _, value = override.partition("=")
-            if key.lstrip("+").partition("@")[0] in groups and is_it(value.strip()):
-                bare = key.lstrip("+")
-                hint = f"write the name of a file in {bare}/, without .yaml"
-                where = f"override {_shorten(override)}"
-                return Problem(message, where=where, hint=hint)
+    """A group that is chosen by a number, or before the config is known."""
+    for override in reversed(overrides) if _NO_CHOICE.search(text) else ():
+        key, _, value = override.partition("=")
+        bare = key.lstrip("+")
+        if bare.partition("@")[0] in groups and _NO_NAME.fullmatch(value.strip()):
+            hint = f"write the name of a file in {bare}/, without .yaml"
+            where = f"override {_shorten(override)}"
+            return Problem("is no name of a choice", where=where, hint=hint)
     return None
 
 
@@ -220,20 +189,30 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     """What hinders resolving a value; `at` is the key when the error has none."""
     where = str(getattr(error, "full_key", None) or at)
     message = _drop_key_lines(str(error))
-    missing = _MISSING.search(message)
-    if missing:
-        return _explain_missing_value(error, missing["key"], at)
-    below = _BELOW_A_VALUE.search(message)
-    if below:
-        written, node = below["key"], _find_full_key(below["node"], where, keys)
-        key = node + written.removeprefix(below["node"])
-        message = (
-            f"${{{written}}} names no key: `{node}` is a value, with none below it"
+    if missing := _MISSING.search(message):
+        # Spelled from its own subtree, or from the top.
+        found = missing["key"]
+        if isinstance(error, MissingMandatoryValue):
+            found = str(error.full_key or f"{at}.{found}".lstrip("."))
+        key = _IN_A_LIST.sub(r".\1", found)
+        message, hint = "has no value: it is ??? in the config", f"set it: {key}=VALUE"
+        return Problem(message, where=key, hint=hint)
+    if below := _BELOW_A_VALUE.search(message):
+        key, node = below["key"], below["node"]
+        message = f"${{{key}}} names no key: `{node}` is a value, with none below it"
+        return Problem(
+            message, where=where, hint=f"set `{key}`, not `{node}` as a whole"
         )
-        hint = f"set `{key}`, not `{node}` as a whole"
-        return Problem(message, where=where, hint=hint)
     if isinstance(error, InterpolationKeyError):
-        return _explain_missing_key(message, where, keys)
+        quoted = re.search(r"'(.*)'", message)
+        name, known = quoted[1] if quoted else message, tuple(keys)
+        if near := find_nearest_key(name, known):
+            hint = f"did you mean `{near}`?"
+        else:
+            tops = sorted({key.partition(".")[0] for key in known})
+            hint = list_names(tops, "top-level keys")
+        message = f"${{{name}}} names no key of the config"
+        return Problem(message, where=where, hint=hint)
     if isinstance(error, UnsupportedInterpolationType):
         name = message.rpartition(" ")[2]
         near = find_slip(name, (*_OF_OMEGACONF, *HELPERS))
@@ -242,30 +221,6 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     if isinstance(error, InterpolationResolutionError):
         return _explain_failed_resolver(message, where)
     return Problem(message, where=where)
-
-
-def _explain_missing_value(error: Exception, found: str, at: str) -> Problem:
-    """`found`: as the error spells the key, from its own subtree or from the top."""
-    if isinstance(error, MissingMandatoryValue):
-        found = str(error.full_key or f"{at}.{found}".lstrip("."))
-    key = _IN_A_LIST.sub(r".\1", found)
-    hint = f"set it: {key}=VALUE"
-    return Problem("has no value: it is ??? in the config", where=key, hint=hint)
-
-
-def _find_full_key(node: str, where: str, keys: Iterable[str]) -> str:
-    """A key that an interpolation at `where` may have spelled relative to itself."""
-    known = frozenset(keys)
-    parts = where.split(".")
-    inward = (".".join([*parts[:at], node]) for at in range(len(parts) - 1, 0, -1))
-    return next((key for key in (node, *inward) if key in known), node)
-
-
-def _explain_missing_key(message: str, where: str, keys: Iterable[str]) -> Problem:
-    found = re.search(r"'(.*)'", message)
-    name = found[1] if found else message
-    hint = _find_key_hint(name, tuple(keys))
-    return Problem(f"${{{name}}} names no key of the config", where=where, hint=hint)
 
 
 def _explain_failed_resolver(message: str, where: str) -> Problem:
@@ -305,14 +260,6 @@ def find_nearest_key(key: str, keys: Iterable[str]) -> str | None:
     return same_tail[0] if len(same_tail) == 1 else find_slip(key, known)
 
 
-def _find_key_hint(name: str, keys: tuple[str, ...]) -> str:
-    found = find_nearest_key(name, keys)
-    if found:
-        return f"did you mean `{found}`?"
-    return list_names(sorted({key.partition(".")[0] for key in keys}), "top-level keys")
-
-
-# ------------------------------------------------------------------ config groups
 def _explain_choice(
     error: MissingConfigException, where: str, overrides: Sequence[str]
 ) -> Problem:
@@ -327,32 +274,29 @@ def _explain_choice(
         return Problem(
             message, where=place, hint=did_you_mean(name, options, "configs")
         )
-    asked = [text for text in overrides if _is_choosing(text, group, choice)]
-    if asked:
-        place = f"override {asked[-1]}"
-        group = asked[-1].lstrip("+").partition("=")[0].partition("@")[0]
-        choice = name.removeprefix(f"{group}/")
-    noun = f"choices of `{group}`"
-    hint = did_you_mean(choice, options, noun)
+    for text in reversed(overrides):
+        key, _, value = text.lstrip("+").partition("=")
+        chosen = key.partition("@")[0]
+        if (chosen == group and choice in value) or f"{chosen}/{value}" == name:
+            place, group = f"override {text}", chosen
+            choice = name.removeprefix(f"{group}/")
+            break
+    hint = did_you_mean(choice, options, f"choices of `{group}`")
     return Problem(f"`{group}` has no choice `{choice}`", where=place, hint=hint)
 
 
-def _is_choosing(override: str, group: str, choice: str) -> bool:
-    key, _, value = override.lstrip("+").partition("=")
-    chosen = key.partition("@")[0]
-    return (chosen == group and choice in value) or (
-        f"{chosen}/{value}" == f"{group}/{choice}"
-    )
-
-
-# --------------------------------------------------------------------- overrides
 def _explain_override(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:
     if found := _NOT_OVERRIDDEN.search(text):
         return _explain_unknown_key(found, keys, groups)
     if found := _NO_DELETE.search(text):
-        return _explain_removal(found["key"], keys, groups)
+        near = find_nearest_key(found["key"], keys)
+        hint = f"did you mean `{near}`?" if near else "leave the override out"
+        if found["key"] in groups:
+            hint = "the defaults list does not choose this group: leave it out"
+        place = f"override ~{found['key']}"
+        return Problem("`~` removes, but it is not there", place, hint=hint)
     if found := _NO_GROUP.search(text):
         return _name_unknown_group(found["key"], f"override {found['text']}", groups)
     for shape, message, where, hint in _REFUSED:
@@ -389,16 +333,6 @@ def _explain_unknown_key(
     if near:
         hint = f"did you mean `{near}`? {hint}"
     return Problem("there is no such key", where=where, hint=hint)
-
-
-def _explain_removal(
-    key: str, keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    near = find_nearest_key(key, keys)
-    hint = f"did you mean `{near}`?" if near else "leave the override out"
-    if key in groups:
-        hint = "the defaults list does not choose this group: leave the override out"
-    return Problem("`~` removes, but it is not there", f"override ~{key}", hint=hint)
 
 
 def _name_unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:

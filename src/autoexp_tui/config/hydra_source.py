@@ -1,10 +1,9 @@
 """Our ConfigSource: Hydra reads every config tree through it.
 
-The scheme is `autoexp://`. What follows may be a directory, a `file://` URL, or a
-`pkg://` package whose files lie on disk, so that entries of `hydra.searchpath` come
-here as well. A file is parsed once (see `yaml_files`); Hydra gets a copy of its own.
-The order of places is private to Hydra, and so is what it keeps of overrides: nothing
-but this module touches those parts.
+The scheme is `autoexp://`; what follows may be a directory, a `file://` URL, or a
+`pkg://` package, so that entries of `hydra.searchpath` come here as well. The order of
+places is private to Hydra, and so is what it keeps of overrides: nothing but this
+module touches those parts.
 """
 
 from __future__ import annotations
@@ -55,16 +54,12 @@ class AutoexpSource(ConfigSource):
         return SCHEME
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """The config at `config_path` (with or without `.yaml`).
-
-        Raises:
-            CannotCompose: it cannot be read, or is no YAML.
-        """
+        """The config at `config_path`, with or without `.yaml`; or CannotCompose."""
         loaded = self.files.load(self._file(config_path))
         name = self._normalize_file_name(config_path)
         if self.provider != "hydra":
             self.opened[name.removesuffix(".yaml")] = os.path.join(self.path, name)
-        drop = self._normalize_file_name(config_path) == f"{self.sweepless}.yaml"
+        drop = name == f"{self.sweepless}.yaml"
         return ConfigResult(
             config=pickle.loads(_drop_sweep(loaded.blob) if drop else loaded.blob),
             path=self.full_path(),
@@ -133,21 +128,16 @@ class ConfigLoader(ConfigLoaderImpl):
 
 
 def make_hydra(places: Sequence[Path], shipped: Sequence[Path]) -> Hydra:
-    """A Hydra that looks in these places; see `search_path_of`."""
-    loader = ConfigLoader(config_search_path=search_path_of(places, shipped))
-    return Hydra(task_name="autoexp", config_loader=loader)
-
-
-def search_path_of(places: Sequence[Path], shipped: Sequence[Path]) -> SearchPath:
-    """Hydra's own places and these, `places[0]` being the root of the configs."""
+    """A Hydra that looks in its own places and these; configs have their root first."""
     found = SearchPath()
     for one in create_config_search_path(str(places[0])).get_path():
         found.append(one.provider or "", one.path or "")
-    for place in places[1:]:
-        found.append("autoexp", str(place))
-    for place in shipped:
-        found.append("shipped", str(place))
-    return found
+    for provider, further in (("autoexp", places[1:]), ("shipped", shipped)):
+        for place in further:
+            found.append(provider, str(place))
+    return Hydra(
+        task_name="autoexp", config_loader=ConfigLoader(config_search_path=found)
+    )
 
 
 @lru_cache(maxsize=8)
@@ -162,17 +152,12 @@ def _directory(path: str) -> str:
     scheme, separator, rest = path.partition("://")
     if not separator:
         return os.path.abspath(os.path.expanduser(path))
-    if scheme == "pkg":
-        return _find_package_directory(rest.replace("/", ".")) or path
-    return _directory(rest)
-
-
-def _find_package_directory(name: str) -> str | None:
-    """Where a package lies; the working directory is searched for it last."""
+    if scheme != "pkg":
+        return _directory(rest)
     for is_last in (False, True):
         if is_last:
             search_working_directory()
         with suppress(ImportError, ValueError):
-            if spec := importlib.util.find_spec(name):
-                return next(iter(spec.submodule_search_locations or ()), None)
-    return None
+            if spec := importlib.util.find_spec(rest.replace("/", ".")):
+                return next(iter(spec.submodule_search_locations or ()), path)
+    return path

@@ -55,10 +55,7 @@ def is_open(value: object) -> bool:
 
 
 class Values:
-    """The resolved values of one tree, each made once.
-
-    Every method raises `Doubtful` where only OmegaConf can say.
-    """
+    """The resolved values of one tree, each made once; or `Doubtful`, everywhere."""
 
     def __init__(self, tree: Any) -> None:
         self.tree = tree
@@ -89,11 +86,7 @@ class Values:
         return [self.resolve((*path, index)) for index in range(len(node))]
 
     def get_value(self, path: Path) -> object:
-        """The resolved value of a leaf, or a `Place`.
-
-        Raises:
-            Absent: there is no such key.
-        """
+        """The resolved value of a leaf, or a `Place`; raises `Absent` without one."""
         self._reads[-1].add(path)
         node = at(self.tree, path)
         if node is ABSENT:
@@ -140,7 +133,6 @@ class Values:
         return "".join(map(str, chain(*zip_longest(pieces[::2], values, fillvalue=""))))
 
     def _evaluate_by_grammar(self, text: str, parent: Path) -> object:
-        """By OmegaConf's grammar."""
         visitor = GrammarVisitor(
             node_interpolation_callback=lambda key, memo: self._look_up(key, parent),  # type: ignore[arg-type,return-value]
             resolver_interpolation_callback=lambda name, args, args_str: self._call(
@@ -151,11 +143,7 @@ class Values:
         return visitor.visit(_parse(text))
 
     def locate(self, keys: Sequence[str]) -> Path:
-        """Where keys lead: interpolated dicts and lists on the way are followed.
-
-        Raises:
-            Absent: nowhere.
-        """
+        """Where keys lead, interpolated dicts and lists followed; or `Absent`."""
         if at(self.tree, tuple(keys)) is not ABSENT:
             return tuple(keys)
         path: Path = ()

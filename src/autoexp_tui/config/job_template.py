@@ -10,7 +10,7 @@ anew (see `config_view`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -42,7 +42,6 @@ _APART: Final = frozenset({"hydra", "sweep"})
 """What no job's config has, whatever overrides say."""
 
 
-# ------------------------------------------------------------- what a job asks for
 @dataclass(frozen=True, slots=True)
 class Setting:
     """A plain value on a key."""
@@ -76,24 +75,22 @@ def split_overrides(
     is_group: Callable[[str], bool],
 ) -> JobKeys:
     """Tell the values of overrides (as Hydra is given them) and mounts apart."""
-    found = [(text, parse_setting(text)) for text in texts]
-    pairs = [
-        (text, None if one is None or is_group(_find_name(text)) else one)
-        for text, one in found
+    names = [_find_name(text) for text in texts]
+    free = [
+        (t, name) for t, name in zip(texts, names, strict=True) if not is_group(name)
     ]
-    # Of keys that meet, the order decides: Hydra puts them in.
     plain = {key: value for key, value in mounts.items() if _is_scalar(value)}
-    keys = [_find_key(text) for text in texts if not is_group(_find_name(text))]
-    keys += [(key,) for key in mounts.keys() - plain.keys()]
-    own = [
-        one
-        for _, one in pairs
-        if one is not None and sum(touches(one.path, key) for key in keys) == 1
-    ]
-    given = {id(one) for one in own}
-    own += [Setting("++", (key,), value) for key, value in plain.items()]
-    shared = tuple(text for text, one in pairs if id(one) not in given)
     rest = {key: value for key, value in mounts.items() if key not in plain}
+    keys: list[Path] = [tuple(name.partition("@")[0].split(".")) for _, name in free]
+    keys += [(key,) for key in rest]
+    found: dict[str, Setting] = {}
+    for text, _ in free:
+        one = parse_setting(text)
+        # Of keys that meet, the order decides: Hydra puts them in.
+        if one is not None and sum(touches(one.path, key) for key in keys) == 1:
+            found[text] = one
+    own = [*found.values(), *(Setting("++", (k,), value) for k, value in plain.items())]
+    shared = tuple(text for text in texts if text not in found)
     structure = (shared, repr(rest))
     if _RELATIVE not in repr(structure):
         return JobKeys(structure, shared, rest, own)
@@ -107,15 +104,11 @@ def _find_name(text: str) -> str:
     return text.partition("=")[0].lstrip("+~")
 
 
-def _find_key(text: str) -> Path:
-    return tuple(_find_name(text).partition("@")[0].split("."))
-
-
 @lru_cache(maxsize=8192)
 def parse_setting(text: str) -> Setting | None:
     """What a plain `key=value` sets, or chooses; None: it does more."""
     match = _SET.fullmatch(text)
-    value = _UNSURE if match is None else parse_value(match[3])
+    value = parse_value(match[3]) if match else _UNSURE
     if match is None or value is _UNSURE:
         return None
     return Setting(match[1], tuple(match[2].split(".")), value)
@@ -153,7 +146,6 @@ def _is_scalar(value: object) -> bool:
     return _is_plain(value) and not isinstance(value, list) and not is_open(value)
 
 
-# -------------------------------------------------------------------- what is shared
 class Template:
     """A config as written and resolved, into which jobs put their values."""
 
@@ -181,20 +173,22 @@ class Template:
 
         `closed`: keys that have a meaning where a config lacks them.
         """
-        return all(self._takes_one(one, closed) for one in settings)
-
-    def _takes_one(self, one: Setting, closed: Collection[str]) -> bool:
-        if one.path[0] in _APART:
-            return False
-        above = (at(self.tree, one.path[:size]) for size in range(1, len(one.path)))
-        if not all(isinstance(node, dict) or node is ABSENT for node in above):
-            return False
-        held = at(self.tree, one.path)
-        if held is ABSENT:
-            return bool(one.mark) or ".".join(map(str, one.path)) in closed
-        is_scalar = not isinstance(held, dict | list)
-        both_lists = isinstance(held, list) and isinstance(one.value, list)
-        return one.mark != "+" and (is_scalar or both_lists)
+        for one in settings:
+            above = [at(self.tree, one.path[:size]) for size in range(1, len(one.path))]
+            if one.path[0] in _APART or any(
+                not isinstance(node, dict) and node is not ABSENT for node in above
+            ):
+                return False
+            held = at(self.tree, one.path)
+            if held is ABSENT:
+                is_free = bool(one.mark) or ".".join(map(str, one.path)) in closed
+            else:
+                is_scalar = not isinstance(held, dict | list)
+                both_lists = isinstance(held, list) and isinstance(one.value, list)
+                is_free = one.mark != "+" and (is_scalar or both_lists)
+            if not is_free:
+                return False
+        return True
 
     def find_affected(self, changed: tuple[Path, ...]) -> tuple[Path, ...]:
         """Where resolved values may differ from the template's when these keys do.
@@ -202,15 +196,15 @@ class Template:
         New keys are in the order of `changed`; no path lies below another.
         """
         if changed not in self._affected:
-            found = dict.fromkeys([*changed, *self._find_readers(changed)])
+            readers = (
+                path
+                for path, reads in self._reads.items()
+                if reads is None or any(touches(a, b) for a in changed for b in reads)
+            )
+            found = dict.fromkeys([*changed, *readers])
             self._affected[changed] = tuple(
                 path
                 for path in found
                 if not any(path[:size] in found for size in range(len(path)))
             )
         return self._affected[changed]
-
-    def _find_readers(self, changed: tuple[Path, ...]) -> Iterator[Path]:
-        for path, reads in self._reads.items():
-            if reads is None or any(touches(a, b) for a in changed for b in reads):
-                yield path

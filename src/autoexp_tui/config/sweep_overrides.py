@@ -28,11 +28,9 @@ def split_sweep_overrides(
     texts: Iterable[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(overrides into `sweep`, all others), each in order."""
-    ours: list[str] = []
-    others: list[str] = []
-    for text in texts:
-        (ours if _INTO_SWEEP.match(text) else others).append(text)
-    return tuple(ours), tuple(others)
+    found = tuple(texts)
+    ours = tuple(text for text in found if _INTO_SWEEP.match(text))
+    return ours, tuple(text for text in found if not _INTO_SWEEP.match(text))
 
 
 def apply_sweep_overrides(
@@ -40,37 +38,29 @@ def apply_sweep_overrides(
 ) -> Mapping[str, object] | None:
     """`sweep` with the overrides; itself is left as it was.
 
-    Raises:
-        CannotCompose: with every override that reaches nothing.
+    Raises CannotCompose with every override that reaches nothing.
     """
     if not overrides:
         return sweep
     changed: dict[str, object] = copy.deepcopy(dict(sweep or {}))
-    problems = [
-        problem
-        for override in overrides
-        if (problem := _apply_one(changed, override)) is not None
-    ]
+    problems: list[Problem] = []
+    for override in overrides:
+        segments = tuple(override.key_or_group.split(".")[1:])
+        is_added = override.is_add() or override.is_force_add()
+        if found := _locate(changed, segments):
+            container, key = found
+            if override.is_delete():
+                del container[key]
+            else:
+                container[key] = override.value()
+        elif not is_added or not _add(changed, segments, override.value()):
+            known = sorted(_list_paths(changed, ""))
+            hint = did_you_mean(".".join(segments), known, "keys of the sweep")
+            where, hint = f"override {override.input_line}", f"{hint}; + adds"
+            problems.append(Problem("names nothing in the sweep", where, hint=hint))
     if problems:
         raise CannotCompose(tuple(problems))
     return changed
-
-
-def _apply_one(sweep: dict[str, object], override: Override) -> Problem | None:
-    segments = tuple(override.key_or_group.split(".")[1:])
-    found = _locate(sweep, segments)
-    if found is not None:
-        container, key = found
-        if override.is_delete():
-            del container[key]
-        else:
-            container[key] = override.value()
-        return None
-    if (override.is_add() or override.is_force_add()) and _add(
-        sweep, segments, override.value()
-    ):
-        return None
-    return _describe_miss(sweep, override, segments)
 
 
 def _locate(container: Any, segments: tuple[str, ...]) -> tuple[Any, Any] | None:
@@ -102,40 +92,18 @@ def _add(sweep: dict[str, object], segments: tuple[str, ...], value: object) -> 
         found = _locate(sweep, head) if head else None
         if head and found is None:
             continue
-        container = found[0][found[1]] if found else sweep
+        container: Any = found[0][found[1]] if found else sweep
         if not isinstance(container, dict):
             return False
-        if _is_literal(head):
+        names = [segment for segment in head if not segment.isdigit()]
+        if names and names[-1] in _OPEN:
             container[".".join(rest)] = value
-        else:
-            _set_nested(container, rest, value)
+            return True
+        for key in rest[:-1]:
+            container = container.setdefault(key, {})
+        container[rest[-1]] = value
         return True
     return False
-
-
-def _is_literal(head: tuple[str, ...]) -> bool:
-    names = [segment for segment in head if not segment.isdigit()]
-    return bool(names) and names[-1] in _OPEN
-
-
-def _set_nested(
-    container: dict[str, object], rest: tuple[str, ...], value: object
-) -> None:
-    for key in rest[:-1]:
-        inner: dict[str, object] = {}
-        container[key] = inner
-        container = inner
-    container[rest[-1]] = value
-
-
-def _describe_miss(
-    sweep: Mapping[str, object], override: Override, segments: tuple[str, ...]
-) -> Problem:
-    known = sorted(_list_paths(sweep, ""))
-    key = ".".join(segments)
-    hint = did_you_mean(key, known, "keys of the sweep")
-    where = f"override {override.input_line}"
-    return Problem("names nothing in the sweep", where=where, hint=f"{hint}; + adds")
 
 
 def _list_paths(container: object, prefix: str) -> Iterable[str]:
