@@ -111,7 +111,6 @@ def _environment() -> dict[str, str]:
     return found
 
 
-# ------------------------------------------------------------------------------ rows
 def hydra_compose(place: Path, chosen: Mapping[str, Sequence[str]]) -> float:
     """Seconds of CPU that one job takes which chooses these groups."""
     tree = write_tree(_made(place / f"hydra{len(chosen)}"))

@@ -139,7 +139,6 @@ def test_the_cockpit_submits_at_once_only_with_a_yes() -> None:
     require_confirmed(LARGE, Options(yes=True))
 
 
-# --------------------------------------------------------------------- one family first
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
@@ -214,7 +213,6 @@ class _Held:
         self.closed = True
 
 
-# ------------------------------------------------------------------------- the plan
 def test_a_plan_says_what_it_may_cost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

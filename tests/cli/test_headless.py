@@ -110,7 +110,6 @@ def told(*snapshots: Snapshot, quiet: bool = False) -> list[list[str]]:
     return found
 
 
-# ----------------------------------------------------------------------- looks -> lines
 AGAIN = events.RetryOrdered(
     job=NAME,
     wait_seconds=0.0,
@@ -247,7 +246,6 @@ def test_json_says_why_a_job_waits_for_approval() -> None:
     assert '"why": "waits for your approval: Go on?"' in told_as_json
 
 
-# -------------------------------------------------------------------------- the end
 class Answering(ScriptedHandle):
     """Nothing moves, and an order is under way: its answer comes when it is awaited."""
 

@@ -127,7 +127,6 @@ def test_without_a_function_it_says_what_to_write() -> None:
         main([])
 
 
-# ---------------------------------------------------------------- from import to plan
 EXPERIMENT = """\
 defaults:
   - /args@backend.args: train

@@ -92,7 +92,6 @@ def test_it_says_what_to_do_next(
     assert "--config-ref my_train" in out
 
 
-# ------------------------------------------------------------------- hostile commands
 @pytest.fixture
 def own_hydra() -> Iterator[None]:
     yield

@@ -135,7 +135,6 @@ def test_what_is_said_to_a_terminal_that_has_gone_is_no_fault(
             gone.close()
 
 
-# ---------------------------------------------------------------------- the cockpit
 def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     for stream in ("stdin", "stdout"):
         monkeypatch.setattr(f"sys.{stream}", SimpleNamespace(isatty=lambda: True))

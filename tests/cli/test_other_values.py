@@ -26,7 +26,6 @@ FAILS_AT = 1e-4
 """The rate at which the job of `Site` fails."""
 
 
-# ----------------------------------------------------------------------- as recorded
 def two_attempts(place: Place) -> dict[str, Any]:
     """`train` failed at the plan's rate, and runs with another."""
     planned = place.plan().jobs[0]
@@ -174,7 +173,6 @@ def test_retry_says_what_followers_will_read_and_where_it_writes(
     assert [one for one in hidden if one in said] == []
 
 
-# ------------------------------------------------------------------- the whole course
 @pytest.fixture
 def failed(
     place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

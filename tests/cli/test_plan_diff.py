@@ -130,7 +130,6 @@ def test_a_plan_says_what_changed_since_the_last_one(say: Say, tmp_path: Path) -
     assert "  > 2 jobs renamed: seed1 -> seed1_1e-3, seed2 -> seed2_1e-3\n" in out
 
 
-# ------------------------------------------------------------------ for the cockpit
 def planned_twice(tmp_path: Path) -> Plan:
     """The second plan of a config, with a job more than the first."""
     first = plan([job("a")], plan_id="one", created_at=1000.0, state_dir=str(tmp_path))

@@ -254,7 +254,6 @@ def test_what_follows_from_a_value_that_does_not_resolve_is_not_told_as_well(
     assert said.startswith("error: the plan has 1 error\n  - x lr: ${nowhere} names")
 
 
-# ------------------------------------------------------------------- silent literals
 LITERALS = """
 project: {name: "x{index}", base_output_dir: out}
 lr: 1e-3

@@ -71,7 +71,6 @@ def say(capfd: pytest.CaptureFixture[str]) -> Say:
     return said
 
 
-# ------------------------------------------------------------------------- choosing
 def two(tmp_path: Path) -> Path:
     return kept(
         tmp_path,
@@ -163,7 +162,6 @@ def test_what_would_run_is_printed_and_nothing_runs(tmp_path: Path, say: Say) ->
     assert not (tmp_path / "ran").exists()
 
 
-# -------------------------------------------------------------------------- running
 def test_the_jobs_exit_status_is_ours_and_recorded(tmp_path: Path, say: Say) -> None:
     manifest = kept(tmp_path, entry(tmp_path, "a", 0, "exit 9"))
     assert say(manifest, "--index", "0")[0] == 9
@@ -263,7 +261,6 @@ def wait_for(path: Path) -> None:
         time.sleep(0.02)
 
 
-# ----------------------------------------------------------------------- conditions
 def waiting(tmp_path: Path, *conditions: Condition, **more: Any) -> Plan:
     first = entry(tmp_path, "a", 0, "echo a")
     second = entry(

@@ -39,7 +39,6 @@ from tests.cli.session_places import (
 RELEASED = events.JobsReleased(jobs=("wait",))
 
 
-# ------------------------------------------------------------------------ the session
 REFUSED = [
     ((), 2, "Verbs: list, show, stop"),
     (("shwo", "k7f2"), 2, "Did you mean show?"),
@@ -125,7 +124,6 @@ def _close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SessionDir, "has_journal", lambda _: False)
 
 
-# ------------------------------------------------------------------------------- show
 SKIPPED = events.JobEnded(
     job="train", state=JobState.SKIPPED, cause=Cause.USER, why=why("skipped_by")
 )
@@ -222,7 +220,6 @@ def test_hostile_names_reach_no_terminal(place: Place) -> None:
     assert "\x1b" not in out
 
 
-# ---------------------------------------------------------------- without any engine
 @pytest.mark.parametrize(
     ("told", "words", "code", "said"),
     [
@@ -305,7 +302,6 @@ def test_a_waived_condition_counts_as_passed_and_keeps_the_reason(place: Place) 
     assert "seen it" in place.say("show", "k7f2", "wait")[1]
 
 
-# ------------------------------------------------------------- an engine elsewhere
 @pytest.fixture
 def elsewhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> SessionDir:
     """A session that an engine on another host has."""
@@ -372,7 +368,6 @@ def test_an_inbox_that_cannot_be_written_is_said(
     assert "inbox" in err
 
 
-# ------------------------------------------------------- what only the engine knows
 def in_queue() -> list[events.Event]:
     """The first job was sent, and taken."""
     return [

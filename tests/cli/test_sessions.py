@@ -117,7 +117,6 @@ def test_stopping_the_engine_ends_its_process_and_leaves_the_jobs(
     wait_until(lambda: not campaign.living())
 
 
-# ---------------------------------------------------------------------------- check
 def damaged(state_dir: Path) -> WholeSession:
     """A session with flipped bits in its last commit."""
     made = whole(state_dir / "k7f2")

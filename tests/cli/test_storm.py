@@ -76,7 +76,6 @@ def test_a_session_is_paused_and_resumed_by_a_script(
     assert run_guarded(sessions, ["resume", session, *place]) == 0
 
 
-# ----------------------------------------------------- what cannot go on, or is asked
 NEVER = {"class_name": "FileExists", "path": "{sibling.first.output_dir}/saved"}
 ASKS = {"class_name": "Approval", "prompt": "Go on?"}
 

@@ -124,7 +124,6 @@ def test_mermaid_folds_what_is_large_and_all_unfolds_it(
     assert ("run69" in folded, "run69" in whole) == (False, True)
 
 
-# ---------------------------------------------------------------------- exact texts
 def drawn(made: Plan, width: int, **options: Any) -> str:
     return render_chart(build_chart(made), width, **options)
 
@@ -164,7 +163,6 @@ def test_a_check_that_failed_and_a_warning_are_coloured_by_their_marks_alone() -
     assert "\x1b[33m!\x1b[0m  careful" in shown
 
 
-# --------------------------------------------------------------------- hostile plans
 FEW = settings(max_examples=40, deadline=None)
 HOSTILE = st.text(
     st.one_of(

@@ -46,7 +46,6 @@ LIMIT_SECONDS = 300.0
 """Far above what a command takes; a busy machine is no fault of ours."""
 
 
-# ------------------------------------------------------------------------- commands
 def run_command(
     root: Path, command: str, *words: str, **env: str
 ) -> subprocess.CompletedProcess[str]:
@@ -71,11 +70,7 @@ def result_of(output: str) -> dict[str, dict[str, object]]:
 def wait_until(
     holds: Callable[[], object], what: str = "it", seconds: float = 60.0
 ) -> None:
-    """Wait until something holds.
-
-    Raises:
-        AssertionError: it did not.
-    """
+    """Wait until something holds; raises AssertionError where it did not."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"{what} never came"
@@ -222,7 +217,6 @@ class Campaign:
         stage = name.rstrip("0123456789")
         return build_job(self.root, name, index, *command, stage=stage, **fields)
 
-    # ---------------------------------------------------------------------- running
     def start(self, *arguments: str, command: str = "run") -> subprocess.Popen[str]:
         """Start a command of ours over the campaign."""
         words = [sys.executable, "-m", f"autoexp_tui.cli.{command}"]

@@ -61,21 +61,13 @@ class Terminal:
         return "\n".join(self.screen.display)
 
     def wait_for(self, text: str, seconds: float = 30.0) -> None:
-        """Read until the screen shows `text`.
-
-        Raises:
-            AssertionError: it did not.
-        """
+        """Read until the screen shows `text`; raises AssertionError."""
         self.until(lambda: text in self.text(), seconds, text)
 
     def until(
         self, holds: Callable[[], bool], seconds: float = 30.0, what: str = ""
     ) -> None:
-        """Read until something holds.
-
-        Raises:
-            AssertionError: it did not.
-        """
+        """Read until something holds; raises AssertionError where it did not."""
         deadline = time.monotonic() + seconds
         while not holds():
             assert time.monotonic() < deadline, f"{what} never came:\n{self.text()}"

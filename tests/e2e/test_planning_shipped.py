@@ -279,7 +279,6 @@ def test_the_planned_commands_do_what_the_experiment_says(tmp_path: Path) -> Non
     assert (tmp_path / "outputs/exp/report/report.md").is_file()
 
 
-# ------------------------------------------------------------------ worked examples
 @pytest.mark.parametrize("example", STAGES)
 def test_it_plans_as_documented_and_its_stages_wait_in_their_family(
     example: str,

@@ -179,7 +179,6 @@ class _Maker:
         self.warnings: list[Warned] = []
         self.count = 0
 
-    # ------------------------------------------------------------------- specs
     def spec(
         self,
         stage: str,
@@ -261,7 +260,6 @@ class _Maker:
             ask=ask,
         )
 
-    # ----------------------------------------------------------------- records
     def _told(self, spec: JobSpec, fate: Fate) -> JobRecord:
         ran = self.rng.uniform(0.6, 5.9) * HOUR
         record = self.record(spec, fate, ran)
@@ -345,7 +343,6 @@ class _Maker:
             told = why("job_waits", job=before, wanted="COMPLETED", state="RUNNING")
         return ConditionStatus(result=Result.WAIT, why=told, since=since)
 
-    # -------------------------------------------------------------------- live
     def live(self, record: JobRecord, fate: Fate) -> Live | None:
         """What the log of a job with an attempt said last."""
         attempt = record.attempt

@@ -53,7 +53,6 @@ LOOKS: Final = 2.5
 """Polls that it takes at the least before a task is lost."""
 
 
-# ------------------------------------------------------------------------ tasks
 @dataclass(slots=True, kw_only=True)
 class FakeRun:
     """One begun run. Times are monotonic; None: not yet."""
@@ -154,7 +153,6 @@ class FakeEnd:
     cause: Cause | None
 
 
-# --------------------------------------------------------------------- the executor
 class FakeExecutor:
     """The executor's port, in memory. `settle()` lets the clock's time happen to it."""
 

@@ -12,7 +12,6 @@ from autoexp_tui.engine.executor_port import Task
 from autoexp_tui.model.states import Cause
 
 
-# ------------------------------------------------------------------------ scripts
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
     """Bytes that a run appends to a file."""
@@ -65,7 +64,6 @@ def by_job(
     return script
 
 
-# ------------------------------------------------------------------------- faults
 class Fault(StrEnum):
     """What may go wrong with one call."""
 

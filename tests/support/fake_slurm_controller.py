@@ -89,11 +89,7 @@ class Controller:
 
     # ........................................................................ orders
     def submit(self, order: Order) -> int:
-        """Take an order; the job's id.
-
-        Raises:
-            Refused: it cannot be had.
-        """
+        """Take an order; the job's id; raises Refused where it cannot be had."""
         self._check(order)
         number = self._new_id()
         for index in order.indices or (None,):

@@ -23,7 +23,6 @@ class Refused(Exception):
         self.stderr = "".join(f"{line}\n" for line in lines)
 
 
-# ---------------------------------------------------------------------- command lines
 @dataclass(frozen=True, slots=True)
 class Line:
     """A command line taken apart."""
@@ -57,11 +56,7 @@ _LONG: Final = {
 
 
 def parse_line(arguments: Sequence[str]) -> Line:
-    """A command line as options and names.
-
-    Raises:
-        Refused: an option is unknown.
-    """
+    """A command line as options and names; raises Refused."""
     program, words = arguments[0], list(arguments[1:])
     options: dict[str, str] = {}
     while words and words[0].startswith("-"):
@@ -87,11 +82,7 @@ def _unknown(program: str, word: str) -> Refused:
 
 
 def parse_order(line: Line, script: str) -> Order:
-    """An sbatch command line.
-
-    Raises:
-        Refused: Slurm would not have it.
-    """
+    """An sbatch command line; raises Refused where Slurm would not have it."""
     given = {key.removeprefix("--"): value for key, value in line.options.items()}
     name = given.pop("job-name", "wrap")
     output = given.pop("output", "slurm-%j.out")
@@ -123,11 +114,7 @@ def check_script(text: str) -> None:
 
 
 def parse_indices(text: str) -> tuple[int, ...]:
-    """`0-2,5` as numbers.
-
-    Raises:
-        Refused: it is not such a text.
-    """
+    """`0-2,5` as numbers; raises Refused where it is not such a text."""
     found: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -168,7 +155,6 @@ def seconds_of(time: str) -> float | None:
     return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds
 
 
-# ---------------------------------------------------------------------------- answers
 def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
     """The lines of squeue, in its `-o` format."""
     shown: list[Shown | None] = [None] if heading else []

@@ -117,7 +117,6 @@ def task_of(fields: Record) -> Task:
     )
 
 
-# -------------------------------------------------------------------------- its steps
 def claim(fields: Record, start: Start) -> int | None:
     """The number of the run that may begin; None: another has the attempt."""
     directory = Path(fields["attempt_dir"])
@@ -243,7 +242,6 @@ def write_exit(
     write_record(run.attempt_dir / f"exit.{run.number}.json", record, seen_utc)
 
 
-# -------------------------------------------------------------------------- records
 def write_record(path: Path, record: Record, utc: float) -> None:
     """Write a record whole, by rename, at a made-up time.
 

@@ -76,11 +76,7 @@ class InlinePool:
         return True
 
     def drain(self, most: int = 100_000) -> int:
-        """Step until nothing is left; how many steps it took.
-
-        Raises:
-            RuntimeError: it did not come to rest within `most` steps.
-        """
+        """Step until nothing is left; how many steps it took; raises RuntimeError."""
         for taken in range(most):
             if not self.step():
                 return taken

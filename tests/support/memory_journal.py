@@ -57,11 +57,7 @@ class MemorySession:
     """Called with each record before it counts, for a codec's round trip."""
 
     def acquire(self, *, holder_is_dead: bool = False) -> MemoryLease:
-        """Become the owner.
-
-        Raises:
-            SessionOwned: another has not released it, and is not said to be dead.
-        """
+        """Become the owner; raises SessionOwned."""
         if not self.released and not holder_is_dead:
             raise SessionOwned(f"the session is owned by epoch {self.epoch}")
         self.epoch += 1
@@ -115,14 +111,8 @@ class MemoryJournal:
             self.seal = MemorySeal(part=part, bytes=len(records))
 
     def append(self, records: Sequence[Recorded]) -> None:
-        """As `ports.Journal.append`, or as the fault for this append says.
-
-        Raises:
-            EnvironmentFailed: the fault is a refusal; nothing of this call counts.
-            SessionOwned: a successor has taken the session.
-            Killed: the engine died here.
-            ValueError: the records do not continue the journal: a bug.
-        """
+        """As `ports.Journal.append`, or as the fault for this append says; raises
+        EnvironmentFailed, SessionOwned, Killed or ValueError."""
         if not records:
             return
         if not self._lease.is_held():

@@ -67,7 +67,6 @@ class _Journal:
         self.inner.close()
 
 
-# -------------------------------------------------------------- drop the intent record
 class DropIntent(Bug):
     """A submission is sent, and nothing on the disk says that it was meant to be."""
 
@@ -89,7 +88,6 @@ def _without_intent(record: Recorded) -> Recorded:
     return record
 
 
-# --------------------------------------------------------------- trust an empty answer
 class TrustEmpty(Bug):
     """Whatever an answer does not name is gone for good."""
 
@@ -141,7 +139,6 @@ def _nothing(task: Task) -> TaskReport:
     return TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
 
 
-# ------------------------------------------------------------------- forget the claim
 class ForgetClaim(Bug):
     """A start does not look whether another has begun the attempt."""
 
@@ -149,7 +146,6 @@ class ForgetClaim(Bug):
         cluster.forget_claims()
 
 
-# ------------------------------------------------------------- apply before the journal
 class ApplyBeforeJournal(Bug):
     """Events count, and are acted on, before they are on the disk."""
 
@@ -164,7 +160,6 @@ class _Hasty(Engine):
         return self._append(records)
 
 
-# ------------------------------------------------------------------- ignore the epoch
 class IgnoreEpoch(Bug):
     """Nobody asks whether the engine that writes still owns the session."""
 
@@ -177,7 +172,6 @@ class _Unfenced(_Journal):
         self.inner.append_unfenced(records)
 
 
-# -------------------------------------------------------------- time by the wall clock
 class TimeByWall(Bug):
     """What lasts goes by the wall clock, and stands still while that is behind."""
 

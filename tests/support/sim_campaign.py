@@ -170,7 +170,6 @@ class Campaign:
         """Of the engine that owns the session."""
         return self.holder.engine.state
 
-    # -------------------------------------------------------------------- engines
     def _first_engine(self) -> Holder:
         lease = self.session.acquire()
         holder, journal = self._holder(lease, SessionState(plans=self.session.plans))
@@ -244,13 +243,8 @@ class Campaign:
         self.person.order(Submit(jobs=tuple(spec.name for spec in self._later.jobs)))
         return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
 
-    # ----------------------------------------------------------------------- steps
     def run(self) -> Tally:
-        """Go through the campaign.
-
-        Raises:
-            Violation: an invariant does not hold.
-        """
+        """Go through the campaign; raises Violation."""
         try:
             while not self.is_over():
                 self.step()
@@ -263,21 +257,13 @@ class Campaign:
         return self.tally
 
     def step(self) -> None:
-        """One step of anybody, and a look at the invariants.
-
-        Raises:
-            Violation: one does not hold.
-        """
+        """One step of anybody, and a look at the invariants; raises Violation."""
         if not self._calm and self.tally.steps >= self._faulty_steps:
             self.calm_down()
         self.do(Campaign._happen_or_work)
 
     def do(self, act: Callable[[Campaign], object]) -> None:
-        """Take a certain step, and look at the invariants.
-
-        Raises:
-            Violation: one does not hold.
-        """
+        """Take a certain step, and look at the invariants; raises Violation."""
         self.tally.steps += 1
         try:
             act(self)
@@ -321,7 +307,6 @@ class Campaign:
         self._true_clock.advance(seconds)
         self.cluster.settle()
 
-    # ------------------------------------------------------------------- happenings
     def _happens(self) -> bool:
         """Draw what befalls the campaign now; whether anything does."""
         draw = self._rng.random()
@@ -436,7 +421,6 @@ class Campaign:
         while self._paused:
             self.wake_paused()
 
-    # -------------------------------------------------------------------------- end
     def is_over(self) -> bool:
         """Whether all is mended, and everything has come to its end."""
         if not self._calm or self.world.inbox.orders:
@@ -449,11 +433,8 @@ class Campaign:
         )
 
     def check_end(self) -> None:
-        """Look at the whole, and whether anything lives on; count it.
-
-        Raises:
-            Violation: something is not as it must be.
-        """
+        """Look at the whole, and whether anything lives on; count it; raises Violation
+        where something is not as it must be."""
         self.checks.look_whole(self.state)
         self.checks.look_by_parts(self.state, len(self.session.records) // 2)
         wanted = {spec.name for spec in self.plan.jobs}

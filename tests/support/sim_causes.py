@@ -91,7 +91,6 @@ def _said(befallen: Strokes) -> str:
     )
 
 
-# -------------------------------------------------------------------------- our own
 def _own(event: events.AttemptEnded, attempt: Attempt, befallen: Strokes) -> str:
     """The session's orders are its own record, but for a stall that was none."""
     told = (event.outcome, event.cause)
@@ -116,7 +115,6 @@ def _ended_well(befallen: Strokes) -> bool:
     return befallen[-1].exit_code == 0 and not befallen[-1].asked
 
 
-# ------------------------------------------------------------------------- by others
 def _completed(event: events.AttemptEnded, newest: Strokes) -> str:
     if event.cause is not None:
         return f"completed, and {event.cause} is its cause"

@@ -152,21 +152,14 @@ class Checks:
         self._broken: list[str] = []
 
     def look(self, live: SessionState) -> None:
-        """After a step of the engine that owns the session.
-
-        Raises:
-            Violation: an invariant does not hold.
-        """
+        """After a step of the engine that owns the session; raises Violation."""
         self.look_outside()
         if self._feed() or live.seq != self.shadow.seq:
             self._compare(live)
 
     def look_outside(self) -> None:
-        """After a step of anybody: what was sent, and what was begun.
-
-        Raises:
-            Violation: an invariant does not hold.
-        """
+        """After a step of anybody: what was sent, and what was begun; raises Violation
+        where an invariant does not hold."""
         if self._broken:
             raise Violation(self._broken[0])
         for task, run, start in self._truth.begun(self._begun):
@@ -174,20 +167,13 @@ class Checks:
             self._note_begun(task, run, start)
 
     def look_whole(self, live: SessionState) -> None:
-        """Everything, compared in full.
-
-        Raises:
-            Violation: the live state is not what the journal says.
-        """
+        """Everything, compared in full; raises Violation."""
         self._feed()
         _equal(live, self.shadow, "the live state", "the journal")
 
     def look_by_parts(self, live: SessionState, cut: int) -> None:
-        """A state of the first `cut` records and the rest of them make the whole.
-
-        Raises:
-            Violation: they do not.
-        """
+        """A state of the first `cut` records and the rest of them make the whole;
+        raises Violation where they do not."""
         self._feed()
         base = SessionState(plans=self._session.plans)
         records = self._session.records
@@ -197,7 +183,6 @@ class Checks:
             apply(draft, record)
         _equal(live, draft, "the live state", "a snapshot and its tail")
 
-    # ------------------------------------------------------------------------ records
     def _feed(self) -> bool:
         """Take in whole commits that are new; whether there were any."""
         records = self._session.records
@@ -310,7 +295,6 @@ class Checks:
             if not done and not any(map(self._truth.has_succeeded, tasks)):
                 raise Violation(f"{job.name} is completed, but never succeeded")
 
-    # ------------------------------------------------------------------------- states
     def _compare(self, live: SessionState) -> None:
         """What has changed of the live state against what the journal says."""
         if live.seq != self.shadow.seq:
@@ -371,7 +355,6 @@ class Checks:
         self._spelt.add(kind)
         return ""
 
-    # ------------------------------------------------------------------------ outside
     def _note_begun(self, task: TaskId, run: int, start: str) -> None:
         owner = self._owners.setdefault(task, start)
         if owner != start:

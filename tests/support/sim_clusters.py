@@ -74,11 +74,7 @@ class Danger:
         self._ordered.clear()
 
     def point(self, name: str, rate: float) -> None:
-        """A place where the engine may die.
-
-        Raises:
-            BaseException: it does, by the exception that was asked for.
-        """
+        """A place where the engine may die; raises BaseException."""
         drawn = not self.over and self._rng.random() < rate
         if drawn or self.ordered(name) is DEATH:
             self.counts[f"killed {name}"] += 1

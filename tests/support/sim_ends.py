@@ -18,11 +18,7 @@ from tests.support.sim_world import House
 
 
 def check_words(state: SessionState, world: House) -> None:
-    """Every completed job left word of it, for the next session.
-
-    Raises:
-        Violation: one did not.
-    """
+    """Every completed job left word of it, for the next session; raises Violation."""
     for name, job in state.jobs.items():
         left = world.ready.done.get(name)
         done = job.state is JobState.COMPLETED and job.spec.fingerprint
@@ -31,11 +27,8 @@ def check_words(state: SessionState, world: House) -> None:
 
 
 def check_ledger(world: House) -> None:
-    """What must be done once, in doubt rather not, was not done twice.
-
-    Raises:
-        Violation: it was.
-    """
+    """What must be done once, in doubt rather not, was not done twice; raises Violation
+    where it was."""
     lines = Counter(world.errands.written.get(LEDGER, "").splitlines())
     lines += Counter(" ".join(command) for command in world.errands.ran)
     if twice := [line for line, number in lines.items() if number > 1]:

@@ -53,7 +53,6 @@ class Person:
         self._inbox.orders[order.command_id] = self._last = order
         return order.command_id
 
-    # -------------------------------------------------------------------- meddling
     def meddle(self, state: SessionState) -> str:
         """Do something to a job, or to the session; what it was."""
         acts = self._rng.choice(_ACTS)
@@ -142,7 +141,6 @@ class Person:
         self.order(Answer(job=job.name, digest=job.ask.digest, approved=yes))
         return "answers"
 
-    # ----------------------------------------------------------------- bringing home
     def bring_home(self, state: SessionState) -> None:
         """Order whatever keeps the campaign from its end, unless orders are waiting."""
         if self._inbox.orders:

@@ -90,7 +90,6 @@ def make_plan(rng: random.Random, shape: Shape | None = None) -> Plan:
     )
 
 
-# ------------------------------------------------------------------------- its rules
 def _rules(rng: random.Random, shape: Shape) -> Monitoring:
     return Monitoring(
         poll_seconds=rng.choice([1.0, 3.0, 7.0]),
@@ -206,7 +205,6 @@ def _on(state: StateClass, *actions: Action) -> StateEvent:
     return StateEvent(name=state, state=state, actions=actions)
 
 
-# -------------------------------------------------------------------------- its jobs
 @dataclass(slots=True)
 class _Maker:
     """Makes the jobs of one plan."""

@@ -86,11 +86,7 @@ def _hold(path: Path) -> int | None:
 
 
 def _empty(path: Path, held: int) -> None:
-    """Clear what a killed campaign left.
-
-    Raises:
-        OSError: it is another's, or was cleared away before it was locked.
-    """
+    """Clear what a killed campaign left."""
     here, ours = path.stat(), os.fstat(held)
     if here.st_ino != ours.st_ino or ours.st_uid != os.geteuid():
         raise OSError(f"{path} is another's")

@@ -81,7 +81,6 @@ def _says(at: float, text: str) -> Write:
     return Write(at=at, data=f"{text}\n".encode())
 
 
-# ---------------------------------------------------------------------------- fates
 def _crash(run: _Run) -> RunScript:
     early = run.rng.random() * run.seconds
     fatal = _says(early * 0.9, "FATAL something broke")

@@ -146,7 +146,6 @@ class SlurmCluster(Generic[R]):
         self._room = Room(self._rng)
         self._root = self._room.path
 
-    # ------------------------------------------------------------------------ places
     @property
     def root(self) -> str:
         return str(self._root)
@@ -179,7 +178,6 @@ class SlurmCluster(Generic[R]):
     def close(self) -> None:
         self._room.close()
 
-    # ------------------------------------------------------------------------- truth
     def settle(self) -> None:
         self.slurm.cluster.settle()
 
@@ -216,7 +214,6 @@ class SlurmCluster(Generic[R]):
         if self.slurm.away or self.slurm.database_away:
             self._silent_at = self._clock.monotonic()
 
-    # ------------------------------------------------------------------------ faults
     def _fault(self, program: str) -> SlurmFault | None:
         """What goes wrong with a command."""
         fault = self._ordered(program) or self._drawn(program)

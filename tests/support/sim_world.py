@@ -112,7 +112,6 @@ class Files:
         """A file's bytes through its link, None when there is none."""
         return self.data.get(self.links.get(path, path))
 
-    # ------------------------------------------------------------------ FactSource
     def observe(self, key: OutsideKey) -> Fact:
         """The fact for `key` as the files stand now."""
         now = self.clock.monotonic()
@@ -298,11 +297,8 @@ class Recompose:
         return replace(spec, overrides=tuple(overrides))
 
     def plan(self, asked: FurtherPlan) -> Plan:
-        """One job, named by `project.name=`, that runs the config's name.
-
-        Raises:
-            UsageError: the config is called `broken`.
-        """
+        """One job, named by `project.name=`, that runs the config's name; raises
+        UsageError where the config is called `broken`."""
         ref = asked.config_ref or asked.config_path
         if ref == "broken":
             raise UsageError("there is no config `broken`")

@@ -89,22 +89,14 @@ class Outcome:
 def simulate(
     case: Case, kinds: Mapping[str, Kind] = KINDS, *, verbose: bool = False
 ) -> Tally:
-    """One campaign.
-
-    Raises:
-        Violation: with the seed's one-line replay.
-    """
+    """One campaign; raises Violation."""
     return campaign_of(case, kinds, verbose=verbose)[1]
 
 
 def campaign_of(
     case: Case, kinds: Mapping[str, Kind] = KINDS, *, verbose: bool = False
 ) -> tuple[Campaign, Tally]:
-    """The campaign of a case, run to its end.
-
-    Raises:
-        Violation: with the seed's one-line replay.
-    """
+    """The campaign of a case, run to its end; raises Violation."""
     kind = case.kind or kind_of(case.seed, kinds)
     bug: Bug | None = BUGS[case.bug]() if case.bug else None
     try:
@@ -130,7 +122,6 @@ def kind_of(seed: int, kinds: Collection[str]) -> str:
     return known[seed % len(known)]
 
 
-# ---------------------------------------------------------------------------- processes
 _kinds: Mapping[str, Kind] = KINDS
 """Of this process, when it is one of several."""
 
@@ -189,7 +180,6 @@ def outcomes(
         yield from workers.imap_unordered(_try, cases, chunksize=1)
 
 
-# ---------------------------------------------------------------------------- shrinking
 def shrink(case: Case, kinds: Mapping[str, Kind]) -> Case:
     """A small campaign that is violated too: fewer jobs, and fewer happenings.
 
@@ -223,7 +213,6 @@ def _fails(case: Case, kinds: Mapping[str, Kind]) -> bool:
     return False
 
 
-# ------------------------------------------------------------------------ command line
 def main(argv: Sequence[str] | None = None, kinds: Mapping[str, Kind] = KINDS) -> int:
     """Run many seeds, or one, and say what they went through."""
     args = _parser(kinds).parse_args(argv)

@@ -120,7 +120,6 @@ class _Story:
     _away: float = 0.0
     """Until when no engine lives."""
 
-    # ------------------------------------------------------------------ the journal
     def told(self, session: str, sha: str) -> list[Recorded]:
         """All of it."""
         self.state.plans = {sha: self.plan}
@@ -173,7 +172,6 @@ class _Story:
             apply(self.state, record)
             self.records.append(record)
 
-    # ---------------------------------------------------------------------- waiting
     def first_look(self, t: float) -> None:
         """Every condition is looked at; what has none is ready."""
         for spec in self.plan.jobs:
@@ -208,7 +206,6 @@ class _Story:
             self.ready.append(name)
             self.send_ready(t)
 
-    # ------------------------------------------------------------------------- runs
     def send(self, t: float, name: str) -> None:
         """Order, and have it taken; now and then the answer is lost for a while."""
         number = len(self.state.jobs[name].attempts) + 1
@@ -461,7 +458,6 @@ class _Story:
                 self.emit(t, _judged(after, Result.FAIL, told), end)
                 self.dooms(t, after)
 
-    # ---------------------------------------------------------------- the engine
     def engine_dies(self, t: float) -> None:
         gap = self.rng.uniform(0.003, 0.03) * self.length
         self._away = t + gap

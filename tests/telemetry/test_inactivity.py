@@ -49,7 +49,6 @@ def names(found: list[QuietPeriod]) -> list[str]:
     return [still.rule.name for still in found]
 
 
-# ------------------------------------------------------------------------- silence
 def test_a_log_without_new_output_is_silent_after_its_time() -> None:
     one = watch(SILENT)
     one.read_lines(b"hello\n", 0, 10.0)
@@ -91,7 +90,6 @@ def test_a_line_of_bad_utf8_is_output() -> None:
     assert due(one, 60.0) == []
 
 
-# ------------------------------------------------------------------------ counters
 def test_a_counter_that_stopped_stands_still() -> None:
     one = watch(STEPS)
     one.report_step(10, 1.0, 0)
@@ -168,7 +166,6 @@ def test_a_rule_without_a_time_waits_as_long_as_a_stall() -> None:
     assert names(due(one, 300.0)) == ["r"]
 
 
-# --------------------------------------------------------------------------- stalls
 def test_a_stall_lasts_until_the_counter_moves() -> None:
     one = watch(afresh=True)
     one.report_step(10, 1.0, 0)
@@ -182,7 +179,6 @@ def test_a_stall_lasts_until_the_counter_moves() -> None:
     assert not one.is_stalled(60.0)
 
 
-# -------------------------------------------------------------- time nobody looked in
 def test_nothing_is_due_before_the_first_look() -> None:
     one = InactivityWatch([compile_quiet_rule(SILENT, 300.0)])
     one.read_lines(b"hello\n", 0, 0.0)
@@ -221,7 +217,6 @@ def test_what_was_told_is_not_told_again_after_a_jump() -> None:
     assert due(one, 400.0) == []
 
 
-# ----------------------------------------------------------------------- properties
 LINES = st.lists(
     st.sampled_from(
         [b"", b"beat", b"samples: 5", b"samples: 6", b"\xffx", b"1\rbeat\r2"]

@@ -128,7 +128,6 @@ def test_a_rule_that_cannot_work_is_refused(
         compile_rule(rule)
 
 
-# --------------------------------------------------------------------- properties
 LINES = st.lists(
     st.sampled_from(
         [

@@ -35,7 +35,6 @@ def told(points: list[Point]) -> list[tuple[int, dict[str, float]]]:
     return [(point.step, dict(point.values)) for point in points]
 
 
-# --------------------------------------------------------------------------- paths
 def test_a_path_lies_below_the_output_directory() -> None:
     file = MetricFile(path="{stage}/metrics.jsonl", format="jsonl")
     assert locate_file(file, job("a", stage="train")) == "/out/a/train/metrics.jsonl"
@@ -55,7 +54,6 @@ def test_what_no_job_has_is_named() -> None:
     assert find_unknown_fields("{name}/{nmae}/{x}.csv") == ["nmae", "x"]
 
 
-# --------------------------------------------------------------------------- JSONL
 def test_every_number_of_an_object_is_a_metric() -> None:
     text = '{"step": 5, "train_loss": 2.5, "lr": 1e-3, "note": "x", "ok": true}\n'
     assert told(jsonl(text)) == [(5, {"loss": 2.5, "learning_rate": 1e-3})]
@@ -116,7 +114,6 @@ def test_a_point_knows_where_its_line_begins_in_the_file() -> None:
     assert reader.read(b'\n{"loss": 3}\n', 100)[0].offset == 101
 
 
-# ----------------------------------------------------------------------------- CSV
 def test_columns_are_named_by_the_header() -> None:
     assert told(rows("step,loss,lr\n1,2.5,0.1\n2,2.25,0.1\n")) == [
         (1, {"loss": 2.5, "learning_rate": 0.1}),
@@ -178,7 +175,6 @@ def test_a_mark_before_the_header_and_carriage_returns_are_no_part_of_names() ->
     assert told(rows("\ufeff# step,loss\r\n1,nan\r\n2,2\r\n"))[1] == (2, {"loss": 2.0})
 
 
-# ---------------------------------------------------------------------- any chunking
 LINES = st.lists(
     st.sampled_from(
         [

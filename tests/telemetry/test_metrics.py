@@ -43,7 +43,6 @@ def only(text: str, *patterns: MetricPattern) -> Point:
     return point
 
 
-# ------------------------------------------------------------------------- values
 @pytest.mark.parametrize(
     ("line", "values"),
     [
@@ -186,7 +185,6 @@ def test_a_loss_said_to_be_nan_is_nan() -> None:
     assert math.isnan(only("iteration 7: loss is NaN").values["loss"])
 
 
-# -------------------------------------------------------------------------- steps
 @pytest.mark.parametrize(
     ("line", "step", "total"),
     [
@@ -316,7 +314,6 @@ def test_a_number_at_the_far_end_is_read_whole_or_not_at_all() -> None:
     assert point.values == {"loss": 2.5}
 
 
-# -------------------------------------------------------------------------- custom
 def test_a_users_pattern_yields_a_metric() -> None:
     pattern = MetricPattern(name="perplexity", pattern=r"ppl ([\d.]+)")
     point = only("at step 5 ppl 12.5 of all", pattern)
@@ -381,7 +378,6 @@ def test_a_metric_has_one_name(name: str, expected: str) -> None:
     assert find_canonical_name(name) == expected
 
 
-# ---------------------------------------------------------------------- properties
 NUMBERS = st.one_of(
     st.integers(0, 99999).map(str),
     st.floats(0, 1e6).map(lambda x: f"{x:.3f}"),

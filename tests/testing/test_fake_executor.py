@@ -76,7 +76,6 @@ def one(*tasks: Task, token: str = "tok") -> Submission:
     return Submission(token=token, session="s", tasks=tasks)
 
 
-# ----------------------------------------------------------------------------- scripts
 def test_a_run_takes_its_time_in_the_queue_and_in_its_slot() -> None:
     world = World({"a": [[RunScript(begin_delay=5, seconds=10)]]})
     world.submit(task())
@@ -157,7 +156,6 @@ def test_a_requeued_run_that_was_cancelled_does_not_run_again() -> None:
     assert len(world.executor.begun) == 1
 
 
-# ------------------------------------------------------------------------------ faults
 def test_an_answer_may_be_lost_although_the_tasks_were_taken() -> None:
     world = World()
     world.faults.add(Fault.ANSWER_LOST)
@@ -261,7 +259,6 @@ def test_a_lost_cancel_ends_nothing() -> None:
     assert world.look(task()).phase is TaskPhase.RUNNING
 
 
-# ----------------------------------------------------------------- whatever goes wrong
 ALL_FAULTS = [fault for faults in FAULTS.values() for fault in faults]
 
 

@@ -95,9 +95,6 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-# ------------------------------------------------------------------------ its answers
-
-
 def test_a_running_and_a_held_job_are_shown_as_really(site: Site) -> None:
     site.sbatch("--job-name=run|s", text=site.wrapped())
     site.sbatch("--job-name=waits", "--hold")
@@ -180,7 +177,6 @@ def test_without_accounting_sacct_says_so(tmp_path: Path) -> None:
     assert "accounting_storage/none" in site.run("scontrol", "show", "config").stdout
 
 
-# ---------------------------------------------------------------------- its refusals
 @pytest.mark.parametrize(
     ("words", "status", "stderr"),
     [
@@ -235,7 +231,6 @@ def test_a_controller_that_is_away_is_told_in_each_program_s_words(
     assert site.run(*SACCT, ACCOUNT).ok
 
 
-# ---------------------------------------------------------------------------- scancel
 def test_scancel_by_name_alone_is_silent_about_what_is_over(site: Site) -> None:
     ran = site.run("scancel", "9999")
     assert (ran.status, ran.stderr) == (0, "")
@@ -306,7 +301,6 @@ def test_a_job_that_ignores_its_end_completes_until_it_is_killed(
     assert "exit.0.json" not in site.records()
 
 
-# ---------------------------------------------------------------- it plays the wrapper
 def test_a_job_leaves_the_wrapper_s_records_and_logs(tmp_path: Path) -> None:
     run = RunScript(seconds=2, exit_code=3, writes=(Write(at=1, data=b"hello\n"),))
     site = Site(tmp_path, None, run)
@@ -385,7 +379,6 @@ def test_an_output_that_cannot_be_opened_is_a_launch_failure(site: Site) -> None
     assert "|FAILED|0:53|" in site.accounts()
 
 
-# ----------------------------------------------------------------------------- faults
 def test_a_lost_answer_takes_the_whole_time_limit(site: Site) -> None:
     site.faults.add("sbatch", SlurmFault.ANSWER_LOST)
     began = site.clock.monotonic()
@@ -471,9 +464,6 @@ def test_a_partition_says_what_becomes_of_preempted_jobs(
     tmp_path: Path, partition: str, state: str
 ) -> None:
     assert urgent_over(partition, tmp_path).states()["1"] == state
-
-
-# ------------------------------------------------------------------------------ text
 
 
 @pytest.mark.parametrize(("killed", "kills"), [(False, 1), (True, 0)])
