@@ -16,7 +16,7 @@ from typing import Final
 
 from autoexp_tui.engine.loop import Engine
 from autoexp_tui.events import events
-from autoexp_tui.model.commands import Submit
+from autoexp_tui.model.commands import StopEngine, Submit
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.outputs import Checkpoint
 from autoexp_tui.model.specs import Plan
@@ -325,7 +325,7 @@ class Campaign:
     def stop(self) -> None:
         """A person ends the engine."""
         self.tally.faults["stopped by a person"] += 1
-        self.person.stop_engine()
+        self.person.order(StopEngine())
 
     def pause_engine(self) -> None:
         """The engine sleeps; another one takes the session, as from a dead one."""

@@ -51,24 +51,19 @@ class Truth(Protocol):
 
     def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
         """Commands that were started after the first `since`: task, run, start."""
-        ...
 
     def living(self) -> Sequence[TaskId]:
         """Tasks whose command runs now."""
-        ...
 
     def has_succeeded(self, task: TaskId) -> bool:
         """Whether the task's command ended by itself with status 0."""
-        ...
 
     def befallen(self, task: TaskId) -> Sequence[Befallen]:
         """What has befallen the task's runs, in order."""
-        ...
 
     @property
     def memory(self) -> Memory:
         """What is still known when a run has ended."""
-        ...
 
 
 HANG_SECONDS: Final = 600.0
@@ -214,9 +209,27 @@ class Checks:
         reason = getattr(record.event, "why", None)
         if isinstance(reason, Why) and (problem := self._unspoken(reason)):
             yield problem
-        found = _CHECKS.get(type(record.event))
-        if found is not None:
-            yield from found(self, record.event)
+        match record.event:
+            case events.EffectOrdered() as event:
+                yield from self._ordered(event)
+            case events.PlanAdded() as event:
+                yield from self._added(event)
+            case events.AttemptEnded() as event:
+                yield from self._ended(event)
+            case events.RetryOrdered() as event:
+                yield from self._retried(event)
+            case events.EffectSettled(effect_id=name) if name not in shadow.pending:
+                yield "nothing of that id is pending"
+            case events.SubmissionAbsent(token=token):
+                self._credit[token] += 1
+            case events.LogMatched(match_id=name):
+                if name in self._matches:
+                    yield "the line was matched before"
+                self._matches.add(name)
+            case events.WarningRaised(job=name) if name and name not in shadow.jobs:
+                yield f"nobody knows {name}"
+            case events.EngineFaulted():
+                yield "a bug was met"
 
     def _ordered(self, event: events.EffectOrdered) -> Iterator[str]:
         if event.effect_id in self._effects:
@@ -247,10 +260,6 @@ class Checks:
         if sum(one.parent_action == event.action for one in line) > MOST_OFFSPRING:
             yield f"{event.action} feeds itself"
 
-    def _settled(self, event: events.EffectSettled) -> Iterator[str]:
-        if event.effect_id not in self.shadow.pending:
-            yield "nothing of that id is pending"
-
     def _ended(self, event: events.AttemptEnded) -> Iterator[str]:
         if (event.job, event.attempt) in self._truth.living():
             yield "its command runs on"
@@ -258,10 +267,6 @@ class Checks:
         befallen = self._truth.befallen((event.job, event.attempt))
         if wrong := cause_problem(event, attempt, befallen, self._truth.memory):
             yield wrong
-
-    def _absent(self, event: events.SubmissionAbsent) -> Iterator[str]:
-        self._credit[event.token] += 1
-        yield from ()
 
     def _retried(self, event: events.RetryOrdered) -> Iterator[str]:
         job = self.shadow.jobs[event.job]
@@ -273,18 +278,6 @@ class Checks:
             yield f"it was decided before that {event.job} runs again"
         if len(job.attempts) >= most:
             yield f"{len(job.attempts)} attempts were made, {most} are allowed"
-
-    def _matched(self, event: events.LogMatched) -> Iterator[str]:
-        if event.match_id in self._matches:
-            yield "the line was matched before"
-        self._matches.add(event.match_id)
-
-    def _warned(self, event: events.WarningRaised) -> Iterator[str]:
-        if event.job and event.job not in self.shadow.jobs:
-            yield f"nobody knows {event.job}"
-
-    def _faulted(self, event: events.EngineFaulted) -> Iterator[str]:
-        yield "a bug was met"
 
     def _check_end(self, job: JobRecord) -> None:
         if job.ended and job.state is not JobState.COMPLETED and job.cause is None:
@@ -406,17 +399,6 @@ _WAITS = frozenset(
 )
 MOST_OFFSPRING: Final = 1
 """How often an action of these plans may stand in a line of jobs, before one more."""
-_CHECKS: Mapping[type, Callable[[Checks, events.Event], Iterator[str]]] = {
-    events.EffectOrdered: Checks._ordered,  # type: ignore[dict-item]
-    events.PlanAdded: Checks._added,  # type: ignore[dict-item]
-    events.EffectSettled: Checks._settled,  # type: ignore[dict-item]
-    events.SubmissionAbsent: Checks._absent,  # type: ignore[dict-item]
-    events.AttemptEnded: Checks._ended,  # type: ignore[dict-item]
-    events.RetryOrdered: Checks._retried,  # type: ignore[dict-item]
-    events.LogMatched: Checks._matched,  # type: ignore[dict-item]
-    events.WarningRaised: Checks._warned,  # type: ignore[dict-item]
-    events.EngineFaulted: Checks._faulted,  # type: ignore[dict-item]
-}
 
 
 def unsure_files(state: SessionState, job: JobRecord) -> Iterator[str]:

@@ -20,6 +20,7 @@ from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import Fault, RunScript, SeededFaults, by_job
 from tests.support.sim_causes import Memory
+from tests.support.sim_checks import Truth
 from tests.support.sim_plans import Shape
 from tests.support.sim_world import Files, Logs, Watcher, memory_attempt_dir
 from tests.support.true_ends import Befallen, Ledger
@@ -81,7 +82,7 @@ class Danger:
             raise self._kill(name)
 
 
-class SimCluster(Protocol):
+class SimCluster(Truth, Protocol):
     """A made-up cluster, from one seed."""
 
     kind: str
@@ -93,68 +94,36 @@ class SimCluster(Protocol):
     @property
     def root(self) -> str:
         """Before every path of the campaign; not always the same."""
-        ...
 
     def shape(self, families: int, series: str, first_index: int) -> Shape:
         """How a plan for it must look."""
-        ...
 
     def prepare(self, specs: Sequence[JobSpec]) -> None:
         """Make the places that jobs write to."""
-        ...
 
     def executor(self, clock: Clock) -> Executor:
         """A new engine's own; it knows nothing of former ones."""
-        ...
 
     def attempt_dir(self, job: str, number: int) -> Path:
         """Where an attempt's records lie."""
-        ...
 
     def watch(self, watcher: Watcher) -> None:
         """Tell the newest engine of logs that are written, if it can be told."""
-        ...
 
     def settle(self) -> None:
         """Let everything happen that is due by now."""
-        ...
 
     def strike(self, rng: random.Random) -> str:
         """Let something befall it; what, or nothing."""
-        ...
 
     def heal(self) -> None:
         """No fault any more, and what is broken is mended."""
-        ...
-
-    def begun(self, since: int) -> Sequence[tuple[TaskId, int, str]]:
-        """Commands that were started after the first `since`."""
-        ...
-
-    def living(self) -> Sequence[TaskId]:
-        """Tasks whose command runs now."""
-        ...
-
-    def has_succeeded(self, task: TaskId) -> bool:
-        """Whether the task's command ended by itself with status 0."""
-        ...
-
-    def befallen(self, task: TaskId) -> Sequence[Befallen]:
-        """What has befallen the task's runs, in order."""
-        ...
-
-    @property
-    def memory(self) -> Memory:
-        """What is still known when a run has ended."""
-        ...
 
     def forget_claims(self) -> None:
         """From now on nothing keeps a second start from beginning: a bug."""
-        ...
 
     def close(self) -> None:
         """Leave nothing behind."""
-        ...
 
 
 Kind = Callable[[random.Random, ManualClock, Danger], SimCluster]

@@ -23,7 +23,6 @@ from autoexp_tui.model.commands import (
     Resubmit,
     Resume,
     Skip,
-    StopEngine,
     Submit,
     Waive,
 )
@@ -151,23 +150,16 @@ class Person:
             pass
         elif any(job.state in _CHOOSABLE for job in state.jobs.values()):
             self.order(Submit())
-        elif doomed := [job.name for job in state.jobs.values() if _is_doomed(job)]:
-            self.order(Skip(jobs=tuple(doomed)))
-
-    def stop_engine(self) -> None:
-        """End the engine; its jobs go on."""
-        self.order(StopEngine())
+        elif doomed := tuple(
+            job.name
+            for job in state.jobs.values()
+            if job.state is JobState.WAITING
+            and any(s and s.result is Result.FAIL and not s.waived for s in job.start)
+        ):
+            self.order(Skip(jobs=doomed))  # what they wait for will never come
 
 
 _CHOOSABLE: Final = frozenset({JobState.PLANNED, JobState.HELD})
-
-
-def _is_doomed(job: JobRecord) -> bool:
-    """Whether a job waits for what will never come, and is held for a person."""
-    return job.state is JobState.WAITING and any(
-        status is not None and status.result is Result.FAIL and not status.waived
-        for status in job.start
-    )
 
 
 _ACTS: Final[tuple[Callable[[Person, SessionState], str], ...]] = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import Cause
@@ -88,30 +88,9 @@ def _crash(run: _Run) -> RunScript:
     return replace(run.usual, seconds=early, exit_code=1, writes=writes)
 
 
-def _fail(run: _Run) -> RunScript:
-    return replace(run.usual, exit_code=run.rng.choice([2, 77]))
-
-
-def _signal(run: _Run) -> RunScript:
-    return replace(run.usual, exit_code=None, signal=9, writes=())
-
-
-def _vanish(run: _Run) -> RunScript:
-    return replace(run.usual, ends="vanish", writes=())
-
-
-def _memory(run: _Run) -> RunScript:
-    return replace(run.usual, exit_code=None, signal=9, cause=Cause.OUT_OF_MEMORY)
-
-
 def _overrun(run: _Run) -> RunScript:
     limit = run.spec.resources.time_limit_seconds
     return replace(run.usual, seconds=limit + 60.0 if limit else run.seconds)
-
-
-def _diverge(run: _Run) -> RunScript:
-    bad = _line(0.6 * run.seconds, 60, "nan")
-    return replace(run.usual, writes=(run.usual.writes[0], bad))
 
 
 def _stall(run: _Run) -> RunScript:
@@ -120,32 +99,43 @@ def _stall(run: _Run) -> RunScript:
     return replace(run.usual, seconds=limit - 5.0, writes=(_line(0.5, 10),))
 
 
+def _says_too(at: float, text: str, **fields: Any) -> Callable[[_Run], RunScript]:
+    """It says more than usual when that share of its time is over."""
+
+    def fate(run: _Run) -> RunScript:
+        told = _says(at * run.seconds, text)
+        return replace(run.usual, writes=(*run.usual.writes, told), **fields)
+
+    return fate
+
+
 def _hang(run: _Run) -> RunScript:
     told = _says(0.6 * run.seconds, "collective timed out after 1800 s")
     return replace(run.usual, writes=(run.usual.writes[0], told))
 
 
-def _suffice(run: _Run) -> RunScript:
-    told = _says(0.9 * run.seconds, "the loss is low enough")
-    return replace(run.usual, writes=(*run.usual.writes, told), exit_code=1)
-
-
-def _despair(run: _Run) -> RunScript:
-    told = _says(0.4 * run.seconds, "cannot go on like this")
-    return replace(run.usual, writes=(told, *run.usual.writes))
-
-
 FATES: Final[tuple[tuple[float, Callable[[_Run], RunScript]], ...]] = (
     (0.08, _crash),
-    (0.02, _fail),
-    (0.02, _signal),
-    (0.02, _vanish),
-    (0.02, _memory),
+    (0.02, lambda run: replace(run.usual, exit_code=run.rng.choice([2, 77]))),
+    (0.02, lambda run: replace(run.usual, exit_code=None, signal=9, writes=())),
+    (0.02, lambda run: replace(run.usual, ends="vanish", writes=())),
+    (
+        0.02,
+        lambda run: replace(
+            run.usual, exit_code=None, signal=9, cause=Cause.OUT_OF_MEMORY
+        ),
+    ),
     (0.02, _overrun),
-    (0.02, _diverge),
+    (
+        0.02,
+        lambda run: replace(
+            run.usual,
+            writes=(run.usual.writes[0], _line(0.6 * run.seconds, 60, "nan")),
+        ),
+    ),
     (0.02, _stall),
     (0.02, _hang),
-    (0.01, _despair),
-    (0.02, _suffice),
+    (0.01, _says_too(0.4, "cannot go on like this")),
+    (0.02, _says_too(0.9, "the loss is low enough", exit_code=1)),
 )
 """Which share of the runs comes to which end; the rest goes well."""

@@ -15,7 +15,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import Clock, FactSource, LogSource
@@ -216,7 +216,14 @@ class SlurmCluster(Generic[R]):
 
     def _fault(self, program: str) -> SlurmFault | None:
         """What goes wrong with a command."""
-        fault = self._ordered(program) or self._drawn(program)
+        ordered, fault = self._danger.ordered(program), None
+        if isinstance(ordered, SlurmFault):
+            fault = ordered
+        elif not self._danger.over:
+            rates = (
+                (f, RATES[program] / (10 if f in RARE else 1)) for f in CALLS[program]
+            )
+            fault = next((f for f, rate in rates if self._rng.random() < rate), None)
         if fault not in LIES:
             self._lying_since.pop(program, None)
         elif self._lies_too_long(program):
@@ -235,87 +242,35 @@ class SlurmCluster(Generic[R]):
             del self._lying_since[program]
         return too_long
 
-    def _ordered(self, program: str) -> SlurmFault | None:
-        ordered = self._danger.ordered(program)
-        return ordered if isinstance(ordered, SlurmFault) else None
-
-    def _drawn(self, program: str) -> SlurmFault | None:
-        if self._danger.over:
-            return None
-        return next(filter(self._is_drawn(program), CALLS[program]), None)
-
-    def _is_drawn(self, program: str) -> Callable[[SlurmFault], bool]:
-        rate = RATES[program]
-
-        def drawn(fault: SlurmFault) -> bool:
-            return self._rng.random() < (rate / 10 if fault in RARE else rate)
-
-        return drawn
-
     def strike(self, rng: random.Random) -> str:
         """Something befalls a node, a job, or the controller."""
         return rng.choice(_STRIKES)(self, rng)
 
-    def _running(self) -> list[Job]:
+    def _find(self, word: str) -> list[Job]:
+        """The jobs in a state."""
         self.settle()
-        return [job for job in self.slurm.cluster.jobs if job.word == "RUNNING"]
+        return [job for job in self.slurm.cluster.jobs if job.word == word]
 
     def _lose_node(self, rng: random.Random) -> str:
         for name in self.slurm.cluster.down_nodes():
             self.slurm.cluster.return_node(name)
-        running = self._running()
+        running = self._find("RUNNING")
         if not running:
             return ""
         self.slurm.cluster.lose_node(rng.choice(running).nodes[0])
         return "node lost"
 
-    def _preempt(self, rng: random.Random) -> str:
-        return self._befall(rng, self.slurm.cluster.preempt, "job preempted")
-
-    def _requeue(self, rng: random.Random) -> str:
-        return self._befall(rng, self.slurm.cluster.requeue, "job requeued")
-
-    def _forget(self, rng: random.Random) -> str:
-        return self._befall(rng, self.slurm.cluster.forget, "job forgotten")
-
     def _suspend(self, rng: random.Random) -> str:
         """A job is suspended, or the suspended ones go on."""
         if self._resume():
             return ""
-        return self._befall(rng, self.slurm.cluster.suspend, "job suspended")
+        return _befall("suspend", "job suspended")(self, rng)
 
     def _resume(self) -> bool:
         suspended = [job for job in self.slurm.cluster.jobs if job.word == "SUSPENDED"]
         for job in suspended:
             self.slurm.cluster.resume(job)
         return bool(suspended)
-
-    def _fail_launch(self, rng: random.Random) -> str:
-        cluster = self.slurm.cluster
-        return self._befall_one(
-            rng, self._waiting(), cluster.fail_launch, "job not launched"
-        )
-
-    def _cancel_waiting(self, rng: random.Random) -> str:
-        cluster = self.slurm.cluster
-        name = "waiting job cancelled by others"
-        return self._befall_one(rng, self._waiting(), cluster.cancel_by_others, name)
-
-    def _waiting(self) -> list[Job]:
-        self.settle()
-        return [job for job in self.slurm.cluster.jobs if job.word == "PENDING"]
-
-    def _befall(self, rng: random.Random, act: Callable[[Job], None], name: str) -> str:
-        return self._befall_one(rng, self._running(), act, name)
-
-    @staticmethod
-    def _befall_one(
-        rng: random.Random, jobs: list[Job], act: Callable[[Job], None], name: str
-    ) -> str:
-        if not jobs:
-            return ""
-        act(rng.choice(jobs))
-        return name
 
     def _kill_supervisor(self, rng: random.Random) -> str:
         living = self.living()
@@ -357,17 +312,35 @@ class SlurmCluster(Generic[R]):
         self.slurm.cluster.claims = fake_slurm_wrapper.no_claim
 
 
-_STRIKES: Final = (
+Strike: TypeAlias = Callable[[SlurmCluster[Any], random.Random], str]
+
+
+def _befall(act: str, name: str, word: str = "RUNNING") -> Strike:
+    """What the cluster does to one of its jobs in that state."""
+
+    def strike(cluster: SlurmCluster[Any], rng: random.Random) -> str:
+        jobs = cluster._find(word)
+        if not jobs:
+            return ""
+        getattr(cluster.slurm.cluster, act)(rng.choice(jobs))
+        return name
+
+    return strike
+
+
+_PREEMPT: Final = _befall("preempt", "job preempted")
+_REQUEUE: Final = _befall("requeue", "job requeued")
+_STRIKES: Final[Sequence[Strike]] = (
     SlurmCluster._lose_node,
-    SlurmCluster._preempt,
-    SlurmCluster._preempt,
-    SlurmCluster._requeue,
-    SlurmCluster._requeue,
-    SlurmCluster._forget,
+    _PREEMPT,
+    _PREEMPT,
+    _REQUEUE,
+    _REQUEUE,
+    _befall("forget", "job forgotten"),
     SlurmCluster._suspend,
     SlurmCluster._suspend,
-    SlurmCluster._fail_launch,
-    SlurmCluster._cancel_waiting,
+    _befall("fail_launch", "job not launched", "PENDING"),
+    _befall("cancel_by_others", "waiting job cancelled by others", "PENDING"),
     SlurmCluster._kill_supervisor,
     SlurmCluster._kill_supervisor,
     SlurmCluster._crash,

@@ -177,15 +177,7 @@ class Tally:
 def report(
     total: Tally, violations: int, wall: float, cpu: float, names: Iterable[str]
 ) -> str:
-    """What the campaigns went through.
-
-    Args:
-        total: of all of them.
-        violations: campaigns that broke an invariant.
-        wall: seconds that the simulation took.
-        cpu: seconds of processor time, all processes together.
-        names: every fault that could have come.
-    """
+    """What the campaigns went through; `names`: every fault that could have come."""
     rate = total.lifecycles / wall if wall else 0.0
     each = 1000 * cpu / total.lifecycles if total.lifecycles else 0.0
     lines = [
@@ -196,15 +188,10 @@ def report(
         f"{total.seconds / 3600:.0f} h of simulated time",
         f"ends: {_counts(total.jobs)}",
         "faults:",
-        *_table(total.faults, names),
     ]
-    return "\n".join(lines)
+    known = dict.fromkeys([*names, *sorted(total.faults)])
+    return "\n".join([*lines, *(f"{total.faults[name]:>10}  {name}" for name in known)])
 
 
 def _counts(counter: Counter[str]) -> str:
     return ", ".join(f"{number} {name}" for name, number in sorted(counter.items()))
-
-
-def _table(counted: Counter[str], names: Iterable[str]) -> list[str]:
-    known = dict.fromkeys([*names, *sorted(counted)])
-    return [f"{counted[name]:>10}  {name}" for name in known]

@@ -21,12 +21,12 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
 from tests.support.sim_bugs import BUGS, Bug
-from tests.support.sim_campaign import HAPPENINGS, Campaign
+from tests.support.sim_campaign import Campaign
 from tests.support.sim_checks import Violation
 from tests.support.sim_clusters import KINDS, Kind
 from tests.support.sim_tally import (
@@ -43,11 +43,6 @@ MODULE: Final = "tests.support.simulate"
 """What replays a seed of any kind."""
 MIX: Final = ("slurm", "memory", "slurm", "bare")
 """The kinds of four seeds in a row, as far as they are known."""
-PROGRESS_SECONDS: Final = 2.0
-SMALLEST: Final = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 72, 96)
-"""Plans that a failing seed is tried with, in families."""
-TRIES: Final = 8
-"""Seeds that are tried with each of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,36 +129,20 @@ def _prepare(kinds: Mapping[str, Kind]) -> None:
 
 
 def _try(case: Case) -> Outcome:
-    begun = time.process_time()
-    with _garbage_kept():
-        tally, problem = _tried(case)
-    return Outcome(
-        case=case, tally=tally, problem=problem, cpu=time.process_time() - begun
-    )
-
-
-def _tried(case: Case) -> tuple[Tally, str]:
-    try:
-        return simulate(case, _kinds), ""
-    except Violation as problem:
-        return Tally(), str(problem)
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Collect garbage when a campaign is over, and not amid it.
-
-    Nearly all that a campaign makes it keeps, or it goes by itself; a collection in
-    between looks at all of it to find next to nothing.
-    """
-    was_on = gc.isenabled()
+    """Run a campaign; garbage, of which there is little, is collected behind it."""
+    begun, was_on = time.process_time(), gc.isenabled()
+    tally, problem = Tally(), ""
     gc.disable()
     try:
-        yield
+        tally = simulate(case, _kinds)
+    except Violation as violation:
+        problem = str(violation)
     finally:
         if was_on:
             gc.enable()
         gc.collect()
+    cpu = time.process_time() - begun
+    return Outcome(case=case, tally=tally, problem=problem, cpu=cpu)
 
 
 def outcomes(
@@ -178,39 +157,6 @@ def outcomes(
         workers = multiprocessing.Pool(jobs, _prepare, (kinds,), maxtasksperchild=500)
         stack.enter_context(workers)
         yield from workers.imap_unordered(_try, cases, chunksize=1)
-
-
-def shrink(case: Case, kinds: Mapping[str, Kind]) -> Case:
-    """A small campaign that is violated too: fewer jobs, and fewer happenings.
-
-    The seed's draws fall otherwise in another plan, so further seeds are tried as well.
-    """
-    kind = case.kind or kind_of(case.seed, kinds)
-    smaller = (
-        Case(seed=case.seed + more, kind=kind, bug=case.bug, families=families)
-        for families in SMALLEST
-        for more in range(TRIES)
-    )
-    found = next((one for one in smaller if _fails(one, kinds)), case)
-    for _, _, happening in HAPPENINGS:
-        fewer = (*found.without, happening.__name__)
-        less = Case(
-            seed=found.seed,
-            kind=kind,
-            bug=found.bug,
-            families=found.families,
-            without=fewer,
-        )
-        found = less if _fails(less, kinds) else found
-    return found
-
-
-def _fails(case: Case, kinds: Mapping[str, Kind]) -> bool:
-    try:
-        simulate(case, kinds)
-    except Violation:
-        return True
-    return False
 
 
 def main(argv: Sequence[str] | None = None, kinds: Mapping[str, Kind] = KINDS) -> int:
@@ -240,7 +186,6 @@ def _parser(kinds: Collection[str]) -> argparse.ArgumentParser:
     add("--without", default="", help="happenings to leave out, by name")
     add("--verbose", action="store_true", help="with --seed: every event")
     add("--digest", action="store_true", help="with --seed: of the journal")
-    add("--shrink", action="store_true", help="look for a small failing campaign")
     return parser
 
 
@@ -249,14 +194,12 @@ def _one(case: Case, kinds: Mapping[str, Kind], args: argparse.Namespace) -> int
     try:
         campaign, tally = campaign_of(case, kinds, verbose=args.verbose)
     except Violation as problem:
-        _print(str(problem))
-        if args.shrink:
-            _print(f"smaller: {shrink(case, kinds).command}")
+        print(problem)
         return 1
     if args.digest:
-        _print(f"journal {campaign.digest()}")
+        print(f"journal {campaign.digest()}")
     wall = time.monotonic() - begun
-    _print(report(tally, 0, wall, time.process_time() - cpu, _names(kinds)))
+    print(report(tally, 0, wall, time.process_time() - cpu, _names(kinds)))
     return 0
 
 
@@ -264,57 +207,28 @@ def _many(
     cases: Sequence[Case], kinds: Mapping[str, Kind], args: argparse.Namespace
 ) -> int:
     total, failed, cpu = Tally(), list[Outcome](), 0.0
-    begun = shown = time.monotonic()
+    begun = time.monotonic()
     for outcome in outcomes(cases, kinds, args.jobs):
         total.add(outcome.tally)
         cpu += outcome.cpu
         if outcome.problem:
             failed.append(outcome)
-            _print(outcome.problem)
-        if time.monotonic() - shown >= PROGRESS_SECONDS:
-            shown = time.monotonic()
-            _show_progress(total, len(cases), len(failed), shown - begun)
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\033[K")
-    if failed and args.shrink:
-        _print(f"smaller: {shrink(failed[0].case, kinds).command}")
-    if args.bug:
-        _print(_caught(args.bug, failed, kinds))
+            print(outcome.problem, flush=True)
+    if args.bug and failed:
+        case = min((outcome.case for outcome in failed), key=lambda case: case.seed)
+        kind = case.kind or kind_of(case.seed, kinds)
+        print(f"{args.bug} was caught first at seed {case.seed} ({kind})")
+    elif args.bug:
+        print(f"{args.bug} was not caught")
     wall = time.monotonic() - begun
-    _print(report(total, len(failed), wall, cpu, _names(kinds)))
+    print(report(total, len(failed), wall, cpu, _names(kinds)))
     return int(bool(failed))
-
-
-def _caught(bug: str, failed: Sequence[Outcome], kinds: Collection[str]) -> str:
-    """At which seed a deliberate bug was caught first."""
-    if not failed:
-        return f"{bug} was not caught"
-    seed = min(outcome.case.seed for outcome in failed)
-    case = next(outcome.case for outcome in failed if outcome.case.seed == seed)
-    return (
-        f"{bug} was caught first at seed {seed} ({case.kind or kind_of(seed, kinds)})"
-    )
-
-
-def _show_progress(total: Tally, wanted: int, failed: int, seconds: float) -> None:
-    rate = total.lifecycles / seconds
-    text = (
-        f"{total.campaigns + failed} of {wanted} campaigns, {total.lifecycles} "
-        f"lifecycles, {rate:.0f}/s, {failed} violations"
-    )
-    start, end = ("\r\033[K", "") if sys.stderr.isatty() else ("", "\n")
-    sys.stderr.write(f"{start}{text}{end}")
-    sys.stderr.flush()
 
 
 def _names(kinds: Collection[str]) -> tuple[str, ...]:
     """Every fault that may come."""
     slurm = slurm_faults() if "slurm" in kinds else ()
     return (*EVERYWHERE, *PERSON, *RUNS, *memory_faults(), *slurm)
-
-
-def _print(text: str) -> None:
-    print(text, flush=True)
 
 
 if __name__ == "__main__":
