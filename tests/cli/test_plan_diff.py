@@ -144,7 +144,11 @@ def planned_twice(tmp_path: Path) -> Plan:
     return second
 
 
-def test_a_job_more_is_told(tmp_path: Path) -> None:
+def test_a_job_more_is_told_whatever_the_files_of_the_user_s_are_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "json.py").write_text("raise RuntimeError('not yours')\n")
+    monkeypatch.chdir(tmp_path)
     found = find_changes(planned_twice(tmp_path))
     assert found is not None
     assert (found.created_at, found.differs) == (1000.0, True)
