@@ -36,9 +36,7 @@ class Action(Kind):
     follows_run: ClassVar[bool] = False
     """Whether it waits for the end of the run that made it due."""
     needs_values: ClassVar[bool] = False
-    """Whether it is done outside: every value in it has to be known."""
     makes_jobs: ClassVar[bool] = False
-    """Whether further jobs join because of it."""
 
     conditions: tuple[Condition, ...] = ()
     """All must pass; one that WAITs defers the action, it is not dropped."""
@@ -72,5 +70,4 @@ class Armed:
 
     @property
     def rule(self) -> str:
-        """The rule's name."""
         return self.key.rpartition("/")[0]

@@ -61,7 +61,6 @@ class Resubmit(Command):
     exclude_nodes: tuple[str, ...] = ()
     time_limit_seconds: float | None = None
     use_files: bool = False
-    """Followers may use what lies there although the attempt begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +90,6 @@ class Waive(Command):
     kind: Literal["waive"] = "waive"
     job: str
     condition: int
-    """Index into the job's start conditions."""
     reason: str = ""
 
 
@@ -147,7 +145,6 @@ class Sender:
     host: str = ""
     boot: str = ""
     namespace: str = ""
-    """Of pids."""
     pid: int = 0
     started: str = ""
     """Start time in the kernel's ticks."""
@@ -162,7 +159,6 @@ class Sender:
     doubt: Literal["", "unnamed", "ended"] = ""
     """`unnamed`: the command names none. `ended`: neither it nor its leader lived."""
     checked: bool = False
-    """Whether the engine looked at the process itself, on its own host."""
 
     def __str__(self) -> str:
         where = ", ".join(

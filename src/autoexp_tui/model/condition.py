@@ -33,7 +33,6 @@ NameJobs: TypeAlias = Callable[[Sequence[str]], str]
 
 
 _ARG_LIMIT: Final = 1000
-"""Characters of an argument that are kept."""
 
 
 UNTIMED: Final = frozenset(
@@ -48,8 +47,6 @@ UNKNOWN: Final = UNTIMED | {"own_failed", "no_metric", "metric_held"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalContext:
-    """For whom a condition is judged."""
-
     job: str
     waiting_lived: float | None = None
     """When (lived) the wait began; None: the job does not wait, no timeout runs."""
@@ -83,7 +80,6 @@ class Condition(Kind):
     )
 
     timeout_code: ClassVar[str] = "start_timeout"
-    """The reason of the FAIL that its time-out makes."""
     runs_theirs: ClassVar[bool] = False
     """Whether it asks code of the user's, which may raise anything."""
 
@@ -148,7 +144,6 @@ class Condition(Kind):
 
 
 def walk(spec: Condition) -> Iterator[Condition]:
-    """A condition, and all that it is made of."""
     yield spec
     for part in _find_parts(spec):
         yield from walk(part)
@@ -220,7 +215,6 @@ def describe_subject(spec: Condition, name_jobs: NameJobs) -> str:
 
 
 def is_final(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-    """Whether what `spec` says now, it says for good."""
     try:
         return spec.is_final(facts, now, ctx)
     except Exception:
@@ -289,7 +283,6 @@ def find_wake(
 
 
 def _why(code: str, **args: str | float | None) -> Why:
-    """A reason without the arguments that are not known."""
     known = ((k, _arg(v)) for k, v in args.items() if v is not None and v != "")
     return Why(code, tuple(known))
 
@@ -312,17 +305,14 @@ def say_pass(code: str, **args: str | float | None) -> Verdict:
 
 
 def say_wait(code: str, **args: str | float | None) -> Verdict:
-    """WAIT, with its reason; arguments that are None or empty are left out."""
     return Verdict(Result.WAIT, _why(code, **args))
 
 
 def say_fail(code: str, **args: str | float | None) -> Verdict:
-    """FAIL, with its reason; arguments that are None or empty are left out."""
     return Verdict(Result.FAIL, _why(code, **args))
 
 
 def read_fact(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
-    """A fact's value, or the WAIT of one that is unknown."""
     if fact is None:
         return say_wait("not_looked", what=what)
     if fact.silence is not None:
@@ -338,7 +328,6 @@ def read_fact(fact: Fact | None, kind: type[T], what: str) -> T | Verdict:
 
 
 def job_fact(facts: Facts, name: str) -> JobFact | Verdict:
-    """What is known of a job, or the WAIT of one that is unknown."""
     return read_fact(facts.get(JobKey(name)), JobFact, name)
 
 
@@ -375,7 +364,6 @@ def all_of(verdicts: Iterable[Verdict], passed: Verdict) -> Verdict:
 
 
 def first(verdicts: Iterable[Verdict], result: Result) -> Verdict | None:
-    """The first verdict with this result."""
     return next((verdict for verdict in verdicts if verdict.result is result), None)
 
 

@@ -49,11 +49,9 @@ class SchedulingPolicy:
     slots: int = 0
     """Tasks at a time; 0: no limit."""
     place: str = "local"
-    """Where the slots are, for people."""
     has_nodes: bool = False
     """Whether the executor has nodes to choose from, and can leave some out."""
     array_size: int = 1
-    """The most jobs that are submitted as one."""
 
 
 @dataclass(slots=True)
@@ -69,7 +67,6 @@ class Roster:
     """They are not asked again by this engine."""
 
     def note(self, job: JobRecord) -> None:
-        """Take over a job's new state."""
         if job.state in ACTIVE:
             self.active.add(job.name)
         else:
@@ -104,16 +101,13 @@ class DecisionContext:
 
     @property
     def state(self) -> SessionState:
-        """The draft's state."""
         return self.draft.state
 
     @property
     def now(self) -> Moment:
-        """The commit's time."""
         return self.draft.now
 
     def rules_of(self, name: str) -> Monitoring:
-        """How a job is watched."""
         return rules_of(self.state, self.job(name).spec)
 
     def read_metadata(self, job: str, key: str) -> str | None:
@@ -124,7 +118,6 @@ class DecisionContext:
         return record.metadata.get(key)
 
     def job(self, name: str) -> JobRecord:
-        """A job as it is in the draft."""
         return self.state.jobs[name]
 
     def find_action(self, job: str, key: str, put_off: Deferred) -> Armed | None:
@@ -142,7 +135,6 @@ class DecisionContext:
         return None
 
     def list_restarts(self, job: str) -> list[tuple[str, Deferred]]:
-        """The restarts of a job that were put off."""
         return [
             (key, waiting)
             for key, waiting in self.job(job).deferred.items()

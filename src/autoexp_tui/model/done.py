@@ -36,7 +36,6 @@ def is_of_attempt(work: DoneWork, session: str, attempt: int) -> bool:
 
 
 def mark_of(state: SessionState) -> str:
-    """The mark of a session."""
     return f"{state.session}@{state.started_at:.3f}"
 
 

@@ -56,9 +56,7 @@ class Draft:
         return [*(changed(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
 
     def next_event_id(self) -> str:
-        """The id that the next emitted event will have."""
         return event_id(self.state.session, self.epoch, self.state.seq + 1)
 
     def job(self, name: str) -> JobRecord:
-        """The job as it is in the draft."""
         return self.state.jobs[name]

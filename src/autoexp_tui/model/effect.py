@@ -40,7 +40,6 @@ class Effect(Kind):
         return str(getattr(self, "job", ""))
 
     def job_names(self) -> Sequence[str]:
-        """The jobs that it is about."""
         return (self.find_job(),) if self.find_job() else ()
 
     def name_object(self) -> str:

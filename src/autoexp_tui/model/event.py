@@ -171,7 +171,6 @@ def _update_time(state: SessionState, record: Recorded) -> None:
 
 
 def update(state: SessionState, job: str, **changes: Any) -> None:
-    """Change parts of a job's record."""
     state.jobs[job] = state.renew(state.jobs[job], **changes)
     state.touched.add(job)
 
@@ -213,7 +212,6 @@ def move_all(
 
 
 def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:
-    """Change parts of one attempt of a job."""
     attempts = tuple(
         state.renew(attempt, **changes) if attempt.number == number else attempt
         for attempt in state.jobs[job].attempts

@@ -138,7 +138,6 @@ class Matches:
 
     paths: tuple[str, ...] = ()
     largest: int = 0
-    """Bytes of the largest match."""
     files: tuple[FileIdentity, ...] = ()
 
 
@@ -150,7 +149,6 @@ class FileText:
     """Empty where a pattern was asked for: it may be long."""
     file: FileIdentity | None = None
     holds: bool = False
-    """Whether it has the pattern that was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +184,6 @@ class JobFact:
 
 @dataclass(frozen=True, slots=True)
 class MetricFact:
-    """A metric's last value at a step."""
-
     value: float
     step: int
 
@@ -225,7 +221,6 @@ class Silence:
     place: str
     """A mount point, or a command."""
     since: float
-    """Time `t` of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +238,4 @@ class Fact:
 class Facts(Protocol):
     """Where evaluation reads facts; None means nobody has looked yet."""
 
-    def get(self, key: FactKey) -> Fact | None:
-        """The newest fact for `key`."""
-        ...
+    def get(self, key: FactKey) -> Fact | None: ...

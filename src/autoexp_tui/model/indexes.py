@@ -36,7 +36,6 @@ class Watch:
         self._wanted: dict[OutsideKey, None] = {}
         self._dropped: dict[OutsideKey, None] = {}
         self._measured: Counter[str] = Counter()
-        """Job -> how many of its metrics are read."""
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
         """`job`, judged just now, reads exactly `keys`; those outside deserve a
@@ -75,7 +74,6 @@ class Watch:
                 self._dropped[key] = None
 
     def jobs(self, key: FactKey) -> Iterable[str]:
-        """The jobs that read `key`."""
         return self._jobs.get(key, ())
 
     def is_measured(self, job: str) -> bool:
@@ -83,7 +81,6 @@ class Watch:
         return self._measured[job] > 0
 
     def is_read(self, key: FactKey) -> bool:
-        """Whether any job reads `key`."""
         return key in self._jobs
 
     def take_wanted(self) -> Iterable[OutsideKey]:
@@ -126,7 +123,6 @@ class Timers:
             heapq.heappush(self._heap, (at, job))
 
     def pop_due(self, lived: float) -> Iterator[str]:
-        """The jobs whose time has come, once each."""
         while self._heap and self._heap[0][0] <= lived:
             at, job = heapq.heappop(self._heap)
             if self._due.get(job) == at:

@@ -95,7 +95,6 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         return self._loaded.get(name)
 
     def list_usable(self) -> Iterator[tuple[str, type[K]]]:
-        """Names and classes of all kinds but those that cannot be used."""
         for name in self:
             kind = self.find(name)
             if kind is not None:

@@ -37,7 +37,6 @@ _NO_TEXT: Final = re.compile(
     r"|(?:~|\.{1,2})?/(?:[\w.+-]{1,40}/)*[\w.+-]{0,40}|\$\{?\w[^\s]*|\{[\w.]+\}|\*\*\*",
     re.IGNORECASE,
 )
-"""Numbers, booleans, nothing, paths, and references to something else."""
 _PAIR: Final = re.compile(
     r"""(?:\A|(?<=[\s,{(\[;&?'"+~]))
         (?:--?(?P<option>[A-Za-z_][\w.\-/@]*)(?:=|[ ]+(?=[^-\s=:]))
@@ -61,7 +60,6 @@ class MaskRules:
     """`project.mask`: which keys are masked besides, and which are not."""
 
     add: tuple[str, ...] = ()
-    """Keys whole, or their last part."""
     keep: tuple[str, ...] = ()
 
 
@@ -116,7 +114,6 @@ def mask_value(key: str, value: object, rules: MaskRules = NO_RULES) -> object:
 def mask_values(
     values: Mapping[str, object], rules: MaskRules = NO_RULES
 ) -> dict[str, object]:
-    """Values by their keys, as they may be shown."""
     return {key: mask_value(key, value, rules) for key, value in values.items()}
 
 
@@ -222,7 +219,6 @@ def mask_shapes(text: str) -> str:
 
 
 def is_no_text(value: str) -> bool:
-    """Whether a value as it is written is a number, a path, a reference ..."""
     return _NO_TEXT.fullmatch(value) is not None
 
 
@@ -230,9 +226,7 @@ class Masked(Protocol):
     """A plan, as far as it says what is masked."""
 
     @property
-    def mask(self) -> MaskRules:
-        """Which keys are masked besides, and which are not."""
-        ...
+    def mask(self) -> MaskRules: ...
 
 
 def mask_of(plan: Masked | None) -> MaskRules:

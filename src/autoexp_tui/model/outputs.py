@@ -22,7 +22,6 @@ class FoundCheckpoint:
 
     newest: Checkpoint
     target: str
-    """A free name beside it."""
     before: Checkpoint | None = None
     """The newest of the others; None: it is the only one."""
     others: int = 0
@@ -35,7 +34,6 @@ class CheckpointPlace:
     job: str
     output_dir: str
     glob: str
-    """Relative to `output_dir`."""
     since: float | None = None
     """UTC: what is older is of other work; None: all of it counts."""
 
@@ -45,7 +43,6 @@ class SeenCheckpoint:
     """The newest checkpoint of a job that runs, at one look."""
 
     step: int | None
-    """None: its name holds no number."""
     age: float
     """Seconds since it was written, by the file system's clock."""
 
@@ -95,7 +92,6 @@ class NotedMetrics:
     judged: Mapping[str, int] = field(default_factory=dict)
     """File (the log: empty) -> the bytes of it of which all anomalies were noted."""
     result: float | str | None = None
-    """The number that the job is for; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,6 @@ class Policy:
 
     kinds: ClassVar[KindTable[Policy]] = KindTable("policy", {})
     title: ClassVar[str] = ""
-    """Of its pane."""
 
     def decide(self, context: DecisionContext) -> float | None:
         """Emit what follows; when (lived) to be asked again, None: when something

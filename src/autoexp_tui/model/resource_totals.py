@@ -30,7 +30,6 @@ def count_gpus(options: Mapping[str, Scalar]) -> int:
 
 
 def count_nodes(options: Mapping[str, Scalar]) -> int:
-    """Nodes that a job holds at most; at least one."""
     asked = count_of(options.get("nodes"))
     if asked:
         return asked
@@ -40,7 +39,6 @@ def count_nodes(options: Mapping[str, Scalar]) -> int:
 
 
 def count_tasks(options: Mapping[str, Scalar]) -> int:
-    """Tasks (in Slurm's sense) of a job."""
     if "ntasks" in options:
         return count_of(options["ntasks"]) or 1
     return (count_of(options.get("ntasks-per-node")) or 1) * count_nodes(options)

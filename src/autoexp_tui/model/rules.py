@@ -28,7 +28,6 @@ class LogEvent:
     extract_groups: Mapping[str, str] = field(default_factory=dict)
     """Metadata key -> regex group (a name, or a number as text)."""
     match_once: bool = False
-    """Once for each run, not for each match."""
     actions: tuple[Action, ...] = ()
     stages: tuple[str, ...] = ()
     """Only jobs of these stages; empty: all."""
@@ -52,7 +51,6 @@ class StateEvent:
 
 
 def is_for_stage(rule: LogEvent | StateEvent, stage: str) -> bool:
-    """Whether a rule is about jobs of `stage`."""
     return not rule.stages or stage in rule.stages
 
 
@@ -72,7 +70,6 @@ class ResultSpec:
     metric: str = ""
     """Empty: the monitoring's `loss`, else `loss`."""
     mode: Literal["min", "max", "last"] = "last"
-    """Which of its values."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,12 +80,10 @@ class Anomalies:
     flat_share: float | None = None
     """Of the run's steps, in which the loss must fall; None: it need not."""
     plateau_percent: float = 1.0
-    """It falls by at least so much."""
     plateau_steps: int = 500
     plateau: Literal["warn", "off"] = "off"
     """This and `plateau_steps` are read in older plans, and without effect."""
     divergence_percent: float = 50.0
-    """Above the minimum so far."""
     divergence: Literal["warn", "off"] = "warn"
     min_points: int = 20
     """Observations before a flat or rising loss is judged."""
@@ -99,11 +94,9 @@ class Storm:
     """When so many attempts fail one after the other that sending more is waste."""
 
     failures: int = 5
-    """Quick failures in a row; 0: nothing is counted."""
     quick_seconds: float = 120.0
     """An attempt that failed within this after its run began failed quickly."""
     per: tuple[Literal["session", "stage", "node"], ...] = ("session", "stage", "node")
-    """Where they are counted, each for itself."""
     action: Literal["pause", "exclude_node"] = "pause"
     """`exclude_node`: a node alone is left out; whatever else it is pauses."""
 
@@ -163,7 +156,6 @@ class Monitoring:
     metrics_files: tuple[MetricFile, ...] = ()
     """Their metrics win over those of the same name in the log."""
     loss: str = "loss"
-    """The metric of trends and anomalies."""
     result: ResultSpec = field(default_factory=ResultSpec)
     progress: Progress = field(default_factory=Progress)
     anomalies: Anomalies = field(default_factory=Anomalies)

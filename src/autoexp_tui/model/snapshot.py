@@ -35,7 +35,6 @@ class InQueue:
     """What the executor says of a job that waits there, or has left it."""
 
     reason: str = ""
-    """Why it waits, or what is waited for, in words; empty: it does not say."""
     expected_at: float | None = None
     """UTC at which the executor expects to start it; None: it does not say."""
     partition: str = ""
@@ -55,8 +54,6 @@ class GpuLoad:
 
 @dataclass(frozen=True, slots=True)
 class GpuView:
-    """The GPUs of a run."""
-
     gpus: tuple[GpuLoad, ...]
     seen_at: float
     """UTC at which the newest sample was read."""
@@ -70,7 +67,6 @@ class Live:
 
     step: int | None = None
     first_step: int | None = None
-    """The first one that the attempt reported, as far as its log was read."""
     total: int | None = None
     rate: float | None = None
     """Steps a second, observed."""
@@ -120,7 +116,6 @@ class EngineView:
     holding: str = ""
     """Why nothing is written just now (a full disk), empty when all is well."""
     log_file: str = ""
-    """Where tracebacks go."""
     directory: str = ""
     """The session's directory, empty before there is one."""
     user: str = ""
@@ -150,14 +145,11 @@ class Playback:
     at: float
     """The moment that is shown; between two events the later one is not yet so."""
     position: int
-    """How many of the journal's events are shown."""
     length: int
-    """How many there are."""
     speed: float
     """Seconds of the session in one second; inf: as fast as it goes."""
     playing: bool
     landmarks: tuple[Landmark, ...] = ()
-    """Oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -181,18 +173,14 @@ class Snapshot:
     warnings: tuple[Warned, ...] = ()
     pending: tuple[PendingEffect, ...] = ()
     events: tuple[Recorded, ...] = ()
-    """The newest events, oldest first; a bounded tail of the journal."""
     open: bool = True
-    """Whether work is left: a job that has not ended, or what rules ordered."""
     gaps: tuple[tuple[float, float], ...] = ()
     """When no engine lived, from and until, oldest first."""
     playback: Playback | None = None
-    """Of a replay; None everywhere else."""
     wall_ahead: float = 0.0
     """Seconds by which the wall clock shows more than `t`."""
 
     parts: Mapping[str, Any] = field(default_factory=dict)
-    """Policy -> its part of the state."""
     absent: float = 0.0
     """Seconds that `t` counts and `lived` does not: see `model.facts`."""
 

@@ -23,11 +23,9 @@ class Resources:
     time_limit_seconds: float | None = None
     gpus: int = 0
     options: Mapping[str, Scalar] = field(default_factory=dict)
-    """The executor's own options (for Slurm: sbatch's)."""
 
     @property
     def key(self) -> str:
-        """The same text for jobs that ask for the same."""
         options = sorted(self.options.items())
         return repr((self.time_limit_seconds, self.gpus, options))
 
@@ -82,7 +80,6 @@ class JobSpec:
     depends_on: tuple[str, ...] = ()
     resources: Resources = field(default_factory=Resources)
     progress_total: int | None = None
-    """The last step, when the config tells."""
     rules: str = ""
     """Key in the plan's `rule_sets`; empty: the plan's own `monitoring`."""
     own_rules: Monitoring | None = None
@@ -91,7 +88,6 @@ class JobSpec:
 
     @property
     def own_values(self) -> Mapping[str, object]:
-        """Its parameters that differ from the plan's."""
         if self.planned is None:
             return {}
         return {
@@ -102,7 +98,6 @@ class JobSpec:
 
     @property
     def log_path_current(self) -> str:
-        """The stable path of the newest run's log."""
         return f"{self.log_dir}/current.log"
 
 
@@ -143,7 +138,6 @@ class Hole:
     filter: str
     """As written."""
     where: str
-    """Its key."""
 
 
 Share: TypeAlias = Literal["private", "group", "group_write"]
@@ -163,9 +157,7 @@ class Plan:
     cwd: str = ""
     """Where it was composed, and its relative paths start; empty: not known."""
     search_dirs: tuple[str, ...] = ()
-    """Further directories that were searched for config groups."""
     created_at: float = 0.0
-    """UTC, seconds since the epoch."""
     state_dir: str
     base_output_dir: str = ""
     share: Share = "private"
@@ -181,7 +173,6 @@ class Plan:
     holes: tuple[Hole, ...] = ()
     """What filters took away, so far as it is remembered."""
     holes_more: int = 0
-    """How many more there are."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """Names of the variables that were read -> digest of the value."""
 

@@ -51,18 +51,15 @@ class Attempt:
     number: int
     token: str
     ordered_at: float
-    """When its intent was journaled."""
     ordered_why: Why | None = None
     """Why a rule ordered it; None: no rule did, or the journal is an old one's."""
     resume: bool = False
     anew: bool = False
     """Whether it does not continue what the attempts before it left."""
     fingerprint: str = ""
-    """Of the work that it does."""
     values: Mapping[str, object] | None = None
     """The parameters that it runs with; None: the plan's."""
     noted: NotedMetrics | None = None
-    """Its last recorded metrics, once another attempt was ordered."""
     executor_id: str = ""
     submitted_at: float | None = None
     run: int = -1
@@ -75,7 +72,6 @@ class Attempt:
     log_start: int = 0
     """Where this run's own text begins in it, bytes."""
     log_replaced: int = 0
-    """How often the newest run's log began anew."""
     cancel_cause: Cause | None = None
     """Set when we ordered its end: our own cancels are our own record."""
     cancel_why: Why | None = None
@@ -87,10 +83,8 @@ class Attempt:
     signal: int | None = None
     ended_at: float | None = None
     why: Why | None = None
-    """Why it ended."""
     evidence: str = ""
     reached: int | None = None
-    """The last step that its log reported."""
     captures: tuple[str, ...] = ()
     """Directories with what was kept of it when a rule ended it, oldest first."""
     limit_seen: bool = False
@@ -98,7 +92,6 @@ class Attempt:
 
     @property
     def is_told_to_end(self) -> bool:
-        """Whether we ordered its end."""
         return self.finished or self.cancel_cause is not None
 
 
@@ -133,7 +126,6 @@ class Matched:
     attempt: int
     run: int
     marks: Mapping[str, Mark]
-    """By the rule's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,14 +159,11 @@ class Deferred:
     """A rule's action that waits for one of its conditions."""
 
     trigger: str
-    """The match or the attempt that triggered it."""
     since_lived: float
-    """When it was put off."""
     why: Why
     until_lived: float | None = None
     """When it is decided at the latest; None: nobody knows."""
     line: str = ""
-    """The log line that triggered it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,14 +172,12 @@ class JobRecord:
 
     spec: JobSpec
     plan_sha: str = ""
-    """The plan that it came with."""
     parent: str = ""
     """The job whose rule asked for it; empty: a person did."""
     parent_action: str = ""
     """Of that rule: `<rule>/<index>`."""
     state: JobState = JobState.PLANNED
     since: float = 0.0
-    """When `state` was entered."""
     since_lived: float = 0.0
     """The same moment, in seconds that engines lived."""
     cause: Cause | None = None
@@ -199,7 +186,6 @@ class JobRecord:
     waiting_lived: float | None = None
     """Start of the waiting clock, in seconds that engines lived."""
     resume: bool = False
-    """Whether the next attempt starts from the newest checkpoint."""
     ahead: bool = False
     """Whether it goes before the others that wait for a slot."""
     attempts: tuple[Attempt, ...] = ()
@@ -211,25 +197,20 @@ class JobRecord:
     retry: Retry | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     noted: NotedMetrics | None = None
-    """The newest recorded metrics."""
     fired: Mapping[str, float] = field(default_factory=dict)
     """Action -> when it last fired, in seconds that engines lived."""
     firings: Mapping[str, int] = field(default_factory=dict)
-    """Action -> how often it fired."""
     deferred: Mapping[str, Deferred] = field(default_factory=dict)
     """Action -> what it was deferred for; some outlive the job's end."""
     saved: SavedCheckpoint | None = None
-    """What the next attempt would go on from, where somebody looked."""
     done: DoneWork | None = None
     """An earlier session's, which this job need not do again."""
     foreign_files: bool = False
     """Whether what lies in its directory before its first attempt is of other work."""
     use_files: bool = False
-    """Whether its followers may use what lies there although it begins anew."""
     look_ordered: int = 0
     """The attempt before which the files of its followers were to be looked at."""
     looked_before: int = 0
-    """The attempt before which they were looked at."""
     found: Mapping[str, SetAside] = field(default_factory=dict)
     """By path, what that look has found; it is set aside when the attempt is sent."""
     aside: Mapping[str, SetAside] = field(default_factory=dict)
@@ -237,17 +218,14 @@ class JobRecord:
 
     @property
     def name(self) -> str:
-        """The job's name."""
         return self.spec.name
 
     @property
     def attempt(self) -> Attempt | None:
-        """The newest attempt."""
         return self.attempts[-1] if self.attempts else None
 
     @property
     def ended(self) -> bool:
-        """Whether it ended for good."""
         return self.state in TERMINAL
 
     @property
@@ -268,7 +246,6 @@ class JobRecord:
         return self.spec.parameters if planned is None else planned
 
     def values_of(self, attempt: Attempt) -> Mapping[str, object]:
-        """The values that an attempt runs with."""
         return self.list_planned_values if attempt.values is None else attempt.values
 
     @property
@@ -286,7 +263,6 @@ class JobRecord:
         )
 
     def find_noted(self, attempt: Attempt) -> NotedMetrics | None:
-        """The last recorded metrics of an attempt."""
         own = self.noted is not None and self.noted.attempt == attempt.number
         return self.noted if own else attempt.noted
 
@@ -331,18 +307,14 @@ class SessionState:
     t: float = 0.0
     """Of the newest record, on the scale of `model.facts`, as times here."""
     utc: float = 0.0
-    """What the wall clock showed at the newest record."""
     lived: float = 0.0
-    """Seconds for which engines had lived by then."""
     started_at: float = 0.0
     engine_host: str = ""
     engine_pid: int = 0
     engine_stopped: bool = False
     wrapper_sha256: str = ""
-    """Of the session's copy of the wrapper, as the newest engine uses it."""
     paused: Why | None = None
     excluded_nodes: tuple[str, ...] = ()
-    """Nodes that nothing more is sent to."""
     gaps: tuple[tuple[float, float], ...] = ()
     """When no engine lived: from and until, oldest first, the newest `GAPS`."""
     plan: Plan | None = None
@@ -350,12 +322,10 @@ class SessionState:
     joined: tuple[str, ...] = ()
     """Shas of the plans that it is made of, the first one first."""
     order: tuple[str, ...] = ()
-    """Job names in plan order."""
     jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
     tokens: MutableMapping[str, tuple[tuple[str, int], ...]] = field(
         default_factory=dict
     )
-    """Submission token -> its ordered tasks."""
     pending: MutableMapping[str, PendingEffect] = field(default_factory=dict)
     warnings: MutableMapping[str, Warned] = field(default_factory=dict)
     matches: MutableMapping[str, Matched] = field(default_factory=dict)
@@ -387,7 +357,6 @@ class SessionState:
         return max(0.0, utc - self.utc)
 
     def plan_of(self, job: str) -> Plan | None:
-        """The plan that a job came with, as it was made."""
         sha = self.jobs[job].plan_sha
         return self.plans[sha] if sha else self.plan
 

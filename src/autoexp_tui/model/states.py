@@ -157,8 +157,6 @@ Topic: TypeAlias = Literal[
 
 
 class Result(StrEnum):
-    """What a condition says."""
-
     PASS = "pass"
     WAIT = "wait"
     FAIL = "fail"
@@ -172,22 +170,17 @@ class Why:
     args: tuple[tuple[str, str | int | float], ...] = field(default=())
 
     def arg(self, name: str, default: str | float = "") -> str | int | float:
-        """One argument by name."""
         return dict(self.args).get(name, default)
 
     def add_args(self, **args: str | float) -> Why:
-        """The same reason with further arguments."""
         return Why(self.code, (*self.args, *args.items()))
 
 
 def why(code: str, /, **args: str | float) -> Why:
-    """A `Why` from keyword arguments, in the order given."""
     return Why(code, tuple(args.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """PASS, WAIT or FAIL, with its reason."""
-
     result: Result
     why: Why

@@ -35,7 +35,6 @@ Arg: TypeAlias = str | int | float
 SHORT_COLUMNS: Final = 30
 """Columns of a short form where nobody says how much room there is."""
 _ARG_LIMIT: Final = 240
-"""Characters of one argument in a sentence."""
 _PATH_LIMIT: Final = 4096
 """The same of a path: all that a path may have."""
 
@@ -62,7 +61,6 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
         Cause.APPROVAL_REFUSED: "approval refused",
     }
 )
-"""Each cause in a few words."""
 
 STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -82,9 +80,7 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
         JobState.LOST: "lost",
     }
 )
-"""Each state in a word or two."""
 _ENDS: Final = MappingProxyType({(Cause.USER, JobState.SKIPPED): "skipped by a person"})
-"""Causes that mean something else for one end state."""
 _DONE_TO_IT: Final = frozenset({JobState.CANCELLED, JobState.SKIPPED, JobState.LOST})
 
 
@@ -186,7 +182,6 @@ def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
 
 
 def _tail(value: Arg, now: float | None) -> str:
-    """The last two parts of a path: enough to know it by."""
     return "/".join(_text(value).rstrip("/").split("/")[-2:])
 
 
