@@ -86,7 +86,7 @@ class Month(Bench):
         ):
             for task in [task for task in known if task[0] in ended]:
                 del known[task]
-        executor._gone.keep_only(executor._of_task)
+                executor._gone.note(task, holds=False, now=0.0)
         for path in list(self.files.data):
             if path.split("/")[2] in ended:
                 del self.files.data[path]

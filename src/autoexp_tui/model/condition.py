@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import is_
 from typing import ClassVar, Final, Self, TypeAlias, TypeVar
@@ -143,24 +142,34 @@ class Condition(Kind):
         return ctx.waiting_lived + self.timeout_seconds
 
 
+_NO_PARTS: Final[tuple[Condition, ...]] = ()
+
+
 def walk(spec: Condition) -> Iterator[Condition]:
     yield spec
-    for part in _find_parts(spec):
+    for part in _ask(spec, _list_parts, _NO_PARTS):
         yield from walk(part)
 
 
-def _find_parts(spec: Condition) -> Sequence[Condition]:
-    parts: list[Condition] = []
-    with _leave_out_theirs(spec):
-        parts += spec.list_parts()
-    return parts
+def _list_parts(spec: Condition) -> tuple[Condition, ...]:
+    return (*spec.list_parts(),)
+
+
+def _ask(spec: Condition, question: Callable[[Condition], T], silence: T) -> T:
+    """What somebody else's code raises is `silence`; a bug of ours is raised."""
+    try:
+        return question(spec)
+    except Exception:
+        if _is_ours(spec):
+            raise
+        return silence
 
 
 def change_parts(
     spec: Condition, change: Callable[[Condition], Condition]
 ) -> Condition:
     """The same with every part that has no parts changed; itself where none is."""
-    old = _find_parts(spec)
+    old = _ask(spec, _list_parts, _NO_PARTS)
     if not old:
         return change(spec)
     new = tuple(change_parts(part, change) for part in old)
@@ -169,21 +178,13 @@ def change_parts(
 
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
     """Every fact that judging `spec` for `job` (and one of its actions) may read."""
-    found: set[FactKey] = set()
-    for part in walk(spec):
-        with _leave_out_theirs(part):
-            found |= {*part.keys(job, action)}
-    return frozenset(found)
-
-
-@contextmanager
-def _leave_out_theirs(spec: Condition) -> Iterator[None]:
-    """What somebody else's code raises says nothing; a bug of ours is raised."""
-    try:
-        yield
-    except Exception:
-        if _is_ours(spec):
-            raise
+    nothing: frozenset[FactKey] = frozenset()
+    return nothing.union(
+        *(
+            _ask(part, lambda one: frozenset(one.keys(job, action)), nothing)
+            for part in walk(spec)
+        )
+    )
 
 
 def _is_ours(spec: Condition) -> bool:
@@ -192,35 +193,18 @@ def _is_ours(spec: Condition) -> bool:
 
 def describe(spec: Condition) -> str:
     """What a condition waits for, in a few words; its own description if it has one."""
-    if spec.description:
-        return spec.description
-    try:
-        return spec.name_object()
-    except Exception:
-        if _is_ours(spec):
-            raise
-        return spec.kind
+    return spec.description or _ask(spec, lambda one: one.name_object(), spec.kind)
 
 
 def describe_subject(spec: Condition, name_jobs: NameJobs) -> str:
     """What a condition is about; its own description if it has one."""
-    if spec.description:
-        return spec.description
-    try:
-        return spec.name_subject(name_jobs)
-    except Exception:
-        if _is_ours(spec):
-            raise
-        return spec.kind
+    return spec.description or _ask(
+        spec, lambda one: one.name_subject(name_jobs), spec.kind
+    )
 
 
 def is_final(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
-    try:
-        return spec.is_final(facts, now, ctx)
-    except Exception:
-        if _is_ours(spec):
-            raise
-        return False
+    return _ask(spec, lambda one: one.is_final(facts, now, ctx), silence=False)
 
 
 def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
@@ -239,16 +223,20 @@ def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Ve
 
 def _judge(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Verdict:
     verdict = spec.evaluate(facts, now, ctx)
-    deadline = spec.find_deadline(ctx)
-    if verdict.result is not Result.WAIT or verdict.why.code in UNTIMED:
+    deadline, why = spec.find_deadline(ctx), verdict.why
+    if verdict.result is not Result.WAIT or why.code in UNTIMED:
         return verdict
     if deadline is None or now.lived < deadline:
         return verdict
+    seen = None
+    if why.code in _TELLING:
+        detail = why.arg("detail") or why.arg("problem")
+        seen = f"{short(why)}: {detail}" if detail else short(why)
     return say_fail(
         spec.timeout_code,
         seconds=spec.timeout_seconds,
         what=describe(spec),
-        seen=_last_look(verdict.why),
+        seen=seen,
     )
 
 
@@ -261,14 +249,6 @@ _TELLING: Final = frozenset(
 """Reasons to wait that say more than what is waited for."""
 
 
-def _last_look(why: Why) -> str | None:
-    """What the last look told, where it told something."""
-    if why.code not in _TELLING:
-        return None
-    detail = why.arg("detail") or why.arg("problem")
-    return f"{short(why)}: {detail}" if detail else short(why)
-
-
 def find_wake(
     spec: Condition, facts: Facts, now: Moment, ctx: EvalContext
 ) -> float | None:
@@ -276,22 +256,20 @@ def find_wake(
     never, while nobody sets the wall clock."""
     found: list[float | None] = []
     for part in walk(spec):
-        with _leave_out_theirs(part):
-            found.append(part.find_deadline(ctx))
-            found += part.list_moments(facts, now, ctx)
+        found.append(_ask(part, lambda one: one.find_deadline(ctx), None))
+        found += _ask(part, lambda one: [*one.list_moments(facts, now, ctx)], [])
     return min((at for at in found if at is not None and at > now.lived), default=None)
 
 
 def _why(code: str, **args: str | float | None) -> Why:
-    known = ((k, _arg(v)) for k, v in args.items() if v is not None and v != "")
+    """A reason as a journal can hold it, without the arguments that are not known."""
+    known: list[tuple[str, str | float]] = []
+    for name, value in args.items():
+        if isinstance(value, str):
+            known += [(name, clean(value, limit=_ARG_LIMIT))] if value else []
+        elif value is not None:
+            known.append((name, value if math.isfinite(value) else str(value)))
     return Why(code, tuple(known))
-
-
-def _arg(value: str | float) -> str | float:
-    """An argument as a journal can hold it: bounded clean text, or a finite number."""
-    if isinstance(value, str):
-        return clean(value, limit=_ARG_LIMIT)
-    return value if math.isfinite(value) else str(value)
 
 
 def said(verdict: Verdict) -> Verdict:

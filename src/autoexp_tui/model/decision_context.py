@@ -10,22 +10,17 @@ from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
-    CommandKey,
     Fact,
     FactKey,
     FactValue,
     FiredKey,
-    GlobKey,
     JobFact,
     JobKey,
-    LogKey,
     MetadataKey,
     MetricFact,
     MetricKey,
     Moment,
     OutsideKey,
-    StatKey,
-    TextKey,
 )
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.resubmission import (
@@ -143,52 +138,38 @@ class DecisionContext:
 
     def get(self, key: FactKey) -> Fact | None:
         """The newest fact; the session's own facts come from the draft."""
-        match key:
-            case StatKey() | GlobKey() | TextKey() | LogKey() | CommandKey():
-                return self.outside.get(key)
-            case MetricKey():
-                return self._find_metric(key)
-            case JobKey() | MetadataKey() | ApprovalKey() | FiredKey():
-                job = self.state.jobs.get(key.job)
-                return None if job is None else _find_inside(key, job, self.now.lived)
-
-    def _find_metric(self, key: MetricKey) -> Fact | None:
+        if isinstance(key, OutsideKey):
+            return self.outside.get(key)
+        value: FactValue = None
         job = self.state.jobs.get(key.job)
+        if isinstance(key, MetricKey):
+            value = self._find_metric(key, job)
+            return None if value is None else Fact(value, self.now.lived)
+        if job is None or (isinstance(key, ApprovalKey) and job.ask is None):
+            return None
+        match key:
+            case JobKey():
+                value = job_fact(job)
+            case MetadataKey():
+                value = None if is_beginning_anew(job) else job.metadata.get(key.key)
+            case FiredKey():
+                value = job.fired.get(key.action)
+            case ApprovalKey() if job.ask is not None:
+                value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
+        return Fact(value, self.now.lived)
+
+    def _find_metric(self, key: MetricKey, job: JobRecord | None) -> MetricFact | None:
         if job is not None and has_old_logs(job):
             return None
-        value = self.metrics.get(key.job, {}).get(key.name) or self._find_noted(key)
-        return None if value is None else Fact(value, self.now.lived)
-
-    def _find_noted(self, key: MetricKey) -> MetricFact | None:
-        """The recorded value: logs of jobs that ended earlier are not read again."""
-        job = self.state.jobs.get(key.job)
+        if observed := self.metrics.get(key.job, {}).get(key.name):
+            return observed
+        # Logs of jobs that ended earlier are not read again.
         noted = job.noted if job is not None and job.ended else None
-        values = (
-            {find_canonical_name(name): at for name, at in noted.values.items()}
-            if noted
-            else {}
-        )
-        if noted is None or key.name not in values:
+        if noted is None:
             return None
-        return MetricFact(float(values[key.name]), noted.step)
-
-
-def _find_inside(
-    key: JobKey | MetadataKey | ApprovalKey | FiredKey, job: JobRecord, lived: float
-) -> Fact | None:
-    value: FactValue
-    match key:
-        case JobKey():
-            value = job_fact(job)
-        case MetadataKey():
-            value = None if is_beginning_anew(job) else job.metadata.get(key.key)
-        case FiredKey():
-            value = job.fired.get(key.action)
-        case ApprovalKey():
-            if job.ask is None:
-                return None
-            value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
-    return Fact(value, lived)
+        values = {find_canonical_name(name): at for name, at in noted.values.items()}
+        found = values.get(key.name)
+        return None if found is None else MetricFact(float(found), noted.step)
 
 
 def rules_of(state: SessionState, job: JobSpec) -> Monitoring:

@@ -41,45 +41,33 @@ def mark_of(state: SessionState) -> str:
 
 def work_of(state: SessionState, job: JobRecord) -> DoneWork:
     """What a completed job leaves."""
-    noted = job.noted
-    upstream = {
-        name: state.jobs[name] for name in job.spec.depends_on if name in state.jobs
-    }
+    noted, attempt = job.noted, job.attempt
+    found = ((name, state.jobs.get(name)) for name in job.spec.depends_on)
+    upstream = {name: other for name, other in found if other is not None}
+    mine, seconds = mark_of(state), None
+    if len(job.attempts) == 1:  # of several none did all the steps
+        began, ended = job.attempts[0].began_at, job.attempts[0].ended_at
+        seconds = None if began is None or ended is None else ended - began
     return DoneWork(
         job=job.name,
         session=state.session,
-        mark=mark_of(state),
-        fingerprint=_find_fingerprint(job),
+        mark=mine,
+        # Of the attempt that completed: the job may have been planned anew since.
+        fingerprint=(attempt.fingerprint if attempt else "") or job.spec.fingerprint,
         at=job.since + state.wall_ahead,
         attempts=len(job.attempts),
-        upstream={name: _find_maker(state, other) for name, other in upstream.items()},
+        upstream={
+            name: other.done.mark if other.done else mine
+            for name, other in upstream.items()
+        },
         upstream_work={name: _work_used(job, it) for name, it in upstream.items()},
         metadata=job.metadata,
         step=noted.step if noted else None,
-        seconds=_measure_seconds(job),
+        seconds=seconds,
         total=noted.total if noted else None,
         values=noted.values if noted else {},
         result=noted.result if noted else None,
     )
-
-
-def _find_fingerprint(job: JobRecord) -> str:
-    """Of the attempt that completed: the job may have been planned anew since."""
-    attempt = job.attempt
-    return (attempt.fingerprint if attempt else "") or job.spec.fingerprint
-
-
-def _measure_seconds(job: JobRecord) -> float | None:
-    """Of the only attempt; of several none did all the steps."""
-    if len(job.attempts) != 1:
-        return None
-    began, ended = job.attempts[0].began_at, job.attempts[0].ended_at
-    return None if began is None or ended is None else ended - began
-
-
-def _find_maker(state: SessionState, job: JobRecord) -> str:
-    """The mark of the session whose results of `job` are there."""
-    return job.done.mark if job.done else mark_of(state)
 
 
 def _work_used(job: JobRecord, other: JobRecord) -> str:
@@ -87,17 +75,12 @@ def _work_used(job: JobRecord, other: JobRecord) -> str:
     newest when the first of the attempts that continue each other was ordered."""
     if other.done is not None:
         return other.done.fingerprint
-    began = _find_begin(job)
+    firsts = [one for at, one in enumerate(job.attempts) if one.anew or not at]
+    began = firsts[-1].ordered_at if firsts else job.since
     there = [one for one in other.attempts if one.ordered_at <= began]
     # One that had none yet was not waited for: its results are from its first.
     used = there[-1] if there else next(iter(other.attempts), None)
     return (used.fingerprint if used else "") or other.spec.fingerprint
-
-
-def _find_begin(job: JobRecord) -> float:
-    """When the first of the attempts that continue each other was ordered."""
-    firsts = [one for at, one in enumerate(job.attempts) if one.anew or not at]
-    return firsts[-1].ordered_at if firsts else job.since
 
 
 def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
@@ -109,23 +92,14 @@ def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
         work = found.get(job.name)
         if work is None:
             continue
-        if not _is_same(job, work):
+        same = (work.job, work.fingerprint) == (job.name, job.fingerprint)
+        if not (same and job.fingerprint):
             changed.append(job.name)
-        elif _is_standing(job, work, done):
+        elif all(one in done and _is_used(work, done[one]) for one in job.depends_on):
             done[job.name] = work
         else:
             upstream.append(job.name)
     return DoneReport(done=done, changed=tuple(changed), upstream=tuple(upstream))
-
-
-def _is_same(job: JobSpec, work: DoneWork) -> bool:
-    same = work.job == job.name and work.fingerprint == job.fingerprint
-    return same and bool(job.fingerprint)
-
-
-def _is_standing(job: JobSpec, work: DoneWork, done: Mapping[str, DoneWork]) -> bool:
-    """Whether all that the job builds on is there as it was then."""
-    return all(name in done and _is_used(work, done[name]) for name in job.depends_on)
 
 
 def _is_used(work: DoneWork, other: DoneWork) -> bool:

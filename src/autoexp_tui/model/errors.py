@@ -1,6 +1,6 @@
 """The errors a person may meet. `exit_code` 2: the command line or the primary config;
 3: the plan, or no confirmation; 4: another owner; 5: the machine, or a record that does
-not read; 6: a guard. What else escapes is a bug, with a traceback in the log."""
+not read. What else escapes is a bug, with a traceback in the log."""
 
 from __future__ import annotations
 
@@ -128,13 +128,6 @@ class JournalDamaged(EnvironmentFailed):
 
     newer: bool = False
     """Nothing is lost: a newer version wrote it, and reads it."""
-
-
-@dataclass(eq=False)
-class StoppedByGuard(AutoexpError):
-    """A budget or the storm breaker ended the run."""
-
-    exit_code: ClassVar[int] = 6
 
 
 def format_os_reason(error: OSError) -> str:

@@ -76,7 +76,12 @@ class Event:
 
     def format_headline(self, now: float) -> Headline:
         """The event on one line, not cleaned; `now` in UTC seconds."""
-        told = (_spell_field(getattr(self, name, ""), now) for name in self.about)
+        told: list[str] = []
+        for name in self.about:
+            value: str | tuple[str, ...] | Why | None = getattr(self, name, "")
+            if isinstance(value, tuple):
+                value = list_names(value)
+            told.append(value if isinstance(value, str) else explain(value, now))
         return Headline(self.verb or type(self).__name__, reduce(append_reason, told))
 
     def is_error(self) -> bool:
@@ -154,20 +159,16 @@ def apply(state: SessionState, record: Recorded) -> None:
     """Move `state` on by one event; raises IllegalTransition or KeyError."""
     state.seq = record.seq
     state.epoch = record.epoch
-    _update_time(state, record)
-    if record.command_id:
-        state.commands.setdefault(record.command_id, record.seq)
-    record.event.apply(state, record)
-
-
-def _update_time(state: SessionState, record: Recorded) -> None:
-    """Move the three time scales on; a journal of an older version has only `t`."""
+    # A journal of an older version has only `t`.
     state.utc = record.t if record.utc is None else record.utc
     if record.lived is not None:
         state.lived = max(state.lived, record.lived)
     elif state.t:
         state.lived += max(0.0, record.t - state.t - record.event.measure_absence())
     state.t = max(state.t, record.t)
+    if record.command_id:
+        state.commands.setdefault(record.command_id, record.seq)
+    record.event.apply(state, record)
 
 
 def update(state: SessionState, job: str, **changes: Any) -> None:
@@ -247,9 +248,3 @@ def append_reason(what: str, reason: str) -> str:
 def explain(why: Why | None, now: float) -> str:
     """A reason as a sentence; empty for none."""
     return sentence(why, now) if why is not None else ""
-
-
-def _spell_field(value: str | tuple[str, ...] | Why | None, now: float) -> str:
-    if isinstance(value, tuple):
-        return list_names(value)
-    return value if isinstance(value, str) else explain(value, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable
+from collections.abc import Hashable
 from typing import NamedTuple
 
 
@@ -38,7 +38,3 @@ class HeldTimes:
         """For how long it had held at the last look; 0 when it did not."""
         held = self._held.get(key)
         return held.seconds if held else 0.0
-
-    def keep_only(self, keys: Container[Hashable]) -> None:
-        """Nothing else is looked at any more."""
-        self._held = {key: held for key, held in self._held.items() if key in keys}

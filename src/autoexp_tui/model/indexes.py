@@ -38,28 +38,19 @@ class Watch:
         self._measured: Counter[str] = Counter()
 
     def set(self, job: str, keys: frozenset[FactKey]) -> None:
-        """`job`, judged just now, reads exactly `keys`; those outside deserve a
-        look."""
+        """`job`, judged just now, reads exactly `keys`; those outside are wanted."""
         old = self._keys.get(job, frozenset())
         if keys != old:
-            self._exchange(job, old, keys)
+            for key in _in_order(old - keys):
+                self._drop(key, job)
+            for key in keys - old:
+                if isinstance(key, MetricKey) and key not in self._jobs:
+                    self._measured[key.job] += 1
+                self._jobs.setdefault(key, set()).add(job)
+            outside = tuple(_in_order(key for key in keys if isinstance(key, _OUTSIDE)))
+            _keep(self._keys, job, keys)
+            _keep(self._outside, job, outside)
         self._wanted.update(dict.fromkeys(self._outside.get(job, ())))
-
-    def _exchange(
-        self, job: str, old: frozenset[FactKey], keys: frozenset[FactKey]
-    ) -> None:
-        for key in _in_order(old - keys):
-            self._drop(key, job)
-        for key in keys - old:
-            self._add(key, job)
-        outside = tuple(_in_order(key for key in keys if isinstance(key, _OUTSIDE)))
-        _keep(self._keys, job, keys)
-        _keep(self._outside, job, outside)
-
-    def _add(self, key: FactKey, job: str) -> None:
-        if isinstance(key, MetricKey) and key not in self._jobs:
-            self._measured[key.job] += 1
-        self._jobs.setdefault(key, set()).add(job)
 
     def _drop(self, key: FactKey, job: str) -> None:
         readers = self._jobs[key]

@@ -8,7 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from autoexp_tui.model.specs import Plan
 
 MASK: Final = "***"
 _ONE_WORD: Final = frozenset(
@@ -135,36 +138,31 @@ def mask_text(text: str, rules: MaskRules = NO_RULES) -> str:
     """Text with `key=value`, `key: value` and `--key value` of secrets masked."""
     if not rules.add and not _MAY_HOLD.search(text):
         return text
-
     shown: list[str] = []
     told = at = 0
     while match := _PAIR.search(text, at):
         at, end = match.span("value")
         if is_secret_key(match["option"] or match["key"] or match["inner"], rules):
-            shown += text[told:at], _mask_quoted(match["value"])
+            value = match["value"]
+            quote = value[0] if value[:1] in "'\"" else ""
+            hidden = (
+                value if not quote and is_no_text(value) else f"{quote}{MASK}{quote}"
+            )
+            shown += text[told:at], hidden
             told = at = end
     return mask_shapes("".join([*shown, text[told:]]))
 
 
-def _mask_quoted(value: str) -> str:
-    quote = value[0] if value[:1] in "'\"" else ""
-    bare = value.strip(quote) if quote else value
-    return value if is_no_text(bare) and not quote else f"{quote}{MASK}{quote}"
-
-
 def mask_words(words: Sequence[str], rules: MaskRules = NO_RULES) -> tuple[str, ...]:
     """The words of a command; a secret option's value may be the next word."""
-    return tuple(
-        _mask_word(word, words[at - 1] if at else "", rules)
-        for at, word in enumerate(words)
-    )
-
-
-def _mask_word(word: str, before: str, rules: MaskRules) -> str:
-    is_value = before.startswith("-") and "=" not in before
-    if is_value and not word.startswith("-") and is_secret_key(before, rules):
-        return str(mask_value(before, word, rules))
-    return mask_override(word, rules)
+    shown: list[str] = []
+    for word, before in zip(words, ("", *words), strict=False):
+        is_value = before.startswith("-") and "=" not in before
+        if is_value and not word.startswith("-") and is_secret_key(before, rules):
+            shown.append(str(mask_value(before, word, rules)))
+        else:
+            shown.append(mask_override(word, rules))
+    return tuple(shown)
 
 
 def mask_written(key: str, text: str, rules: MaskRules = NO_RULES) -> str:
@@ -196,16 +194,12 @@ def mask_yaml(text: str, rules: MaskRules = NO_RULES) -> str:
             continue
         deeper = None
         match = _YAML_KEY.fullmatch(line)
-        if (
-            match
-            and is_secret_key(match["key"], rules)
-            and match["value"][:1] not in "[{"
-        ):
-            bare = match["value"]
-            if not is_no_text(bare):
-                lines.append(f"{line.removesuffix(bare)}'{MASK}'")
-                deeper = indent
-                continue
+        bare = match["value"] if match else ""
+        secret = match is not None and is_secret_key(match["key"], rules)
+        if secret and bare[:1] not in "[{" and not is_no_text(bare):
+            lines.append(f"{line.removesuffix(bare)}'{MASK}'")
+            deeper = indent
+            continue
         sign = line[:1] if line[:1] in ("+", "-") else ""  # a diff's, and no option's
         lines.append(sign + mask_text(line[len(sign) :], rules))
     return "\n".join(lines)
@@ -222,13 +216,6 @@ def is_no_text(value: str) -> bool:
     return _NO_TEXT.fullmatch(value) is not None
 
 
-class Masked(Protocol):
-    """A plan, as far as it says what is masked."""
-
-    @property
-    def mask(self) -> MaskRules: ...
-
-
-def mask_of(plan: Masked | None) -> MaskRules:
+def mask_of(plan: Plan | None) -> MaskRules:
     """What a plan says of its secrets; the usual rules without one."""
     return NO_RULES if plan is None else plan.mask

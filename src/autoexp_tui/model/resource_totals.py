@@ -54,15 +54,14 @@ def count_cpus(options: Mapping[str, Scalar]) -> int:
 def count_of(value: Scalar) -> int:
     """The number in `4`, `2-4` (the most), `gpu:a100:4`, `1k`, the sum of
     `a100:2,v100:1`; a name is 1, what is no count 0."""
-    return sum(map(_count_one, str(value).split(","))) if value is not None else 0
-
-
-def _count_one(text: str) -> int:
-    text = text.partition("(")[0].strip()
-    found = _COUNT.fullmatch(text)
-    if found:
-        return int(found[1]) * _SCALES[found[2].lower()]
-    return 1 if text.isidentifier() else 0
+    total = 0
+    for part in str("" if value is None else value).split(","):
+        text = part.partition("(")[0].strip()
+        if found := _COUNT.fullmatch(text):
+            total += int(found[1]) * _SCALES[found[2].lower()]
+        elif text.isidentifier():
+            total += 1
+    return total
 
 
 def _count_gpus_among(value: Scalar) -> int:

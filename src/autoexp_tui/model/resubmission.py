@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from autoexp_tui.model.condition import Condition
     from autoexp_tui.model.outputs import SetAside
     from autoexp_tui.model.state import (
-        Attempt,
         ConditionStatus,
         JobRecord,
         PendingEffect,
@@ -36,19 +35,12 @@ def is_beginning_anew(job: JobRecord) -> bool:
     """Whether the next attempt of a job does not continue what lies there."""
     if job.state not in _NOT_SENT or job.use_files:
         return False
-    before = _find_newest_run(job)
-    if before is None:
-        return job.foreign_files
-    goes_on = job.retry.from_checkpoint if job.retry else job.resume
-    return not goes_on or before.fingerprint not in ("", job.spec.fingerprint)
-
-
-def _find_newest_run(job: JobRecord) -> Attempt | None:
-    """What was never seen to begin wrote nothing, unless nobody could see it."""
-    for attempt in reversed(job.attempts):
-        if attempt.run >= 0 or attempt.outcome is Outcome.LOST:
-            return attempt
-    return None
+    for before in reversed(job.attempts):
+        # What was never seen to begin wrote nothing, unless nobody could see it.
+        if before.run >= 0 or before.outcome is Outcome.LOST:
+            goes_on = job.retry.from_checkpoint if job.retry else job.resume
+            return not goes_on or before.fingerprint not in ("", job.spec.fingerprint)
+    return job.foreign_files
 
 
 def is_awaiting_look(job: JobRecord) -> bool:
@@ -130,7 +122,8 @@ def all_unmet(record: JobRecord) -> Iterator[Unmet]:
     """The start conditions that hold the job back, by index, in their order."""
     pairs = zip(record.spec.start_conditions, record.start, strict=False)
     for index, (spec, status) in enumerate(pairs):
-        if spec.blocking and not _is_passed(status):
+        passed = status and (status.waived or status.result is Result.PASS)
+        if spec.blocking and not passed:
             yield index, spec, status
 
 
@@ -139,10 +132,6 @@ def unmet(record: JobRecord) -> Unmet | None:
     standing = list(all_unmet(record))
     failed = [one for one in standing if one[2] and one[2].result is Result.FAIL]
     return next(iter(failed or standing), None)
-
-
-def _is_passed(status: ConditionStatus | None) -> bool:
-    return status is not None and (bool(status.waived) or status.result is Result.PASS)
 
 
 def is_doomed(record: JobRecord) -> bool:
@@ -163,25 +152,20 @@ def asks(record: JobRecord) -> bool:
 def stuck(jobs: Sequence[JobRecord], *, with_asks: bool) -> frozenset[str]:
     """Jobs that no engine will start (`with_asks`: that ask, too), and what waits for
     them."""
-    found = {job.name for job in jobs if _is_for_person(job, with_asks=with_asks)}
-    if not found:
-        return frozenset()
+    found = {
+        job.name
+        for job in jobs
+        if job.state in (JobState.PLANNED, JobState.HELD)
+        or is_doomed(job)
+        or (with_asks and asks(job))
+    }
     records = {job.name: job for job in jobs}
-    below = dependants(jobs)
+    below = dependants(jobs) if found else {}
     queue = deque(found)
     while queue:
         for name in below.get(queue.popleft(), ()):
-            if name not in found and _waits(records[name]):
+            waits = records[name].state is JobState.WAITING
+            if name not in found and waits and unmet(records[name]) is not None:
                 found.add(name)
                 queue.append(name)
     return frozenset(found)
-
-
-def _is_for_person(job: JobRecord, *, with_asks: bool) -> bool:
-    if job.state in (JobState.PLANNED, JobState.HELD):
-        return True
-    return is_doomed(job) or (with_asks and asks(job))
-
-
-def _waits(job: JobRecord) -> bool:
-    return job.state is JobState.WAITING and unmet(job) is not None

@@ -7,13 +7,11 @@ short form for a column, and a sentence with facts and the next step."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Phrases:
+class Phrases(NamedTuple):
     """The two templates of a code."""
 
     short: str
@@ -134,11 +132,6 @@ _TEMPLATES: Final = {
     "job_waits": (
         "waits for {job}",
         "waits for {job}[ to be {wanted:state}][; and for {more} more]",
-    ),
-    "job_ended_otherwise": (
-        "{job} {state:ended}",
-        "{job} {state:ended}[ at step {step}][ ({cause:cause})], "
-        "it had to be {wanted:state}",
     ),
     "job_ok": ("{job} {state:ended}", "{job} {state:ended}[ and {more} more]"),
     "upstream": (
@@ -385,7 +378,6 @@ _TEMPLATES: Final = {
         "[{signal}][{name}]",
         "ended by signal [{signal}][{name}][ on {node}][: {note}]",
     ),
-    "timeout_limit": ("time limit", "ended by its time limit[ of {seconds:duration}]"),
     "out_of_memory": ("out of memory", "out of memory[ on {node}][: {reason}]"),
     "oom": ("out of memory", "out of memory[ on {node}][: {reason}]"),
     "node_fail": ("node failure", "its node failed[: {node}][ ({reason})]"),
@@ -408,10 +400,6 @@ _TEMPLATES: Final = {
         "its log cannot be read",
         "its log cannot be read since {since:clock}: {error}. It is read on as soon as "
         "it can be; until then nothing that it says has consequences.",
-    ),
-    "stopped_moving": (
-        "no step for {seconds:duration}",
-        "no step[ after {step}] for {seconds:duration}",
     ),
     "kill_criterion": (
         "kill criterion[: {text}]",
@@ -552,7 +540,6 @@ _TEMPLATES: Final = {
         "{kind} failed",
         "a rule's {kind} failed[: {what}][: {problem}]",
     ),
-    "rule_matched": ("{rule}", "the rule {rule} matched[: {line}]"),
     "place_silent": (
         "no answer from {place:tail}",
         "no answer from {place:path} for {since:age}: its files and logs are not "
@@ -573,16 +560,6 @@ _TEMPLATES: Final = {
         "the wall clock was set {way} by {seconds:duration}. Nothing waits for it: "
         "cooldowns, time-outs and ages go on by the time that passes.",
     ),
-    "engine_fault": (
-        "engine fault",
-        "the engine met a fault in {where}: {problem}. The session goes on; its log "
-        "has the traceback.",
-    ),
-    "cannot_write": (
-        "cannot write",
-        "the journal cannot be written: {problem}. Nothing is sent until it can.",
-    ),
-    "stage_on_hold": ("stage on hold", "the stage {stage} is on hold[: {reason}]"),
     # refusals
     "stale": (
         "changed meanwhile",
@@ -614,7 +591,6 @@ _TEMPLATES: Final = {
         "nothing was done: the process that sent the answer had ended before the "
         "engine could check that it is no job's. Answer again.",
     ),
-    "read_only": ("read only", "nothing was done: this view is read only"),
 }
 
 CODES: Final[Mapping[str, Phrases]] = MappingProxyType(

@@ -162,17 +162,13 @@ def _render(template: str, args: Mapping[str, Arg], now: float | None) -> str:
         if optional and any(args.get(name, "") == "" for name in names):
             continue
         for text, name, form in pieces:
-            said = _join_texts(said, text)
+            # A full stop is left out after an argument that ends so.
+            closed = said.endswith(_CLOSING) and text[:1] == "."
+            said += text[1:] if closed else text
             if name:
                 value = args.get(name, "")
                 said += UNKNOWN if value == "" else _FORMS[form](value, now)
     return said
-
-
-def _join_texts(said: str, more: str) -> str:
-    """Text after text; a full stop is left out after an argument that ends so."""
-    closed = said.endswith(_CLOSING) and more[:1] == "."
-    return said + (more[1:] if closed else more)
 
 
 def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
@@ -181,36 +177,15 @@ def _text(value: Arg, now: float | None = None, limit: int = _ARG_LIMIT) -> str:
     return format_number(value)
 
 
-def _tail(value: Arg, now: float | None) -> str:
-    return "/".join(_text(value).rstrip("/").split("/")[-2:])
-
-
 def _state(value: Arg, now: float | None) -> str:
     return STATES.get(str(value), _text(value).lower())
-
-
-def _format_ended(value: Arg, now: float | None) -> str:
-    """A state as a verb after a job's name."""
-    return f"was {_state(value, now)}" if value in _DONE_TO_IT else _state(value, now)
-
-
-def _cause(value: Arg, now: float | None) -> str:
-    return CAUSES.get(str(value), _text(value).replace("_", " "))
 
 
 _WHO: Final = {"person": "a person", "cockpit": "a person", "script": "a script"}
 
 
-def _who(value: Arg, now: float | None) -> str:
-    """Who gave a command; what is no role is a name or a flag, as it is."""
-    return _WHO.get(str(value), _text(value))
-
-
 def _numeric(spell: Callable[[float], str]) -> Callable[[Arg, float | None], str]:
-    def form(value: Arg, now: float | None) -> str:
-        return _text(value) if isinstance(value, str) else spell(value)
-
-    return form
+    return lambda value, _now: _text(value) if isinstance(value, str) else spell(value)
 
 
 def _clock(value: Arg, now: float | None) -> str:
@@ -228,11 +203,18 @@ _FORMS: Final[Mapping[str, Callable[[Arg, float | None], str]]] = MappingProxyTy
     {
         "": _text,
         "path": lambda value, now: _text(value, now, _PATH_LIMIT),
-        "tail": _tail,
+        # Enough to know a path by.
+        "tail": lambda value, now: "/".join(_text(value).rstrip("/").split("/")[-2:]),
         "state": _state,
-        "ended": _format_ended,
-        "cause": _cause,
-        "who": _who,
+        # A verb after a job's name.
+        "ended": lambda value, now: (
+            f"{'was ' if value in _DONE_TO_IT else ''}{_state(value, now)}"
+        ),
+        "cause": lambda value, now: CAUSES.get(
+            str(value), _text(value).replace("_", " ")
+        ),
+        # What is no role is a name or a flag, as it is.
+        "who": lambda value, now: _WHO.get(str(value), _text(value)),
         "name": lambda value, now: _text(value)[:1].upper() + _text(value)[1:],
         "clock": _clock,
         "age": _age,
