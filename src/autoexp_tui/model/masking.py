@@ -8,10 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from autoexp_tui.model.specs import Plan
+from typing import Final
 
 MASK: Final = "***"
 _ONE_WORD: Final = frozenset(
@@ -216,6 +213,7 @@ def is_no_text(value: str) -> bool:
     return _NO_TEXT.fullmatch(value) is not None
 
 
-def mask_of(plan: Plan | None) -> MaskRules:
+def mask_of(plan: object) -> MaskRules:
     """What a plan says of its secrets; the usual rules without one."""
-    return NO_RULES if plan is None else plan.mask
+    rules: MaskRules = getattr(plan, "mask", NO_RULES)
+    return rules
