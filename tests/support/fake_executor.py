@@ -8,7 +8,6 @@ of its own; what a scripted run writes goes through a callback.
 
 from __future__ import annotations
 
-import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,6 +43,7 @@ from tests.support.fake_script import (
     PlannedFaults,
     RunScript,
     Script,
+    Timeline,
     Write,
     by_job,
 )
@@ -109,16 +109,16 @@ class FakeStart:
     at: float
 
 
-def report_absent(task: Task) -> TaskReport:
-    return TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
-
-
 def report_copy(copy: Copy, seen: float) -> TaskReport:
     """What was to be seen of a copy at `seen`."""
     begun = [run for run in copy.runs if run.began_at <= seen]
     run = begun[-1] if begun else None
     over = copy.over_at is not None and copy.over_at <= seen
-    phase = _find_phase(run, seen, over=over)
+    phase = TaskPhase.QUEUED
+    if over:
+        phase = TaskPhase.ENDED
+    elif run is not None and (run.ended_at is None or run.ended_at > seen):
+        phase = TaskPhase.RUNNING
     return TaskReport(
         job=copy.task.job,
         attempt=copy.task.attempt,
@@ -131,14 +131,6 @@ def report_copy(copy: Copy, seen: float) -> TaskReport:
         reason="Resources" if phase is TaskPhase.QUEUED else "",
         node=run.begin.host if run else "",
     )
-
-
-def _find_phase(run: FakeRun | None, seen: float, *, over: bool) -> TaskPhase:
-    if over:
-        return TaskPhase.ENDED
-    if run is not None and (run.ended_at is None or run.ended_at > seen):
-        return TaskPhase.RUNNING
-    return TaskPhase.QUEUED
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +189,17 @@ class FakeExecutor:
         self._settle_seconds = settle_seconds
         self._late_seconds = late_seconds
         self._grace_seconds = grace_seconds
-        self._agenda: list[tuple[float, int, Callable[[], object]]] = []
-        self._ticket = 0
         self._ready: deque[Copy] = deque()
         self._tokens: dict[TaskId, str] = {}
         self._missed: dict[str, float] = {}
         self._gone = HeldTimes(lost_after_seconds / LOOKS)
         self._last_poll: dict[TaskId, TaskReport] = {}
-        self._now = clock.monotonic()
+        self._time = Timeline(clock)
 
-    # .......................................................................... port
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Take the tasks, unless a fault says otherwise."""
         fault = self._start_call("submit")
-        self._missed.pop(
-            submission.token, None
-        )  # what is sent again is looked for anew
+        self._missed.pop(submission.token, None)  # it is looked for anew
         sent = f"fake submit {submission.token}"
         if fault is Fault.BUSY:
             return Busy(message="the queue is full", sent=sent)
@@ -221,7 +208,7 @@ class FakeExecutor:
         if fault is Fault.REQUEST_LOST:
             return Uncertain(message="timed out on send", sent=sent)
         if fault is Fault.ARRIVES_LATE:
-            self._at(self._late_seconds, lambda: self._take(submission))
+            self._time.at(self._late_seconds, lambda: self._take(submission))
             return Uncertain(message="timed out on send", sent=sent)
         taken = self._take(submission)
         if fault is Fault.TAKEN_TWICE:
@@ -265,25 +252,23 @@ class FakeExecutor:
         if self._start_call("adopt") is Fault.ADOPT_FAILED:
             return AdoptAnswer(error="unable to contact the controller")
         looks = [(sub.token, self._find(sub)) for sub in submissions]
+        missing = [token for token, found in looks if not found]
+        now = self._time.now
         absent = [
-            token for token, found in looks if not found and self._note_missing(token)
+            token
+            for token in missing
+            if now - self._missed.setdefault(token, now) >= self._settle_seconds
         ]
-        return AdoptAnswer(
-            found=tuple(found for _, found in looks if found), absent=tuple(absent)
-        )
+        found = tuple(found for _, found in looks if found)
+        return AdoptAnswer(found=found, absent=tuple(absent))
 
-    # .................................................................... for tests
     def settle(self) -> None:
         """Let everything happen that is due by now, in order."""
-        now = self._clock.monotonic()
-        while self._agenda and self._agenda[0][0] <= now:
-            self._now, _, action = heapq.heappop(self._agenda)
-            action()
-        self._now = now
+        self._time.settle()
 
     def next_event_at(self) -> float | None:
         """When something happens next, monotonic seconds; None: nothing will."""
-        return self._agenda[0][0] if self._agenda else None
+        return self._time.next_event_at()
 
     def kill_supervisor(self, task: TaskId) -> None:
         """SIGKILL to a running task's wrapper: its end leaves no record."""
@@ -314,15 +299,10 @@ class FakeExecutor:
             *(f"{task} was begun {n} times" for task, n in runs.items() if n > 1),
         )
 
-    # ........................................................................ queue
     def _start_call(self, call: Call) -> Fault | None:
         self.settle()
         self.calls[call] += 1
         return self.faults(call)
-
-    def _at(self, delay: float, action: Callable[[], object]) -> None:
-        self._ticket += 1
-        heapq.heappush(self._agenda, (self._now + delay, self._ticket, action))
 
     def _take(self, submission: Submission) -> list[Copy]:
         number = len(self.copies) + 1
@@ -332,8 +312,8 @@ class FakeExecutor:
                 task=task,
                 token=submission.token,
                 executor_id=f"{number}.{index}",
-                taken_at=self._now,
-                submitted_utc=self._utc(),
+                taken_at=self._time.now,
+                submitted_utc=self._time.utc(),
                 scripts=self._script(task),
             )
             self._tokens[task.id] = submission.token
@@ -343,15 +323,12 @@ class FakeExecutor:
             self._schedule_begin(copy)
         return taken
 
-    def _utc(self) -> float:
-        return self._clock.utc() - (self._clock.monotonic() - self._now)
-
     def _schedule_begin(self, copy: Copy) -> None:
         def ready() -> None:
             self._ready.append(copy)
             self._fill_slots()
 
-        self._at(copy.script.begin_delay, ready)
+        self._time.at(copy.script.begin_delay, ready)
 
     def _fill_slots(self) -> None:
         while self._ready and (not self.slots or self._running < self.slots):
@@ -360,13 +337,12 @@ class FakeExecutor:
     def _list_copies(self, task: TaskId) -> list[Copy]:
         return self._of_task.get(task, [])
 
-    # ......................................................................... runs
     def _begin(self, copy: Copy) -> None:
         if copy.over_at is not None:
             return
         if self.claims.setdefault(copy.task.id, copy) is not copy:
             copy.duplicate = True
-            copy.over_at = self._now
+            copy.over_at = self._time.now
             return
         if copy.task.id in self.cancelled:
             self._drop_cancelled(copy)
@@ -374,36 +350,35 @@ class FakeExecutor:
         self._run(copy)
 
     def _drop_cancelled(self, copy: Copy) -> None:
-        copy.over_at = self._now
+        copy.over_at = self._time.now
         copy.cause = Cause.USER
 
     def _run(self, copy: Copy) -> None:
         script, number = copy.script, len(copy.runs)
         begin = BeginRecord(
             run=number,
-            began_at=self._utc(),
+            began_at=self._time.utc(),
             executor_id=copy.executor_id,
             host=script.node,
             pid=1000 + len(self.begun),
             log_path=f"{copy.task.log_dir}/slurm-{copy.executor_id}.out",
             log_start=sum(run.written for run in copy.runs),
         )
-        run = FakeRun(script=script, begin=begin, began_at=self._now)
+        run = FakeRun(script=script, begin=begin, began_at=self._time.now)
         copy.runs.append(run)
         self._running += 1
-        self.begun.append(FakeStart(copy.task.id, number, copy.executor_id, self._now))
+        self.begun.append(
+            FakeStart(copy.task.id, number, copy.executor_id, self._time.now)
+        )
         for write in script.writes:
-            self._at(write.at, partial(self._do_write, run, write))
-        self._schedule_end(copy, run)
-
-    def _schedule_end(self, copy: Copy, run: FakeRun) -> None:
+            self._time.at(write.at, partial(self._do_write, run, write))
         limit = copy.task.resources.time_limit_seconds
         if limit is not None and limit < run.script.seconds:
-            self._at(
+            self._time.at(
                 limit, lambda: self._end(copy, run, signal=SIGTERM, cause=Cause.TIMEOUT)
             )
         else:
-            self._at(run.script.seconds, lambda: self._end_as_scripted(copy, run))
+            self._time.at(run.script.seconds, lambda: self._end_as_scripted(copy, run))
 
     def _do_write(self, run: FakeRun, write: Write) -> None:
         if run.ended_at is None:
@@ -436,23 +411,23 @@ class FakeExecutor:
     ) -> None:
         if run.ended_at is not None:
             return
-        run.ended_at = self._now
+        run.ended_at = self._time.now
         self._running -= 1
         self._on_end(FakeEnd(copy.task.id, run, ends, exit_code, signal, cause))
         if ends == "requeue" and copy.task.id not in self.cancelled:
             self._schedule_begin(copy)
         else:
-            copy.over_at = self._now
+            copy.over_at = self._time.now
             copy.cause = cause
         if ends == "exit":
             run.exit = ExitRecord(
                 run=run.begin.run,
-                ended_at=self._utc(),
+                ended_at=self._time.utc(),
                 exit_code=exit_code,
                 signal=signal,
                 asked=run.asked,
             )
-            run.exit_seen_at = self._now + run.script.record_lag
+            run.exit_seen_at = self._time.now + run.script.record_lag
         self._fill_slots()
 
     def _cancel(self, copy: Copy) -> None:
@@ -464,13 +439,14 @@ class FakeExecutor:
         run = copy.runs[-1]
         run.asked = True
         if run.script.ignores_term:
-            self._at(self._grace_seconds, lambda: self._end(copy, run, signal=SIGKILL))
+            self._time.at(
+                self._grace_seconds, lambda: self._end(copy, run, signal=SIGKILL)
+            )
         else:
             self._end(copy, run, signal=SIGTERM)
 
-    # ........................................................................ looks
     def _find(self, submission: Submission) -> Found | None:
-        seen = self._now - self.lag_seconds
+        seen = self._time.now - self.lag_seconds
         copies = []
         for task in submission.tasks:
             copy = self._find_copy(task.id, seen)
@@ -483,19 +459,18 @@ class FakeExecutor:
             submitted_at=copies[0].submitted_utc if copies else self._clock.utc(),
         )
 
-    def _note_missing(self, token: str) -> bool:
-        since = self._missed.setdefault(token, self._now)
-        return self._now - since >= self._settle_seconds
-
     def _report(self, task: Task) -> TaskReport:
-        seen = self._now - self.lag_seconds
+        seen = self._time.now - self.lag_seconds
         copy = self._find_copy(task.id, seen)
-        report = report_copy(copy, seen) if copy else report_absent(task)
+        absent = TaskReport(job=task.job, attempt=task.attempt, phase=TaskPhase.ENDED)
+        report = report_copy(copy, seen) if copy else absent
         if report.phase is not TaskPhase.ENDED:
-            self._gone.note(task.id, holds=False, now=self._now)
+            self._gone.note(task.id, holds=False, now=self._time.now)
             return report
-        gone_for = self._gone.note(task.id, holds=True, now=self._now)
-        return replace(report, gone_for=gone_for, duplicate=self._has_lost_claim(task))
+        gone_for = self._gone.note(task.id, holds=True, now=self._time.now)
+        holder = self.claims.get(task.id)
+        lost = holder is not None and holder.token != self._tokens.get(task.id)
+        return replace(report, gone_for=gone_for, duplicate=lost)
 
     def _find_copy(self, task: TaskId, seen: float) -> Copy | None:
         """The copy that speaks for a task: the claim's holder, else the oldest."""
@@ -505,7 +480,3 @@ class FakeExecutor:
         visible = [c for c in self._list_copies(task) if c.taken_at <= seen]
         alive = [c for c in visible if c.over_at is None or c.over_at > seen]
         return next(iter(alive or visible), None)
-
-    def _has_lost_claim(self, task: Task) -> bool:
-        holder = self.claims.get(task.id)
-        return holder is not None and holder.token != self._tokens.get(task.id)

@@ -1,14 +1,18 @@
-"""What a fake cluster is told to do: scripts of runs and faults of calls, as data."""
+"""What a fake cluster is told to do: scripts of runs and faults of calls, as data; and
+its agenda."""
 
 from __future__ import annotations
 
+import heapq
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 from typing import Literal, TypeAlias
 
 from autoexp_tui.engine.executor_port import Task
+from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.states import Cause
 
 
@@ -148,3 +152,34 @@ class SeededFaults:
 
     def _rate(self, fault: Fault) -> float:
         return self._rates.get(fault, 0.0)
+
+
+class Timeline:
+    """What is to happen, in order, as the clock is let on."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.now = clock.monotonic()
+        """The time of what happens just now."""
+        self._clock = clock
+        self._agenda: list[tuple[float, int, Callable[[], object]]] = []
+        self._tickets = count()
+
+    def at(self, delay: float, action: Callable[[], object]) -> None:
+        """Have something happen `delay` seconds from now."""
+        heapq.heappush(self._agenda, (self.now + delay, next(self._tickets), action))
+
+    def utc(self) -> float:
+        """Now, for people."""
+        return self._clock.utc() - (self._clock.monotonic() - self.now)
+
+    def settle(self) -> None:
+        """Let everything happen that is due by the clock's time."""
+        until = self._clock.monotonic()
+        while self._agenda and self._agenda[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._agenda)
+            action()
+        self.now = until
+
+    def next_event_at(self) -> float | None:
+        """When something happens next, monotonic seconds; None: nothing will."""
+        return self._agenda[0][0] if self._agenda else None

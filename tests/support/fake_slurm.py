@@ -158,7 +158,6 @@ class FakeSlurm(Generic[R]):
             case SlurmFault.STRANGE:
                 return _LIVING_WORDS.sub(f"|{STRANGE}|", self._do(words, timeout))
 
-    # ...................................................................... commands
     def _do(self, words: tuple[str, ...], timeout: float) -> str:
         program = words[0]
         if program == "scontrol":
@@ -218,21 +217,18 @@ class FakeSlurm(Generic[R]):
             live = [job for job in self.cluster.find(name) if job.live]
             if not live and looks:
                 problems.append(_not_killed(name, "Invalid job id specified"))
-            for job in self._with_unsplit(live) if looks else live:
+            # Who looks before sees the waiting tasks of an array as a single job.
+            arrays = {job.parent for job in live if looks and job.unsplit}
+            for job in [
+                job
+                for job in self.cluster.jobs
+                if job in live or (job.unsplit and job.parent in arrays)
+            ]:
                 if state in (None, job.word):
                     self._end(job, signal, timeout)
         if problems:
             raise Refused(1, *problems)
         return ""
-
-    def _with_unsplit(self, jobs: Sequence[Job]) -> list[Job]:
-        """Who looks before sees the waiting tasks of an array as a single job."""
-        arrays = {job.parent for job in jobs if job.unsplit}
-        return [
-            job
-            for job in self.cluster.jobs
-            if job in jobs or (job.unsplit and job.parent in arrays)
-        ]
 
     def _end(self, job: Job, signal: str | None, timeout: float) -> None:
         if signal is None:
@@ -251,29 +247,24 @@ class FakeSlurm(Generic[R]):
             raise _failed("scontrol", NO_CONTROLLER)
         match words:
             case ("show", "config"):
-                return self._config()
+                settings = self.cluster.settings
+                kind = "slurmdbd" if settings.accounting else "none"
+                values = {
+                    "AccountingStorageType": f"accounting_storage/{kind}",
+                    "BOOT_TIME": str(int(self.cluster.booted_utc)),
+                    "ClusterName": "fake",
+                    "KillWait": f"{settings.kill_wait:.0f} sec",
+                    "MaxArraySize": str(settings.max_array_size),
+                    "MinJobAge": f"{settings.min_job_age:.0f} sec",
+                    "SLURM_VERSION": "22.05.8",
+                }
+                return config_text(values, self._clock.utc())
             case ("requeue" | "suspend" | "resume" | "release" as verb, names):
                 for name in names.split(","):
                     for job in self.cluster.find(name):
                         getattr(self.cluster, verb)(job)
                 return ""
         raise Refused(1, f"invalid keyword: {words[0]}")
-
-    def _config(self) -> str:
-        settings = self.cluster.settings
-        kind = "slurmdbd" if settings.accounting else "none"
-        return config_text(
-            {
-                "AccountingStorageType": f"accounting_storage/{kind}",
-                "BOOT_TIME": str(int(self.cluster.booted_utc)),
-                "ClusterName": "fake",
-                "KillWait": f"{settings.kill_wait:.0f} sec",
-                "MaxArraySize": str(settings.max_array_size),
-                "MinJobAge": f"{settings.min_job_age:.0f} sec",
-                "SLURM_VERSION": "22.05.8",
-            },
-            self._clock.utc(),
-        )
 
 
 class _Silence(Exception):
@@ -309,9 +300,7 @@ def _collapsed(rows: Iterable[Shown]) -> list[Shown]:
             waiting.setdefault(row.raw_id, []).append(row)
         else:
             kept.append(row)
-    return kept + [_one_row(tasks) for tasks in waiting.values()]
-
-
-def _one_row(tasks: Sequence[Shown]) -> Shown:
-    indices = ranges(int(task.id.partition("_")[2]) for task in tasks)
-    return replace(tasks[0], id=f"{tasks[0].raw_id}_[{indices}]")
+    for raw_id, tasks in waiting.items():
+        indices = ranges(int(task.id.partition("_")[2]) for task in tasks)
+        kept.append(replace(tasks[0], id=f"{raw_id}_[{indices}]"))
+    return kept

@@ -97,7 +97,6 @@ class Cluster(Controller):
         job.word = word
         self._tell(job)
 
-    # ........................................................................ looks
     def living(self) -> tuple[TaskId, ...]:
         """Tasks whose command runs now."""
         self.settle()

@@ -18,15 +18,15 @@ from autoexp_tui.engine.ports import Clock
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.states import Cause
 from tests.support import fake_slurm_wrapper as wrapper
-from tests.support.fake_script import Script, by_job
+from tests.support.fake_script import Script, Timeline, by_job
 from tests.support.fake_slurm_jobs import (
     ClusterSettings,
     Job,
+    Nodes,
     Order,
     Partition,
     Shown,
 )
-from tests.support.fake_slurm_places import Nodes, Timeline
 from tests.support.fake_slurm_text import Refused, no_submission, seconds_of
 from tests.support.fake_slurm_wrapper import PlayedRun, Start
 from tests.support.true_ends import STROKES, Ledger, Stroke
@@ -75,19 +75,15 @@ class Controller:
     def settle(self) -> None:
         """Let everything happen that is due by now, in order."""
         self._time.settle()
-        self._purge()
-
-    def next_event_at(self) -> float | None:
-        """When something happens next, monotonic seconds; None: nothing will."""
-        return self._time.next_event_at()
-
-    def _purge(self) -> None:
         oldest = self._time.now - self.settings.min_job_age
         self.jobs = [
             job for job in self.jobs if job.ended_at is None or job.ended_at > oldest
         ]
 
-    # ........................................................................ orders
+    def next_event_at(self) -> float | None:
+        """When something happens next, monotonic seconds; None: nothing will."""
+        return self._time.next_event_at()
+
     def submit(self, order: Order) -> int:
         """Take an order; the job's id; raises Refused where it cannot be had."""
         self._check(order)
@@ -220,7 +216,6 @@ class Controller:
         else:
             self._end_run(job, run, signal=TERM)
 
-    # ..................................................................... early ends
     def expire(self, job: Job) -> None:
         """The job's time is up."""
         if job.word == "RUNNING":
@@ -238,7 +233,6 @@ class Controller:
             job.leaves_as = "PREEMPTED"
             self._let_go(job)
 
-    # ......................................................................... looks
     def queue(self) -> list[Shown]:
         """All that the controller remembers, ended ones too."""
         self.settle()
@@ -265,7 +259,6 @@ class Controller:
         job.history.append((self._time.now, shown))
         self._accounts[job.id] = job
 
-    # .................................................................... scheduling
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
@@ -273,7 +266,13 @@ class Controller:
 
     def _schedule(self) -> None:
         self._woken = False
-        waiting = [job for job in self.jobs if self._may_start(job)]
+        waiting = [
+            job
+            for job in self.jobs
+            if job.word == "PENDING"
+            and not job.held
+            and job.eligible_at <= self._time.now
+        ]
         waiting.sort(key=lambda job: -self._partition(job.order.partition).tier)
         crowded: set[int] = set()
         hopeless: set[tuple[object, ...]] = set()
@@ -293,12 +292,14 @@ class Controller:
         return order.nodes, order.exclusive, self._partition(order.partition).tier
 
     def _try_to_start(self, job: Job) -> bool:
-        if self._throttled(job):
+        siblings = [other for other in self.jobs if other.parent == job.parent]
+        running = sum(other.word == "RUNNING" for other in siblings)
+        if 0 < job.order.throttle <= running:
             self._keep_waiting(job, "JobArrayTaskLimit")
             return False
-        places = self._places(job)
+        places = self._nodes.places(job, self.jobs)
         if places is None and self._make_room(job):
-            places = self._places(job)
+            places = self._nodes.places(job, self.jobs)
         if places is None:
             self._keep_waiting(job, "Resources")
             return False
@@ -315,45 +316,28 @@ class Controller:
             ):
                 other.reason = reason
 
-    def _may_start(self, job: Job) -> bool:
-        waits = job.word == "PENDING" and not job.held
-        return waits and job.eligible_at <= self._time.now
-
-    def _throttled(self, job: Job) -> bool:
-        most = job.order.throttle
-        running = sum(
-            other.parent == job.parent and other.word == "RUNNING"
-            for other in self.jobs
-        )
-        return bool(most) and running >= most
-
-    def _places(self, job: Job) -> tuple[str, ...] | None:
-        return self._nodes.places(job, self.jobs)
-
     def _make_room(self, job: Job) -> bool:
         """Preempt jobs of lower tiers, the youngest first; whether any was."""
-        names = self._weaker_than(self._partition(job.order.partition))
-        weaker = (
-            [other for other in self.jobs if _yields(other, names)] if names else []
-        )
-        for other in reversed(weaker):
-            self.preempt(other)
-            if self._places(job) is not None:
-                return True
-        return bool(weaker)
-
-    def _weaker_than(self, partition: Partition) -> frozenset[str]:
-        """Partitions whose running jobs give way to those of `partition`."""
-        return frozenset(
+        tier = self._partition(job.order.partition).tier
+        names = {
             other.name
             for other in self.settings.partitions
-            if other.tier < partition.tier and other.preempt != "off"
-        )
+            if other.tier < tier and other.preempt != "off"
+        }
+        weaker = [
+            other
+            for other in self.jobs
+            if other.word == "RUNNING" and other.order.partition in names
+        ]
+        for other in reversed(weaker):
+            self.preempt(other)
+            if self._nodes.places(job, self.jobs) is not None:
+                return True
+        return bool(weaker)
 
     def _partition(self, name: str) -> Partition:
         return self._partitions[name]
 
-    # .......................................................................... runs
     def _start(self, job: Job, nodes: tuple[str, ...]) -> None:
         siblings = [o for o in self.jobs if o.parent == job.parent and o.unsplit]
         if job.unsplit and len(siblings) > 1:
@@ -367,13 +351,15 @@ class Controller:
             return
         limit = seconds_of(job.order.options.get("time", ""))
         if limit is not None:
-            self._time.at(limit, partial(self._expire_run, job, job.restarts))
-        self._play(job)
+            restarts = job.restarts
 
-    def _expire_run(self, job: Job, restarts: int) -> None:
-        """Its time is up, unless it has run again since, or nobody knows it."""
-        if job.restarts == restarts and any(one is job for one in self.jobs):
-            self.expire(job)
+            def expire() -> None:
+                """Its time is up, unless it has run again since, or nobody knows it."""
+                if job.restarts == restarts and any(one is job for one in self.jobs):
+                    self.expire(job)
+
+            self._time.at(limit, expire)
+        self._play(job)
 
     def _play(self, job: Job) -> None:
         """Start the wrapper, if the job's script starts one."""
@@ -534,10 +520,6 @@ class Controller:
             wait = max(wait, wrapper.grace_of(run))
         job.eligible_at = self._time.now + wait
         self._time.at(wait, self._schedule)
-
-
-def _yields(job: Job, partitions: frozenset[str]) -> bool:
-    return job.word == "RUNNING" and job.order.partition in partitions
 
 
 def _append(run: PlayedRun, path: Path, data: bytes) -> None:

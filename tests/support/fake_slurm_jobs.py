@@ -1,11 +1,12 @@
-"""What a made-up cluster holds: partitions, jobs, and how a job looked at a moment.
+"""What a made-up cluster holds: partitions, nodes, jobs, and how a job looked once.
 
-Values only. Monotonic times are called `..._at`, those for people `..._utc`.
+Monotonic times are called `..._at`, those for people `..._utc`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -181,3 +182,27 @@ class Job:
                 return True
         except OSError:
             return False
+
+
+class Nodes:
+    """Equal nodes, `n1` and on, some of which may be lost."""
+
+    def __init__(self, number: int, jobs_each: int) -> None:
+        self.down: set[str] = set()
+        self._names = tuple(f"n{n + 1}" for n in range(number))
+        self._jobs_each = jobs_each
+
+    def places(self, job: Job, others: Sequence[Job]) -> tuple[str, ...] | None:
+        """As many nodes as the job wants; None: there is no room for it."""
+        crowds: Counter[str] = Counter()  # one that is alone counts as many as fit
+        for other in others:
+            if other.nodes and other.live:
+                weight = self._jobs_each if other.order.exclusive else 1
+                crowds.update(dict.fromkeys(other.nodes, weight))
+        free = [name for name in self._names if self._has_room(job, name, crowds)]
+        return tuple(free[: job.order.nodes]) if len(free) >= job.order.nodes else None
+
+    def _has_room(self, job: Job, node: str, crowds: Mapping[str, int]) -> bool:
+        crowd = crowds.get(node, 0)
+        fits = not crowd if job.order.exclusive else crowd < self._jobs_each
+        return fits and node not in self.down

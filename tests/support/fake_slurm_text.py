@@ -69,16 +69,12 @@ def parse_line(arguments: Sequence[str]) -> Line:
         elif key in _LONG.get(program, ()):
             options[key] = value
         else:
-            raise _unknown(program, word)
+            raise Refused(
+                255 if program == "sbatch" else 1,
+                f"{program}: unrecognized option '{word}'",
+                f'Try "{program} --help" for more information',
+            )
     return Line(options, tuple(words))
-
-
-def _unknown(program: str, word: str) -> Refused:
-    return Refused(
-        255 if program == "sbatch" else 1,
-        f"{program}: unrecognized option '{word}'",
-        f'Try "{program} --help" for more information',
-    )
 
 
 def parse_order(line: Line, script: str) -> Order:
@@ -158,20 +154,17 @@ def seconds_of(time: str) -> float | None:
 def squeue_text(rows: Iterable[Shown], pattern: str, *, heading: bool) -> str:
     """The lines of squeue, in its `-o` format."""
     shown: list[Shown | None] = [None] if heading else []
-    lines = (_squeue_line(row, pattern) for row in [*shown, *rows])
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _squeue_line(row: Shown | None, pattern: str) -> str:
-    """A row; without one, the heading."""
-
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in _SQUEUE:
-            raise Refused(1, f"squeue: error: Unrecognized option: {found[1]}")
-        heading, shown = _SQUEUE[found[1]]
-        return heading if row is None else shown(row)
-
-    return re.sub(r"%(\w)", value, pattern)
+    if unknown := set(re.findall(r"%(\w)", pattern)) - set(_SQUEUE):
+        raise Refused(1, f"squeue: error: Unrecognized option: {min(unknown)}")
+    lines = []
+    for row in [*shown, *rows]:
+        values = {
+            key: title if row is None else show(row)
+            for key, (title, show) in _SQUEUE.items()
+        }
+        line = re.sub(r"%(\w)", lambda found: values[found[1]], pattern)  # noqa: B023
+        lines.append(f"{line}\n")
+    return "".join(lines)
 
 
 _SQUEUE: Final[Mapping[str, tuple[str, Callable[[Shown], str]]]] = {

@@ -72,31 +72,24 @@ class ExecutorWorld(Protocol):
 
     def task(self, job: str, does: Does, *, attempt: int = 1) -> Task:
         """A task whose command does that."""
-        ...
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Let time pass until `holds()`; False when it does not in good time."""
-        ...
 
     def begun(self, task: Task) -> int:
         """How often the task's command was really started."""
-        ...
 
     def living(self, task: Task) -> int:
         """Processes of the task's command that live now."""
-        ...
 
     def current_log(self, task: Task) -> str:
         """The text behind the job's stable log path."""
-        ...
 
     def kill_supervisor(self, task: Task) -> None:
         """SIGKILL to whatever stands between the executor and the command."""
-        ...
 
     def new_engine(self) -> None:
         """Forget `executor` and build another, as the next engine would."""
-        ...
 
 
 class Remembering:
@@ -161,7 +154,12 @@ class ExecutorContract:
         task = world.task("living", Does(seconds=0.3))
         submit(world, task)
         seen = [look(world, task).phase]
-        assert world.until(lambda: _look_into(seen, world, task) is TaskPhase.ENDED)
+
+        def has_ended() -> bool:
+            seen.append(look(world, task).phase)
+            return seen[-1] is TaskPhase.ENDED
+
+        assert world.until(has_ended)
         order = [*TaskPhase][: [*TaskPhase].index(TaskPhase.UNKNOWN)]
         assert set(seen) <= set(order)
         assert seen == sorted(seen, key=order.index)
@@ -489,9 +487,4 @@ def _wait_for(world: ExecutorWorld, task: Task, phase: TaskPhase) -> TaskReport:
         return seen[-1].phase is phase
 
     assert world.until(has_phase), f"not {phase}: {seen[-1]}"
-    return seen[-1]
-
-
-def _look_into(seen: list[TaskPhase], world: ExecutorWorld, task: Task) -> TaskPhase:
-    seen.append(look(world, task).phase)
     return seen[-1]
