@@ -72,30 +72,35 @@ class Expansion:
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
-    """The points of the `sweep` subtree, in order; no sweep is one point.
-
-    Raises:
-        SweepRefused: a ValueError with every finding.
-    """
+    """The points of the `sweep` subtree in order; raises SweepRefused, a ValueError."""
     return list(expand(sweep).points)
 
 
 def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansion:
-    """The points of the `sweep` subtree, and those that filters removed.
+    """The points of `sweep` (none is one point), and those that filters removed.
 
-    Raises:
-        SweepRefused: with every finding.
+    Raises SweepRefused with every finding.
     """
     read = read_sweep(sweep, where)
     expander = _Expander(read.accumulate)
     made = _add_derived(read, expander.expand_body(read.root, "", {}))
     if read.accumulate:
-        made = [_with_lists(fragment, read.accumulate) for fragment in made]
+        made = [
+            replace(one, parameters=_merge([one.parameters], read.accumulate))
+            for one in made
+        ]
     kept = expander.filter_made(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
+    numbers = {fragment.serial: at for at, fragment in enumerate(kept)}
+    points = tuple(
+        SweepPoint(
+            at, one.parameters, one.coordinates, one.deferred, numbers.get(one.base)
+        )
+        for at, one in enumerate(kept)
+    )
     return Expansion(
-        points=_number_points(kept),
+        points=points,
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
         empty=() if read.root.size.count else tuple(find_empty_lists(read.root)),
@@ -116,21 +121,6 @@ class Fragment:
     """The serial of the base job."""
 
 
-def _number_points(fragments: Sequence[Fragment]) -> tuple[SweepPoint, ...]:
-    numbers = {fragment.serial: at for at, fragment in enumerate(fragments)}
-    return tuple(
-        SweepPoint(
-            index=at,
-            parameters=fragment.parameters,
-            coordinates=fragment.coordinates,
-            deferred=fragment.deferred,
-            base=numbers.get(fragment.base),
-        )
-        for at, fragment in enumerate(fragments)
-    )
-
-
-# -------------------------------------------------------------------- expansion
 class _Expander:
     """Expands nodes; keeps what filters removed, and their failures."""
 
@@ -158,15 +148,13 @@ class _Expander:
                 made = self._expand_configs(node.body, _join(address, "configs"), below)
             case Groups():
                 made = self._expand_groups(node.body, _join(address, "groups"), below)
-        if node.defaults:
-            return [self._add_defaults(node.defaults, fragment) for fragment in made]
-        if self._accumulate:
-            return [_with_lists(fragment, self._accumulate) for fragment in made]
-        return made
-
-    def _add_defaults(self, defaults: Parameters, fragment: Fragment) -> Fragment:
-        over = _merge([defaults, fragment.parameters], self._accumulate)
-        return replace(fragment, parameters=over)
+        if not node.defaults and not self._accumulate:
+            return made
+        under = [node.defaults] if node.defaults else []
+        return [
+            replace(one, parameters=_merge([*under, one.parameters], self._accumulate))
+            for one in made
+        ]
 
     def _expand_configs(
         self, body: Configs, address: str, above: Parameters
@@ -210,7 +198,6 @@ class _Expander:
             tuple(itertools.chain.from_iterable(part.deferred for part in row)),
         )
 
-    # ---------------------------------------------------------------- filters
     def filter_made(
         self, node: Node, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
@@ -267,7 +254,13 @@ def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
 
 def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
     """A fragment for each combination, or pair, of values."""
-    together = _list_paired(body)
+    several = (
+        (key, values)
+        for key, values in body.values.items()
+        if body.paired and len(set(map(format_word, values))) > 1
+    )
+    # A zip chooses these as one: what differs in one differs in all.
+    together = frozenset(list_words_by_key(several))
     chosen = []
     for key, values in body.values.items():
         carries = frozenset(list_words_by_key([(key, values)]))
@@ -281,16 +274,6 @@ def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
         Fragment(dict(zip(keys, (c.value for c in row), strict=True)), tuple(row))
         for row in rows
     ]
-
-
-def _list_paired(body: Params) -> frozenset[str]:
-    """The keys that a zip chooses as one: what differs in one differs in all."""
-    several = (
-        (key, values)
-        for key, values in body.values.items()
-        if body.paired and len(set(map(format_word, values))) > 1
-    )
-    return frozenset(list_words_by_key(several))
 
 
 def _build_choices(
@@ -322,14 +305,20 @@ def _join(address: str, part: str) -> str:
     return f"{address}.{part}" if address else part
 
 
-# ---------------------------------------------------------------------- merging
 def _merge(rows: Sequence[Parameters], accumulate: frozenset[str]) -> dict[str, object]:
-    """The parameters of all rows; a later one wins, and `accumulate` adds up."""
+    """The parameters of all rows; a later one wins, and `accumulate` adds up.
+
+    Of what adds up, also what was set once is a list.
+    """
     merged: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for row in rows:
-        if merged and list_stages_named(row):
-            _forget_stage(merged)
+        if merged and list_stages_named(row):  # a later row says the stage anew
+            for key in [key for key in merged if plain_key(key) == STAGE]:
+                del merged[key]
+            notes = _to_mapping(merged.get(NOTES))
+            if STAGE in notes:
+                merged[NOTES] = {key: notes[key] for key in notes if key != STAGE}
         for key, value in row.items():
             plain = plain_key(key)
             before = merged.pop(spellings.get(plain, key), None)
@@ -342,20 +331,6 @@ def _merge(rows: Sequence[Parameters], accumulate: frozenset[str]) -> dict[str, 
     return merged
 
 
-def _forget_stage(merged: dict[str, object]) -> None:
-    """Take out every spelling of the stage: a later row says it anew."""
-    for key in [key for key in merged if plain_key(key) == STAGE]:
-        del merged[key]
-    notes = merged.get(NOTES)
-    if isinstance(notes, Mapping) and STAGE in notes:
-        merged[NOTES] = {key: notes[key] for key in notes if key != STAGE}
-
-
-def _with_lists(fragment: Fragment, accumulate: frozenset[str]) -> Fragment:
-    """Also what was set once is a list."""
-    return replace(fragment, parameters=_merge([fragment.parameters], accumulate))
-
-
 def _to_list(value: object) -> Sequence[object]:
     if isinstance(value, list | tuple):
         return value
@@ -366,7 +341,6 @@ def _to_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-# ------------------------------------------------------------------ derived jobs
 def _add_derived(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
     """Each base job followed by those derived from it, then those made once."""
     if not sweep.derived:
@@ -394,10 +368,8 @@ def _build_derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragm
         for key, value in base.parameters.items()
         if key == "aux" or key not in NOT_OVERRIDES
     }
-    own = {
-        "project.name": f"{{base.name}}_{_escape_braces(job.name)}",
-        **job.parameters,
-    }
+    name = job.name.replace("{", "{{").replace("}", "}}")
+    own = {"project.name": f"{{base.name}}_{name}", **job.parameters}
     if "aux" in own:
         own["aux"] = {**_to_mapping(kept.get("aux")), **_to_mapping(own["aux"])}
     merged = _merge([kept, own], frozenset())
@@ -406,11 +378,6 @@ def _build_derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragm
     )
 
 
-def _escape_braces(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-# ------------------------------------------------------------------------- holes
 MOST_HOLES: Final = 2000
 """Kept with a plan: it is read whole by every command that takes a manifest."""
 _MOST_TEXT: Final = 200

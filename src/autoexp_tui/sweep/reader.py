@@ -117,11 +117,7 @@ class Sweep:
 
 
 def read_sweep(raw: object, where: str = "sweep") -> Sweep:
-    """The sweep that `raw` (a mapping, or None) describes.
-
-    Raises:
-        SweepRefused: with every finding.
-    """
+    """The sweep that `raw` (a mapping, or None) describes; raises SweepRefused."""
     reader = _Reader()
     found = {} if raw is None else reader.read_mapping(raw, where)
     reader.check_keys(found, _ROOT_KEYS, where)
@@ -132,24 +128,22 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         reader.read_bound(found.get("max_points"), f"{where}.max_points"),
         reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
-    reader.problems += _check_accumulated(sweep, f"{where}.list_composition")
-    reader.problems += _check_size(sweep, where)
+    reader.problems += _check_sweep(sweep, where)
     if reader.problems:
         raise SweepRefused(tuple(reader.problems))
     return sweep
 
 
-def _check_accumulated(sweep: Sweep, where: str) -> Iterator[Problem]:
-    """Keys that are to add up, and that nothing sets: most likely misspelled."""
+def _check_sweep(sweep: Sweep, where: str) -> Iterator[Problem]:
+    """Keys that add up and that nothing sets; points, counted before one is made."""
     derived = (job.parameters for job in sweep.derived)
     keys = {*sweep.root.sets.words, *(plain_key(key) for row in derived for key in row)}
     for key in sorted(sweep.accumulate - keys):
-        hint = did_you_mean(key, sorted(keys), "keys")
-        yield Problem(f"names `{key}`, which no point sets", where, hint=hint)
-
-
-def _check_size(sweep: Sweep, where: str) -> Iterator[Problem]:
-    """Points are counted, with those made on the way, before the first is made."""
+        hint, place = (
+            did_you_mean(key, sorted(keys), "keys"),
+            f"{where}.list_composition",
+        )
+        yield Problem(f"names `{key}`, which no point sets", place, hint=hint)
     hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
     most, bound = max(sweep.count, sweep.root.size.most), sweep.max_points
     if most > bound:
@@ -182,7 +176,6 @@ class _Reader:
         """Keep a finding."""
         self.problems.append(Problem(message, where=where, hint=hint))
 
-    # -------------------------------------------------------------------- the root
     def read_root(self, found: Parameters, where: str) -> Node:
         """The root node; `base_values` are defaults, too."""
         defaults = {
@@ -196,31 +189,26 @@ class _Reader:
             self.note(where, f"has {' and '.join(bodies)} side by side", hint)
         body: Body = Groups((), crossed=True)
         if bodies[:1] == ["grids"]:
-            grids = self.read_list(found["grids"], f"{where}.grids")
-            nodes = (
-                self._read_grid(grid, f"{where}.grids.{at}")
-                for at, grid in enumerate(grids)
-            )
+            nodes = []
+            for at, raw in enumerate(self.read_list(found["grids"], f"{where}.grids")):
+                place = f"{where}.grids.{at}"
+                values = self._read_values(raw, place)
+                held = {key: one[0] for key, one in values.items() if len(one) == 1}
+                tried = {key: one for key, one in values.items() if len(one) != 1}
+                nodes.append(Node(place, Params(tried, paired=False), held))
             body = Groups(tuple(nodes), crossed=False)
         elif bodies:
             body = self._read_body(found, bodies[0], where, 0)
         return Node(where, body, defaults, kept)
-
-    def _read_grid(self, raw: object, where: str) -> Node:
-        values = self._read_values(raw, where)
-        held = {key: found[0] for key, found in values.items() if len(found) == 1}
-        tried = {key: found for key, found in values.items() if len(found) != 1}
-        return Node(where, Params(tried, paired=False), held)
 
     def read_bound(self, raw: object, where: str) -> int:
         """The most points that there may be."""
         if raw is None:
             return MAX_POINTS
         if isinstance(raw, bool) or not isinstance(raw, int) or raw < 1:
+            message = f"is {shorten_text(repr(raw))}, not a number of points"
             hint = "a whole number above 0; leave it out for 1,000,000"
-            self.note(
-                where, f"is {shorten_text(repr(raw))}, not a number of points", hint
-            )
+            self.note(where, message, hint)
             return MAX_POINTS
         return raw
 
@@ -256,7 +244,6 @@ class _Reader:
             given = {STAGE: name, **given}
         return DerivedJob(name, given, for_each is not False)
 
-    # ----------------------------------------------------------------------- nodes
     def _read_node(self, raw: object, where: str, depth: int) -> Node:
         """The node at `where`; an empty one when it cannot be read."""
         empty = Node(where, Groups((), crossed=True))
@@ -293,16 +280,12 @@ class _Reader:
             if kind != "zip":
                 return Params(values, paired=False)
             return Params(self._pair_values(values, raw, inner), paired=True)
-        entries = enumerate(self.read_list(raw, inner))
+        each = [
+            (one, f"{inner}.{at}") for at, one in enumerate(self.read_list(raw, inner))
+        ]
         if key == "configs":
-            return Configs(
-                tuple(
-                    self._read_entry(one, f"{inner}.{at}", depth) for at, one in entries
-                )
-            )
-        nodes = (
-            self._read_node(one, f"{inner}.{at}", depth + 1) for at, one in entries
-        )
+            return Configs(tuple(self._read_entry(*one, depth) for one in each))
+        nodes = (self._read_node(*one, depth + 1) for one in each)
         return Groups(tuple(nodes), crossed=kind == "product")
 
     def _read_type(self, found: Parameters, key: str, where: str) -> str:
@@ -383,7 +366,6 @@ class _Reader:
         self.note(where, message, hint)
         return True
 
-    # ------------------------------------------------------------------ parameters
     def read_parameters(self, raw: object, where: str) -> Parameters:
         """A mapping of parameters; empty when absent."""
         found = self._read_keyed(raw, where)
@@ -393,65 +375,57 @@ class _Reader:
     def _read_keyed(self, raw: object, where: str) -> Parameters:
         """A mapping whose keys can be parameters; empty when absent."""
         found = {} if raw is None else self.read_mapping(raw, where)
-        self._check_written_once(found, where)
+        first: dict[str, str] = {}
+        kept: dict[str, object] = {}
         for key, value in found.items():
-            if fault := find_fault_of_key(key):
+            shown, plain = shorten_text(str(key)), plain_key(str(key))
+            if fault := _find_fault_of_key(key):
                 self.note(where, *fault)
+            elif not key.startswith("~") and first.setdefault(plain, key) != key:
+                message = f"has `{shorten_text(first[plain])}` and `{shown}`"
+                hint = "keep one of them: they are ways of writing the same key"
+                self.note(where, message, hint)
             if _is_deep(value):
                 hint = "keep what belongs together in one mapping, and name it"
                 message = f"is nested more than {_MAX_LEVELS} levels deep"
-                self.note(f"{where}.{shorten_text(str(key))}", message, hint)
-        return {_strip_ours(str(key)): value for key, value in found.items()}
-
-    def _check_written_once(self, found: Parameters, where: str) -> None:
-        """Note keys that are one key, written in two ways: which of them counts?"""
-        first: dict[str, str] = {}
-        for key in found:
-            if isinstance(key, str) and is_key(key) and not key.startswith("~"):
-                before = first.setdefault(plain_key(key), key)
-                if before != key:
-                    hint = "keep one of them: they are ways of writing the same key"
-                    self.note(
-                        where,
-                        f"has `{shorten_text(before)}` and `{shorten_text(key)}`",
-                        hint,
-                    )
+                self.note(f"{where}.{shown}", message, hint)
+            bare = str(key).lstrip("+")  # `++stage` is ours, and no key of the config
+            kept[bare if bare in (*STAGE_KEYS, NOTES) else str(key)] = value
+        return kept
 
     def _check_ours(self, values: Mapping[str, tuple[object, ...]], where: str) -> None:
         """Note stages that are no names or several at once, and notes that are none."""
         said: dict[str, str] = {}
-        for key, tried in values.items():
-            for value in tried:
-                self._check_stage(key, value, where)
-                named = list_stages_named({key: value})
-                said |= {stage: name for name, stage in named.items()}
+        every = [(key, value) for key, tried in values.items() for value in tried]
+        for key, value in every:
+            place, stage = key, value
+            if key == NOTES:
+                if value is not None and not isinstance(value, Mapping):
+                    hint = "_meta: {stage: cooldown, description: ...}"
+                    message = f"is {shorten_text(repr(value))}, not a mapping"
+                    self.note(f"{where}.{key}", message, hint)
+                stage = value.get(STAGE) if isinstance(value, Mapping) else None
+                place = f"{NOTES}.{STAGE}"
+            if place in STAGE_KEYS and isinstance(stage, Mapping | list | tuple):
+                hint = (
+                    "a stage is one name; several belong into `configs`, or into params"
+                )
+                message = f"is {shorten_text(repr(stage))}, not a name"
+                self.note(f"{where}.{place}", message, hint)
+            named = list_stages_named({key: value})
+            said |= {text: name for name, text in named.items()}
         if len(said) > 1 and len(set(said.values())) > 1:
             few = itertools.islice(said.items(), _MOST_STAGES_SHOWN)
             told = " and ".join(f"{name}: {shorten_text(stage)}" for stage, name in few)
             hint = "keep one of them: they are ways of writing the same key"
             self.note(where, f"says two stages, {told}", hint)
 
-    def _check_stage(self, key: str, value: object, where: str) -> None:
-        if key == NOTES:
-            if value is not None and not isinstance(value, Mapping):
-                hint = "_meta: {stage: cooldown, description: ...}"
-                message = f"is {shorten_text(repr(value))}, not a mapping"
-                self.note(f"{where}.{key}", message, hint)
-            value = value.get(STAGE) if isinstance(value, Mapping) else None
-            key = f"{NOTES}.{STAGE}"
-        if key in STAGE_KEYS and isinstance(value, Mapping | list | tuple):
-            hint = "a stage is one name; several belong into `configs`, or into params"
-            message = f"is {shorten_text(repr(value))}, not a name"
-            self.note(f"{where}.{key}", message, hint)
-
-    # ---------------------------------------------------------------------- pieces
     def read_mapping(self, raw: object, where: str) -> Parameters:
         """`raw`, when it is a mapping."""
         if isinstance(raw, Mapping):
             return raw
-        self.note(
-            where, f"is {shorten_text(repr(raw))}, not a mapping", "write `key: value`"
-        )
+        message = f"is {shorten_text(repr(raw))}, not a mapping"
+        self.note(where, message, "write `key: value`")
         return {}
 
     def read_list(self, raw: object, where: str) -> Sequence[object]:
@@ -473,13 +447,7 @@ class _Reader:
                 self.note(f"{where}.{key}", "is no key of a sweep", hint)
 
 
-def _strip_ours(key: str) -> str:
-    """`++stage` as `stage`: it is ours, and no key of the config."""
-    bare = key.lstrip("+")
-    return bare if bare in STAGE_KEYS or bare == NOTES else key
-
-
-def find_fault_of_key(key: object) -> tuple[str, str] | None:
+def _find_fault_of_key(key: object) -> tuple[str, str] | None:
     """What is wrong with a parameter's key, and what to do; None when nothing is."""
     if not isinstance(key, str):
         return f"has the key {key!r}, which is no text", "quote it"
@@ -495,14 +463,12 @@ def _is_deep(value: object) -> bool:
     """Whether too many lists and mappings lie inside one another."""
     level: Iterable[object] = (value,)
     for _ in range(_MAX_LEVELS + 1):
-        held = [inner for outer in level for inner in _list_held(outer)]
-        level = {id(inner): inner for inner in held}.values()
-        if not level:
+        held: dict[int, object] = {}
+        for outer in level:
+            if isinstance(outer, Mapping | list | tuple):
+                each = outer.values() if isinstance(outer, Mapping) else outer
+                held |= {id(one): one for one in each}
+        if not held:
             return False
+        level = held.values()
     return True
-
-
-def _list_held(value: object) -> Iterable[object]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
