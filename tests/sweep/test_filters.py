@@ -10,12 +10,12 @@ from autoexp_tui.sweep.filters import (
     check_filter,
     is_deferred,
     is_kept_by,
-    list_places,
+    list_names,
 )
 
 
 def holds(text: str, point: dict[str, object], *others: dict[str, object]) -> bool:
-    known = list_places((point, *others))
+    known = list_names((point, *others))
     return PointFilter(text, known).holds(point)
 
 
@@ -96,7 +96,7 @@ def test_a_filter_cannot_read_other_jobs(reference: str) -> None:
 
 # --------------------------------------------------------------------- deferred
 def kept(text: str, values: dict[str, object], **point: object) -> bool:
-    return is_kept_by(text, point, list_places((point,)), values.__getitem__)
+    return is_kept_by(text, point, list_names((point,)), values.__getitem__)
 
 
 def test_only_a_filter_with_an_interpolation_is_deferred() -> None:

@@ -30,9 +30,6 @@ def refusal(sweep: Any) -> str:
 
 THOUSANDS = {key: list(range(1000)) for key in "abc"}
 STAGES = {"configs": [{"stage": "stable"}, {"stage": "cooldown"}]}
-DEEP: Sweep = {"params": {"a": 1}}
-for _ in range(60):
-    DEEP = {"groups": [DEEP]}
 
 
 # ------------------------------------------------------------------------ table
@@ -47,8 +44,7 @@ def test_a_sweep_makes_these_points_or_is_refused(row: dict[str, Any]) -> None:
         assert parameters(row["sweep"]) == row["points"]
 
 
-def test_nodes_lie_forty_deep_and_filters_are_short() -> None:
-    assert "lies more than 40 nodes deep" in refusal(DEEP)
+def test_filters_are_short() -> None:
     long = {"params": {"a": [1]}, "filter": "a == " + "9" * 5000}
     assert "...`: is longer than 4096 characters" in refusal(long)
 
@@ -171,15 +167,6 @@ def test_what_a_filter_removed_is_remembered() -> None:
             id="derived",
         ),
         pytest.param(
-            {
-                "params": {"a": list(range(1000)), "b": list(range(900))},
-                "defaults": {f"d{at}": at for at in range(1000)},
-            },
-            "makes 900,000 points that hold 901,800,000 values; the bound is "
-            "20,000,000",
-            id="wide",
-        ),
-        pytest.param(
             {"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
             "makes 1,000,000,000 points; the bound is 1,000,000",
             id="below a filter",
@@ -190,24 +177,6 @@ def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
     begun = time.process_time()
     assert f"sweep: {said}" in refusal(sweep)
     assert time.process_time() - begun < 2.0
-
-
-def test_a_node_that_stands_in_itself_is_refused() -> None:
-    ring: dict[str, Any] = {}
-    ring["groups"] = [ring, ring]
-    assert "is more than the 100,000th node" in refusal(ring)
-
-
-@pytest.mark.parametrize("outer", [list, dict])
-def test_a_value_that_holds_itself_is_refused(outer: type) -> None:
-    ring: Any = outer()
-    if isinstance(ring, list):
-        ring += [ring, ring]
-    else:
-        ring |= {"x": ring, "y": ring}
-    assert "sweep.params.a: is nested more than 60 levels deep" in refusal(
-        {"params": {"a": ring}}
-    )
 
 
 # ------------------------------------------------------------------------ sugar

@@ -56,7 +56,7 @@ from autoexp_tui.planning.substitution import (
 )
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
-from autoexp_tui.sweep.filters import Place, is_kept_by, list_places
+from autoexp_tui.sweep.filters import is_kept_by, list_names
 from autoexp_tui.sweep.points import (
     NOT_OVERRIDES,
     DeferredFilter,
@@ -121,10 +121,9 @@ class JobBuilder:
         self._base_is_a_key = self._base.has("base")
 
     @cached_property
-    def _filter_places(self) -> Collection[Place]:
-        """The keys that filters may name."""
+    def _names_in_filters(self) -> Collection[str]:
         points = self._world.families.points
-        return dict.fromkeys(list_places(point.parameters for point in points))
+        return list_names(point.parameters for point in points)
 
     def build(self, at: int) -> tuple[Draft, ConfigView]:
         """The job composed and named.
@@ -330,7 +329,7 @@ class JobBuilder:
 
     def _holds(self, mark: DeferredFilter, point: SweepPoint, view: ConfigView) -> bool:
         return is_kept_by(
-            mark.text, point.parameters, self._filter_places, view.interpolate
+            mark.text, point.parameters, self._names_in_filters, view.interpolate
         )
 
     def _filter(

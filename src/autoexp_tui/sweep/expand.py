@@ -19,9 +19,10 @@ from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.filters import (
     PointFilter,
     is_deferred,
-    list_places,
+    list_names,
 )
 from autoexp_tui.sweep.points import (
+    GONE,
     NOT_OVERRIDES,
     NOTES,
     STAGE,
@@ -82,25 +83,19 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     Raises SweepRefused with every finding.
     """
     read = read_sweep(sweep, where)
-    expander = _Expander(read.accumulate)
+    expander = _Expander()
     made = _add_derived(read, expander.expand_body(read.root, "", {}))
-    if read.accumulate:
-        made = [
-            replace(one, parameters=_merge([one.parameters], read.accumulate))
-            for one in made
-        ]
     kept = expander.filter_made(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
     numbers = {fragment.serial: at for at, fragment in enumerate(kept)}
-    points = tuple(
-        SweepPoint(
-            at, one.parameters, one.coordinates, one.deferred, numbers.get(one.base)
-        )
-        for at, one in enumerate(kept)
-    )
+    points = []
+    for at, one in enumerate(kept):
+        base = numbers.get(one.base, GONE) if one.base >= 0 else None
+        point = SweepPoint(at, one.parameters, one.coordinates, one.deferred, base)
+        points.append(point)
     return Expansion(
-        points=points,
+        points=tuple(points),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
         empty=() if read.root.size.count else tuple(find_empty_lists(read.root)),
@@ -124,8 +119,7 @@ class Fragment:
 class _Expander:
     """Expands nodes; keeps what filters removed, and their failures."""
 
-    def __init__(self, accumulate: frozenset[str]) -> None:
-        self._accumulate = accumulate
+    def __init__(self) -> None:
         self.removed: list[RemovedPoint] = []
         self.forgotten = 0
         self.problems: list[Problem] = []
@@ -140,7 +134,7 @@ class _Expander:
         self, node: Node, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments of a node with its defaults under them."""
-        below = _merge([above, node.defaults], self._accumulate)
+        below = _merge([above, node.defaults])
         match node.body:
             case Params():
                 made = _expand_params(node.body, _join(address, "params"))
@@ -148,11 +142,10 @@ class _Expander:
                 made = self._expand_configs(node.body, _join(address, "configs"), below)
             case Groups():
                 made = self._expand_groups(node.body, _join(address, "groups"), below)
-        if not node.defaults and not self._accumulate:
+        if not node.defaults:
             return made
-        under = [node.defaults] if node.defaults else []
         return [
-            replace(one, parameters=_merge([*under, one.parameters], self._accumulate))
+            replace(one, parameters=_merge([node.defaults, one.parameters]))
             for one in made
         ]
 
@@ -179,9 +172,10 @@ class _Expander:
             for at, node in enumerate(body.nodes)
         ]
         if body.crossed:
-            alone = len(parts) == 1 and not self._accumulate
             return (
-                parts[0] if alone else list(map(self._join, itertools.product(*parts)))
+                parts[0]
+                if len(parts) == 1
+                else list(map(_join_fragments, itertools.product(*parts)))
             )
         return [
             _add_choice(choice, fragment)
@@ -190,13 +184,6 @@ class _Expander:
             )
             for fragment in part
         ]
-
-    def _join(self, row: Sequence[Fragment]) -> Fragment:
-        return Fragment(
-            _merge([fragment.parameters for fragment in row], self._accumulate),
-            tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
-            tuple(itertools.chain.from_iterable(part.deferred for part in row)),
-        )
 
     def filter_made(
         self, node: Node, made: Sequence[Fragment], above: Parameters
@@ -222,12 +209,12 @@ class _Expander:
         self, text: str, where: str, made: Sequence[Fragment], above: Parameters
     ) -> Sequence[Fragment]:
         rows = (fragment.parameters for fragment in made)
-        test = PointFilter(text, list_places((above, *rows)))
+        test = PointFilter(text, list_names((above, *rows)))
         kept: list[Fragment] = []
         for fragment in made:
             own = fragment.parameters
             # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
-            seen = _merge([above, own], self._accumulate) if above else own
+            seen = _merge([above, own]) if above else own
             if _is_kept(test, seen):
                 kept.append(fragment)
             elif len(self.removed) < _MOST_REMOVED:
@@ -250,6 +237,14 @@ def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
             if value is not None
         )
         raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
+
+
+def _join_fragments(row: Sequence[Fragment]) -> Fragment:
+    return Fragment(
+        _merge([fragment.parameters for fragment in row]),
+        tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
+        tuple(itertools.chain.from_iterable(part.deferred for part in row)),
+    )
 
 
 def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
@@ -305,11 +300,8 @@ def _join(address: str, part: str) -> str:
     return f"{address}.{part}" if address else part
 
 
-def _merge(rows: Sequence[Parameters], accumulate: frozenset[str]) -> dict[str, object]:
-    """The parameters of all rows; a later one wins, and `accumulate` adds up.
-
-    Of what adds up, also what was set once is a list.
-    """
+def _merge(rows: Sequence[Parameters]) -> dict[str, object]:
+    """The parameters of all rows; a later one wins, and notes add up."""
     merged: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for row in rows:
@@ -322,19 +314,11 @@ def _merge(rows: Sequence[Parameters], accumulate: frozenset[str]) -> dict[str, 
         for key, value in row.items():
             plain = plain_key(key)
             before = merged.pop(spellings.get(plain, key), None)
-            if plain in accumulate:
-                value = [*_to_list(before), *_to_list(value)]
-            elif key == NOTES and isinstance(before, Mapping | None):
+            if key == NOTES and isinstance(before, Mapping | None):
                 value = {**(before or {}), **_to_mapping(value)}
             spellings[plain] = key
             merged[key] = value
     return merged
-
-
-def _to_list(value: object) -> Sequence[object]:
-    if isinstance(value, list | tuple):
-        return value
-    return [] if value is None else [value]
 
 
 def _to_mapping(value: object) -> Mapping[str, object]:
@@ -372,7 +356,7 @@ def _build_derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragm
     own = {"project.name": f"{{base.name}}_{name}", **job.parameters}
     if "aux" in own:
         own["aux"] = {**_to_mapping(kept.get("aux")), **_to_mapping(own["aux"])}
-    merged = _merge([kept, own], frozenset())
+    merged = _merge([kept, own])
     return Fragment(
         merged, (*base.coordinates[:-1], choice), base.deferred, base=base.serial
     )

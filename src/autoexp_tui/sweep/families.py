@@ -8,22 +8,15 @@ the keys that both share must be equal.
 
 from __future__ import annotations
 
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Mapping,
-    Sequence,
-    Set,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
 from autoexp_tui.sweep.points import (
+    GONE,
     NOTES,
     STAGE,
-    Coordinate,
     Entries,
     Origins,
     RemovedPoint,
@@ -35,15 +28,13 @@ from autoexp_tui.sweep.siblings import (
     INDEX,
     Lookup,
     Pattern,
-    build_stage_pattern,
     count_differences,
     find_family_key,
     is_sibling,
     parse_pattern,
 )
-from autoexp_tui.text.did_you_mean import Words, did_you_mean, list_names
+from autoexp_tui.text.did_you_mean import did_you_mean, list_names
 
-_STAGE_ALONE: Final = frozenset({STAGE})
 _MOST_SHOWN: Final = 6
 _FEW: Final = 16
 """Points that are compared one by one without a thought."""
@@ -76,8 +67,7 @@ def find_sibling(
 ) -> tuple[int, SweepPoint]:
     """The sibling of `points[current_index]` that `pattern` names, and its position.
 
-    Raises:
-        SiblingNotFound: a ValueError that says what there is instead.
+    Raises SiblingNotFound, a ValueError that says what there is instead.
     """
     at = Families(points).find(pattern, current_index)
     return at, points[at]
@@ -108,7 +98,6 @@ class Families:
             for at in positions:
                 self._by_place.setdefault((stage, self._names[at]), []).append(at)
 
-    # ---------------------------------------------------------------- questions
     def family(self, at: int) -> str:
         """The name of the family of the point at a position: `f0`, `f1` ..."""
         return self._names[at]
@@ -119,16 +108,12 @@ class Families:
         return {stage: 0 for stage in self._lookup.by_stage if stage}.keys()
 
     def all_of(self, pattern: str) -> Sequence[int]:
-        """The positions of all points that fit a pattern, in index order.
-
-        Raises:
-            SiblingNotFound: there is none.
-        """
+        """The positions of all points that fit, in order; SiblingNotFound: of none."""
         wanted = self._parse_pattern(pattern)
         if found := self._list_fitting(wanted):
             return found
         gone = next((one for one in self._removed if wanted.fits(one)), None)
-        hint = did_you_mean(wanted.stage or "", self._stage_words, "stages")
+        hint = did_you_mean(wanted.stage or "", self.stages, "stages")
         hint = _explain_removal(gone) if gone else hint
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
 
@@ -146,15 +131,18 @@ class Families:
             return False
 
     def find(self, pattern: str, current: int) -> int:
-        """The position of the sibling that `pattern` names.
-
-        Raises:
-            SiblingNotFound: there is none, or there are several.
-        """
+        """The position of the sibling that `pattern` names; SiblingNotFound."""
         wanted = self._parse_pattern(pattern)
         if wanted.index is not None:
             return self._find_at_index(wanted, current)
-        found = self._find_near(wanted, current) or self._find_anywhere(wanted, current)
+        place = (wanted.stage or "", self._names[current])
+        near = self._by_place.get(place, ()) if wanted.stage is not None else ()
+        found = self._compare(wanted, current, near)
+        if not found:
+            fitting = self._lookup.fitting(wanted)
+            if len(fitting) > _FEW:
+                fitting = self._lookup.beside(wanted, current)
+            found = self._compare(wanted, current, fitting)
         if not found:
             raise self._build_none(wanted, current)
         if len(found) > 1:
@@ -165,15 +153,15 @@ class Families:
         """The position of the job that `{base}` means.
 
         A derived job's base; else the sibling that `_meta.parent_stage` names; else
-        the only one in `referred()`, the siblings that the job names otherwise.
-
-        Raises:
-            SiblingNotFound: it has none, or nothing tells which.
+        the only one in `referred()`, the siblings that the job names otherwise; else
+        SiblingNotFound.
         """
         point = self.points[current]
+        if point.base == GONE:
+            message = f"the base of {self._label(current)} is not in the sweep"
+            raise SiblingNotFound(message, "a filter removed it")
         if point.base is not None:
             return point.base
-        self._check_base_is_there(point)
         notes = point.parameters.get("_meta")
         parent = notes.get("parent_stage") if isinstance(notes, Mapping) else None
         if parent is not None:
@@ -187,7 +175,6 @@ class Families:
             f"name it: _meta: {{parent_stage: ...}}; {stages}",
         )
 
-    # ------------------------------------------------------------------ finding
     def _parse_pattern(self, text: str) -> Pattern:
         if text not in self._patterns:
             try:
@@ -202,14 +189,6 @@ class Families:
         shapes = {tuple(point.parameters) for point in self.points}
         return sorted({plain_key(key) for shape in shapes for key in shape})
 
-    @cached_property
-    def _key_words(self) -> Words:
-        return Words(self._known_keys)
-
-    @cached_property
-    def _stage_words(self) -> Words:
-        return Words(self.stages)
-
     def _find_at_index(self, wanted: Pattern, current: int) -> int:
         found = self._list_fitting(wanted)
         hint = f"{self._label(current)} is that job itself"
@@ -219,27 +198,12 @@ class Families:
             raise SiblingNotFound(_format_nothing(wanted.text), hint)
         return found[0]
 
-    def _find_near(self, wanted: Pattern, current: int) -> Sequence[int]:
-        """Siblings within the family."""
-        if wanted.stage is None:
-            return ()
-        candidates = self._by_place.get((wanted.stage, self._names[current]), ())
-        return self._compare(wanted, current, candidates)
-
-    def _find_anywhere(self, wanted: Pattern, current: int) -> Sequence[int]:
-        fitting = self._lookup.fitting(wanted)
-        if len(fitting) > _FEW:
-            beside = self._lookup.beside(wanted.keys, wanted.stage, current)
-            fitting = min(fitting, beside, key=len)
-        return self._compare(wanted, current, fitting)
-
     def _compare(
         self, wanted: Pattern, current: int, candidates: Sequence[int]
     ) -> Sequence[int]:
         """Those that fit and are siblings; of several, the ones that differ least.
 
-        Raises:
-            SiblingNotFound: so many were compared in vain that no more are.
+        SiblingNotFound: so many were compared in vain that no more are.
         """
         if len(candidates) > _FEW and self._compared_in_vain > _MOST_COMPARED:
             message = f"is not looked for: too many jobs find no one {wanted.text}"
@@ -258,24 +222,6 @@ class Families:
         self._compared_in_vain += len(candidates) if len(found) != 1 else 0
         return found
 
-    # ----------------------------------------------------------------- failures
-    def _check_base_is_there(self, point: SweepPoint) -> None:
-        if (
-            not point.coordinates
-            or point.coordinates[-1].axis.address != "derived_jobs"
-        ):
-            return
-        place = (*point.coordinates[:-1], Coordinate(point.coordinates[-1].axis, 0))
-        gone = self._removed_at.get(repr(place))
-        if gone is not None:
-            message = f"the base of {self._label(point.index)} is not in the sweep"
-            raise SiblingNotFound(message, _explain_removal(gone))
-
-    @cached_property
-    def _removed_at(self) -> Mapping[str, RemovedPoint]:
-        """A place in the sweep -> the point that a filter took there."""
-        return {repr(one.coordinates): one for one in reversed(self._removed)}
-
     def _build_none(self, wanted: Pattern, current: int) -> SiblingNotFound:
         """Only of the first failures it is looked why: it takes all points each."""
         if self._explained < _MOST_EXPLAINED:
@@ -289,32 +235,16 @@ class Families:
         for removed in self._removed:
             if wanted.fits(removed) and is_sibling(point, removed, keys, words):
                 return _explain_removal(removed)
-        return self._explain_candidates(wanted, current)
-
-    def _explain_candidates(self, wanted: Pattern, current: int) -> str:
         if list(self._lookup.fitting(wanted)) == [current]:
             return "it is that job itself: its own values need no `sibling`, as {name}"
         if wanted.stage is None:
             word = next(iter(wanted.keys - {INDEX}))
             if word not in self._known_keys:
-                return did_you_mean(word, self._key_words, "keys")
+                return did_you_mean(word, self._known_keys, "keys")
             return f"no job beside it has that {word}"
-        hint = did_you_mean(wanted.stage, self._find_stages_beside(current), "siblings")
         if wanted.stage in self._lookup.by_stage:
-            return f"jobs of that stage lie in other families; {hint}"
-        return hint
-
-    def _find_stages_beside(self, current: int) -> Collection[str]:
-        """The stages of which a point has siblings, in order."""
-        found: dict[str, None] = {}
-        for at in self._lookup.beside(_STAGE_ALONE, None, current):
-            stage = self.points[at].stage
-            if at == current or not stage or stage in found:
-                continue
-            words = build_stage_pattern(stage).words
-            if is_sibling(self.points[current], self.points[at], _STAGE_ALONE, words):
-                found[stage] = None
-        return found
+            return "jobs of that stage lie in other families"
+        return did_you_mean(wanted.stage, self.stages, "stages")
 
     def _build_several(
         self, wanted: Pattern, current: int, found: Sequence[int]

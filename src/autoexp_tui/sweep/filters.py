@@ -9,8 +9,7 @@ resolves the interpolations. What the expression language is: `expression`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from autoexp_tui.sweep.expression import (
@@ -26,7 +25,6 @@ from autoexp_tui.sweep.points import STAGE, STAGE_KEYS, find_stage, plain_key
 _SIBLING: Final = re.compile(r"\{\s*(sibling|all|base|parent|runtime)\s*[.\[]")
 _QUOTED_OPERAND: Final = re.compile(r"""(['"])(__operand_\d+__)\1""")
 _OPERAND: Final = "__operand_{}__"
-_META: Final = "_meta.stage"
 
 
 def is_deferred(text: str) -> bool:
@@ -35,11 +33,7 @@ def is_deferred(text: str) -> bool:
 
 
 def check_filter(text: str) -> None:
-    """Whatever can be said against a filter before there are points.
-
-    Raises:
-        ExpressionError: it reads siblings, or it is not an allowed expression.
-    """
+    """Raise ExpressionError: it reads siblings, or is not an allowed expression."""
     text = strip_comments(text)
     if _SIBLING.search(text):
         raise ExpressionError(
@@ -52,73 +46,41 @@ def check_filter(text: str) -> None:
         compile_expression(text, dotted=True)
 
 
-# ---------------------------------------------------------------------- binding
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a value lies in a point's parameters: a key as written, a path below."""
-
-    key: str
-    path: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """How a filter names it."""
-        return ".".join([plain_key(self.key), *self.path])
-
-
-def list_places(rows: Iterable[Mapping[str, object]]) -> Iterator[Place]:
-    """Every key of each row of parameters, and every key that its mappings hold.
+def list_names(rows: Iterable[Mapping[str, object]]) -> Collection[str]:
+    """What filters may name: the keys of rows, and those that their mappings hold.
 
     Rows of one shape are looked at once.
     """
+    names: dict[str, None] = {}
     shapes: set[tuple[str, ...]] = set()
     for parameters in rows:
         shape = tuple(parameters)
         nested = any(isinstance(value, Mapping) for value in parameters.values())
         if nested or shape not in shapes:
             shapes.add(shape)
-            for key, value in parameters.items():
-                yield from _list_below(value, Place(key))
+            names |= {name: None for name, _ in _list_named(parameters)}
+    return names
 
 
-def _list_below(value: object, place: Place) -> Iterator[Place]:
-    yield place
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _list_below(inner, Place(place.key, (*place.path, str(key))))
-
-
-def _read_first(
-    places: Sequence[Place] | None, parameters: Mapping[str, object]
-) -> object:
-    """The value at the first of some places that a point has; None: at none."""
-    if places is None:
-        return find_stage(parameters) or None
-    for place in places:
-        if place.key in parameters:
-            value = parameters[place.key]
-            for part in place.path:
-                value = value.get(part) if isinstance(value, Mapping) else None
-            return value
-    return None
+def _list_named(
+    values: Mapping[str, object], above: str = ""
+) -> Iterator[tuple[str, object]]:
+    """The values of a point, each by the name that filters have for it."""
+    for key, value in values.items():
+        name = f"{above}.{key}" if above else plain_key(key)
+        yield name, value
+        if isinstance(value, Mapping):
+            yield from _list_named(value, name)
 
 
 class PointFilter:
     """An expression bound to the keys that the points of a node have."""
 
-    def __init__(self, text: str, known: Iterable[Place]) -> None:
-        """Bind every name of an expression; `known`: the places of all points.
-
-        Raises:
-            ExpressionError: a name is no key, or the end of several.
-        """
+    def __init__(self, text: str, known: Collection[str]) -> None:
+        """`known`: see `list_names`; ExpressionError: a name is none, or several."""
         self._expression = compile_expression(text, dotted=True)
-        places: dict[str, list[Place]] = {}
-        for place in dict.fromkeys(known):
-            places.setdefault(place.name, []).append(place)
-        keys = self._expression.keys
         self._bindings = {
-            name: _bind(name, places, exact=name in keys)
+            name: _bind(name, known, exact=name in self._expression.keys)
             for name in self._expression.names
             if not name.startswith("__operand_")
         }
@@ -128,11 +90,7 @@ class PointFilter:
         parameters: Mapping[str, object],
         operands: Mapping[str, object] | None = None,
     ) -> bool:
-        """Whether the point stays.
-
-        Raises:
-            ExpressionError: the expression fails, or gives no truth value.
-        """
+        """Whether the point stays; ExpressionError: it fails, or gives no truth."""
         try:
             found = self._expression.evaluate(
                 {**self.read(parameters), **(operands or {})}
@@ -145,51 +103,42 @@ class PointFilter:
         raise ExpressionError(f"gives {found!r}, and a filter says True or False")
 
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
-        """What each name of the filter stands for in a point."""
-        return {
-            name: _read_first(places, parameters)
-            for name, places in self._bindings.items()
-        }
+        """What each name of the filter stands for in a point; None: it has none."""
+        values: dict[str, object] = {"": find_stage(parameters) or None}
+        for name, value in _list_named(parameters):
+            values.setdefault(name, value)
+        return {name: values.get(key) for name, key in self._bindings.items()}
 
 
-def _bind(
-    name: str, places: Mapping[str, Sequence[Place]], *, exact: bool
-) -> Sequence[Place] | None:
-    """Where what `name` means may lie; None: it is the stage, however that is written.
+def _bind(name: str, known: Collection[str], *, exact: bool) -> str:
+    """The key that `name` means; empty: it is the stage, however that is written.
 
     `exact`: the name is a whole key, nothing less.
-
-    Raises:
-        ExpressionError: it means nothing, or more than one thing.
     """
-    if name in STAGE_KEYS and (STAGE in places or _META in places):
-        return None
-    if (whole := plain_key(name)) in places:
-        return places[whole]
-    ends = [key for key in places if key.endswith((f".{name}", f"/{name}"))]
+    if name in STAGE_KEYS and (STAGE in known or "_meta.stage" in known):
+        return ""
+    if (whole := plain_key(name)) in known:
+        return whole
+    ends = [key for key in known if key.endswith((f".{name}", f"/{name}"))]
     if exact or not ends:
-        raise ExpressionError(explain_unknown_name(name, places))
+        raise ExpressionError(explain_unknown_name(name, known))
     if len(ends) > 1:
         raise ExpressionError(
             f"`{name}` is the end of {', '.join(ends)}; write one of them whole"
         )
-    return places[ends[0]]
+    return ends[0]
 
 
-# --------------------------------------------------------------------- deferred
 def is_kept_by(
     text: str,
     parameters: Mapping[str, object],
-    known: Iterable[Place],
+    known: Collection[str],
     resolve: Callable[[str], object],
 ) -> bool:
-    """Whether a point stays by a filter that holds `${...}`.
+    """Whether a point stays by a filter that holds `${...}`; ExpressionError.
 
     `resolve` gives the typed value of one interpolation in the job's config; values
     are operands, so that none can rewrite the expression.
-
-    Raises:
-        ExpressionError: the expression fails, or gives no truth value.
     """
     lifted, operands = _extract_operands(text)
     values = {

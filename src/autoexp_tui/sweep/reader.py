@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,22 +42,13 @@ from autoexp_tui.text.did_you_mean import did_you_mean
 
 MAX_POINTS: Final = 1_000_000
 """Points of one sweep, unless `max_points` says otherwise."""
-_VALUES_A_POINT: Final = 20
-"""Values that a point may hold, where there are as many points as may be."""
 _MOST_DIGITS: Final = 33
 """Digits of a count that are written out."""
-_MAX_DEPTH: Final = 40
-"""Nodes inside one another, and keys of a dotted key."""
-_MAX_NODES: Final = 100_000
-"""Nodes of a sweep; one that stands in several places is read in each."""
-_MAX_LEVELS: Final = 60
-"""Lists and mappings inside one another, in a value."""
 _MOST_STAGES_SHOWN: Final = 4
 """Of a config that says several."""
 _NODE_KEYS: Final = frozenset({"type", *BODIES, "defaults", "filter", "name"})
 _ROOT_KEYS: Final = _NODE_KEYS | {
-    *("grids", "derived_jobs", "base_values"),
-    *("list_composition", "max_points"),
+    *("grids", "derived_jobs", "base_values", "max_points"),
 }
 _CONDITION_KEYS: Final = (
     "start_conditions",
@@ -89,8 +80,6 @@ class Sweep:
     """A sweep that was read without a finding."""
 
     root: Node
-    accumulate: frozenset[str]
-    """Plain keys whose values add up over groups, as lists."""
     max_points: int
     derived: tuple[DerivedJob, ...] = ()
 
@@ -99,15 +88,6 @@ class Sweep:
         """Jobs before filters."""
         each = sum(job.for_each for job in self.derived)
         return self.root.size.count * (1 + each) + len(self.derived) - each
-
-    @property
-    def cells(self) -> int:
-        """Values that the jobs hold together, at most."""
-        count, cells = self.root.size.count, self.root.size.cells
-        return cells + sum(
-            len(job.parameters) * count + cells if job.for_each else len(job.parameters)
-            for job in self.derived
-        )
 
     @property
     def derived_axis(self) -> Axis:
@@ -121,42 +101,21 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     reader = _Reader()
     found = {} if raw is None else reader.read_mapping(raw, where)
     reader.check_keys(found, _ROOT_KEYS, where)
-    keys = reader.read_list(found.get("list_composition"), f"{where}.list_composition")
     sweep = Sweep(
         reader.read_root(found, where),
-        frozenset(plain_key(str(key)) for key in keys),
         reader.read_bound(found.get("max_points"), f"{where}.max_points"),
         reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
-    reader.problems += _check_sweep(sweep, where)
+    # Points are counted, with those made on the way, before the first is made.
+    if (most := max(sweep.count, sweep.root.size.most)) > sweep.max_points:
+        message = (
+            f"makes {_format_count(most)} points; the bound is {sweep.max_points:,}"
+        )
+        hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
+        reader.note(where, message, hint)
     if reader.problems:
         raise SweepRefused(tuple(reader.problems))
     return sweep
-
-
-def _check_sweep(sweep: Sweep, where: str) -> Iterator[Problem]:
-    """Keys that add up and that nothing sets; points, counted before one is made."""
-    derived = (job.parameters for job in sweep.derived)
-    keys = {*sweep.root.sets.words, *(plain_key(key) for row in derived for key in row)}
-    for key in sorted(sweep.accumulate - keys):
-        hint, place = (
-            did_you_mean(key, sorted(keys), "keys"),
-            f"{where}.list_composition",
-        )
-        yield Problem(f"names `{key}`, which no point sets", place, hint=hint)
-    hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
-    most, bound = max(sweep.count, sweep.root.size.most), sweep.max_points
-    if most > bound:
-        message = f"makes {_format_count(most)} points; the bound is {bound:,}"
-        yield Problem(message, where=where, hint=hint)
-    elif sweep.cells > bound * _VALUES_A_POINT:
-        values = _format_count(sweep.cells)
-        message = (
-            f"makes {sweep.count:,} points that hold {values} values; "
-            f"the bound is {bound * _VALUES_A_POINT:,}"
-        )
-        hint = f"what all points share belongs into the config, not the sweep; {hint}"
-        yield Problem(message, where=where, hint=hint)
 
 
 def _format_count(number: int) -> str:
@@ -170,7 +129,6 @@ class _Reader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
-        self._nodes = 0
 
     def note(self, where: str, message: str, hint: str = "") -> None:
         """Keep a finding."""
@@ -198,7 +156,7 @@ class _Reader:
                 nodes.append(Node(place, Params(tried, paired=False), held))
             body = Groups(tuple(nodes), crossed=False)
         elif bodies:
-            body = self._read_body(found, bodies[0], where, 0)
+            body = self._read_body(found, bodies[0], where)
         return Node(where, body, defaults, kept)
 
     def read_bound(self, raw: object, where: str) -> int:
@@ -244,35 +202,24 @@ class _Reader:
             given = {STAGE: name, **given}
         return DerivedJob(name, given, for_each is not False)
 
-    def _read_node(self, raw: object, where: str, depth: int) -> Node:
+    def _read_node(self, raw: object, where: str) -> Node:
         """The node at `where`; an empty one when it cannot be read."""
-        empty = Node(where, Groups((), crossed=True))
         found = self.read_mapping(raw, where)
-        self._nodes += 1
-        if self._nodes > _MAX_NODES:
-            if self._nodes == _MAX_NODES + 1:
-                hint = "a list of values in params makes many points of one node"
-                self.note(where, f"is more than the {_MAX_NODES:,}th node", hint)
-            return empty
-        if depth > _MAX_DEPTH:
-            hint = "groups cross, and lists follow one another, without more nodes"
-            self.note(where, f"lies more than {_MAX_DEPTH} nodes deep", hint)
-            return empty
         self.check_keys(found, _NODE_KEYS, where)
         bodies = [key for key in BODIES if key in found]
         if len(bodies) != 1:
             given = f"{' and '.join(bodies)} for a body" if bodies else "no body"
             hint = "a node takes one of params, configs, groups"
             self.note(where, f"has {given}", hint)
-            return empty
+            return Node(where, Groups((), crossed=True))
         return Node(
             where,
-            self._read_body(found, bodies[0], where, depth),
+            self._read_body(found, bodies[0], where),
             self.read_parameters(found.get("defaults"), f"{where}.defaults"),
             self.read_filter(found.get("filter"), f"{where}.filter"),
         )
 
-    def _read_body(self, found: Parameters, key: str, where: str, depth: int) -> Body:
+    def _read_body(self, found: Parameters, key: str, where: str) -> Body:
         kind = self._read_type(found, key, where)
         inner, raw = f"{where}.{key}", found[key]
         if key == "params":
@@ -284,8 +231,8 @@ class _Reader:
             (one, f"{inner}.{at}") for at, one in enumerate(self.read_list(raw, inner))
         ]
         if key == "configs":
-            return Configs(tuple(self._read_entry(*one, depth) for one in each))
-        nodes = (self._read_node(*one, depth + 1) for one in each)
+            return Configs(tuple(self._read_entry(*one) for one in each))
+        nodes = (self._read_node(*one) for one in each)
         return Groups(tuple(nodes), crossed=kind == "product")
 
     def _read_type(self, found: Parameters, key: str, where: str) -> str:
@@ -331,9 +278,9 @@ class _Reader:
             for key, found in values.items()
         }
 
-    def _read_entry(self, raw: object, where: str, depth: int) -> Parameters | Node:
+    def _read_entry(self, raw: object, where: str) -> Parameters | Node:
         if isinstance(raw, Mapping) and any(body in raw for body in BODIES):
-            return self._read_node(raw, where, depth + 1)
+            return self._read_node(raw, where)
         found = self.read_parameters(raw, where)
         for key in ("_filter", "filter"):
             if key in found:
@@ -385,10 +332,6 @@ class _Reader:
                 message = f"has `{shorten_text(first[plain])}` and `{shown}`"
                 hint = "keep one of them: they are ways of writing the same key"
                 self.note(where, message, hint)
-            if _is_deep(value):
-                hint = "keep what belongs together in one mapping, and name it"
-                message = f"is nested more than {_MAX_LEVELS} levels deep"
-                self.note(f"{where}.{shown}", message, hint)
             bare = str(key).lstrip("+")  # `++stage` is ours, and no key of the config
             kept[bare if bare in (*STAGE_KEYS, NOTES) else str(key)] = value
         return kept
@@ -453,22 +396,4 @@ def _find_fault_of_key(key: object) -> tuple[str, str] | None:
         return f"has the key {key!r}, which is no text", "quote it"
     if not is_key(key):
         return f"has `{shorten_text(key)}`, which is no key", A_KEY
-    if key.count(".") >= _MAX_DEPTH:
-        message = f"has the key `{shorten_text(key)}`, of more than {_MAX_DEPTH} names"
-        return message, "give a mapping as the value of a shorter key"
     return None
-
-
-def _is_deep(value: object) -> bool:
-    """Whether too many lists and mappings lie inside one another."""
-    level: Iterable[object] = (value,)
-    for _ in range(_MAX_LEVELS + 1):
-        held: dict[int, object] = {}
-        for outer in level:
-            if isinstance(outer, Mapping | list | tuple):
-                each = outer.values() if isinstance(outer, Mapping) else outer
-                held |= {id(one): one for one in each}
-        if not held:
-            return False
-        level = held.values()
-    return True

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -36,8 +36,6 @@ class Size:
     """Points."""
     most: int
     """The most points that are made at once on the way."""
-    cells: int
-    """Values that its points hold together, at most."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class Params:
         """How much it makes."""
         lengths = [len(values) for values in self.values.values()]
         count = max(lengths, default=1) if self.paired else math.prod(lengths)
-        return Size(count, count, count * len(lengths))
+        return Size(count, count)
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,9 @@ class Configs:
 
     def measure(self) -> Size:
         """How much it makes."""
-        sizes = [
-            e.size if isinstance(e, Node) else Size(1, 0, len(e)) for e in self.entries
-        ]
+        sizes = [e.size if isinstance(e, Node) else Size(1, 0) for e in self.entries]
         count = sum(size.count for size in sizes)
-        most = max(count, *(size.most for size in sizes), 0)
-        return Size(count, most, sum(size.cells for size in sizes))
+        return Size(count, max(count, *(size.most for size in sizes), 0))
 
 
 @dataclass(frozen=True)
@@ -82,12 +77,7 @@ class Groups:
         sizes = [node.size for node in self.nodes]
         counts = [size.count for size in sizes]
         count = math.prod(counts) if self.crossed or not counts else sum(counts)
-        cells = sum(
-            one.cells * (count // one.count if self.crossed else 1)
-            for one in sizes
-            if one.count
-        )
-        return Size(count, max(count, *(one.most for one in sizes), 0), cells)
+        return Size(count, max(count, *(one.most for one in sizes), 0))
 
 
 Body: TypeAlias = Params | Configs | Groups
@@ -107,8 +97,7 @@ class Node:
     @cached_property
     def size(self) -> Size:
         """How much it makes."""
-        size = self.body.measure()
-        return replace(size, cells=size.cells + size.count * len(self.defaults))
+        return self.body.measure()
 
     @cached_property
     def sets(self) -> Sets:

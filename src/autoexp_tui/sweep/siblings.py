@@ -8,7 +8,8 @@ whether one is a sibling is asked of it, and which is meant is decided by `famil
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -27,13 +28,10 @@ from autoexp_tui.sweep.points import (
 )
 
 _STAGE_ALONE: Final = frozenset({STAGE})
-_MOST_SHAPES: Final = 64
-"""Rows of axes by which points are looked up; of more, all points are gone through."""
+_Names: TypeAlias = tuple[str, ...]
+_Row: TypeAlias = dict[tuple[object, ...], list[int]]
+"""What points choose by some names -> the points."""
 
-_Shape: TypeAlias = tuple[str, ...]
-
-
-# ---------------------------------------------------------------------------- patterns
 INDEX = "index"
 _MOST_DIGITS = 9
 """Of an index; a longer one is no job's."""
@@ -70,15 +68,24 @@ class Pattern:
 
     def bound(self, known: Collection[str]) -> Pattern:
         """The pattern with every key that is the end of one `known` key spelled out."""
-        wanted = tuple((_expand_key(key, known), value) for key, value in self.wanted)
-        return Pattern(self.text, wanted)
+        wanted = []
+        for key, value in self.wanted:
+            ends = [name for name in known if name.endswith(f".{key}")]
+            is_end = key not in {STAGE, INDEX, *known} and len(ends) == 1
+            wanted.append((ends[0] if is_end else key, value))
+        return Pattern(self.text, tuple(wanted))
 
     def fits(self, point: SweepPoint | RemovedPoint) -> bool:
         """Whether a point is what is wanted; an index is not looked at."""
         return all(
             point.stage == value
             if key == STAGE
-            else key == INDEX or _is_at(point.parameters, key, self.words[key])
+            else key == INDEX
+            or any(
+                format_word(value) in self.words[key]
+                for name, value in point.parameters.items()
+                if plain_key(name) == key
+            )
             for key, value in self.wanted
         )
 
@@ -89,52 +96,20 @@ def build_stage_pattern(stage: str) -> Pattern:
 
 
 def parse_pattern(text: str) -> Pattern:
-    """The pattern that `text` writes.
-
-    Raises:
-        ValueError: it writes none.
-    """
+    """The pattern that `text` writes; ValueError: it writes none."""
     inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
-    pairs = [_read_pair(part.strip()) for part in inner.split(",")]
+    pairs = []
+    for part in inner.split(","):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals:
+            key, value = STAGE, key
+        pairs.append((STAGE if key in STAGE_KEYS else key, value))
     if not all(key and value for key, value in pairs):
         raise ValueError(f"`{text}` is no pattern: write a stage, or key=value")
     for key, value in pairs:
         if key == INDEX and not (value.isdecimal() and len(value) <= _MOST_DIGITS):
             raise ValueError("an index is a whole number: 0 is the first job's")
     return Pattern(text, tuple(pairs))
-
-
-def _read_pair(text: str) -> tuple[str, str]:
-    key, equals, value = (part.strip() for part in text.partition("="))
-    if not equals:
-        return STAGE, key
-    return (STAGE if key in STAGE_KEYS else key), value
-
-
-def _expand_key(key: str, known: Collection[str]) -> str:
-    if key in {STAGE, INDEX} or key in known:
-        return key
-    ends = [name for name in known if name.endswith(f".{key}")]
-    return ends[0] if len(ends) == 1 else key
-
-
-def _is_at(parameters: Mapping[str, object], key: str, words: Set[str]) -> bool:
-    """Whether the parameter is there, and has a value of these words."""
-    spellings = (name for name in parameters if plain_key(name) == key)
-    return any(format_word(parameters[name]) in words for name in spellings)
-
-
-# -------------------------------------------------------------------------- looking up
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """How points of one shape lie beside those of another."""
-
-    places: Sequence[int]
-    """Which coordinates of a point that asks have to agree."""
-    labels: Sequence[int]
-    """Which of them choose, on another axis, what the points of the row choose too."""
-    found: Mapping[object, Sequence[int]]
-    """By what has to agree: the points of the row."""
 
 
 class Lookup:
@@ -147,27 +122,23 @@ class Lookup:
             self.by_stage.setdefault(point.stage, []).append(at)
         self._fitting: dict[Pattern, Sequence[int]] = {}
         self._by_value: dict[str, dict[str, list[int]]] = {}
-        self._rows: dict[tuple[object, ...], _Row] = {}
+        self._rows: dict[tuple[Pattern, _Names], dict[_Names, _Row]] = {}
 
     def fitting(self, wanted: Pattern) -> Sequence[int]:
         """The positions of all points that fit; an index is not looked at."""
         if wanted not in self._fitting:
-            candidates = self._find_candidates(wanted)
+            rows = [
+                self.by_stage.get(text, ())
+                if key == STAGE
+                else self._find_with(key, wanted.words[key])
+                for key, text in wanted.wanted
+                if key != INDEX
+            ]
+            found = min(rows, key=len) if rows else range(len(self._points))
             if len(wanted.wanted) > 1 or wanted.stage is None:
-                fits = (at for at in candidates if wanted.fits(self._points[at]))
-                candidates = list(fits)
-            self._fitting[wanted] = candidates
+                found = [at for at in found if wanted.fits(self._points[at])]
+            self._fitting[wanted] = found
         return self._fitting[wanted]
-
-    def _find_candidates(self, wanted: Pattern) -> Sequence[int]:
-        rows = [
-            self.by_stage.get(text, ())
-            if key == STAGE
-            else self._find_with(key, wanted.words[key])
-            for key, text in wanted.wanted
-            if key != INDEX
-        ]
-        return min(rows, key=len) if rows else range(len(self._points))
 
     def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
         """Points that set a key to something of these words."""
@@ -188,91 +159,37 @@ class Lookup:
                 found.setdefault(plain_key(key), []).append((at, value))
         return found
 
-    def beside(
-        self, keys: frozenset[str], stage: str | None, current: int
-    ) -> Sequence[int]:
-        """Points that may be siblings: at the same place on all axes that are shared.
+    def beside(self, wanted: Pattern, current: int) -> Sequence[int]:
+        """Points that fit and choose the same wherever both choose: no sibling else.
 
-        Axes that carry one of `keys` apart: on these siblings may differ. `stage`:
-        only those of it; None: of all.
+        Axes that carry a key of `wanted` apart: on these siblings may differ.
         """
-        if len(self._shapes) > _MOST_SHAPES:
-            every = range(len(self._points))
-            return every if stage is None else self.by_stage.get(stage, ())
-        rows = (
-            self._find_in_row(keys, stage, current, shape) for shape in self._shapes
+        mine = self._list_choices(current, wanted.keys)
+        rows = self._rows.setdefault((wanted, tuple(mine)), {})
+        for at in () if rows else self.fitting(wanted):
+            theirs = self._list_choices(at, wanted.keys)
+            shared = tuple(name for name in theirs if name in mine)
+            here = tuple(theirs[name] for name in shared)
+            rows.setdefault(shared, {}).setdefault(here, []).append(at)
+        found = (
+            row.get(tuple(mine[name] for name in shared), ())
+            for shared, row in rows.items()
         )
-        return sorted(chain.from_iterable(rows))
+        return sorted(chain.from_iterable(found))
 
-    def _find_in_row(
-        self, keys: frozenset[str], stage: str | None, current: int, shape: _Shape
-    ) -> Sequence[int]:
-        mine = self._find_shape(current)
-        known = (keys, stage, mine, shape)
-        if known not in self._rows:
-            self._rows[known] = self._build_row(keys, stage, current, shape)
-        row = self._rows[known]
-        here = self._list_agreeing(current, row.places, row.labels)
-        return row.found.get(here, ())
+    def _list_choices(self, at: int, keys: frozenset[str]) -> Mapping[str, object]:
+        """Parameter that a point chooses, or address of an entry -> what it chose.
 
-    def _build_row(
-        self, keys: frozenset[str], stage: str | None, current: int, shape: _Shape
-    ) -> _Row:
-        mine = self._find_shape(current)
-        shared = [one for one in mine if one in shape and not keys & self._carried[one]]
-        own = self._find_labels(current, set(shape))
-        first = self._shapes[shape][0]
-        theirs = {
-            label: at
-            for label, at in self._find_labels(first, set(mine)).items()
-            if label in own and not keys & self._carried[shape[at]]
-        }
-        places = [shape.index(one) for one in shared]
-        found: dict[object, list[int]] = {}
-        for at in self._shapes[shape]:
-            if stage in {None, self._points[at].stage}:
-                here = self._list_agreeing(at, places, list(theirs.values()))
-                found.setdefault(here, []).append(at)
-        return _Row(
-            [mine.index(one) for one in shared], [own[label] for label in theirs], found
-        )
-
-    def _find_labels(self, at: int, but: set[str]) -> Mapping[str, int]:
-        """Parameters that a point chooses on other axes -> the number of the axis."""
-        return {
-            c.axis.label: number
-            for number, c in enumerate(self._points[at].coordinates)
-            if c.axis.label and c.axis.address not in but
-        }
-
-    def _list_agreeing(
-        self, at: int, places: Sequence[int], labels: Sequence[int]
-    ) -> tuple[object, ...]:
+        Not where an axis carries one of `keys`, nor of what is chosen twice.
+        """
         coordinates = self._points[at].coordinates
-        return (
-            *(coordinates[number].position for number in places),
-            *(_make_hashable(coordinates[number].value) for number in labels),
-        )
-
-    def _find_shape(self, at: int) -> _Shape:
-        return tuple(c.axis.address for c in self._points[at].coordinates)
-
-    @cached_property
-    def _shapes(self) -> Mapping[_Shape, Sequence[int]]:
-        """The axes on the way to a point -> the points that have these."""
-        found: dict[_Shape, list[int]] = {}
-        for at in range(len(self._points)):
-            found.setdefault(self._find_shape(at), []).append(at)
-        return found
-
-    @cached_property
-    def _carried(self) -> Mapping[str, frozenset[str]]:
-        """Address of an axis -> every key that it carries."""
-        axes = {c.axis for point in self._points for c in point.coordinates}
-        found: dict[str, frozenset[str]] = {}
-        for axis in axes:
-            found[axis.address] = found.get(axis.address, frozenset()) | axis.carries
-        return found
+        often = Counter(c.axis.label or c.axis.address for c in coordinates)
+        return {
+            name: _make_hashable(c.value) if c.axis.label else c.position
+            for c in coordinates
+            if often[name := c.axis.label or c.axis.address] == 1
+            and not keys & c.axis.carries
+        }
 
 
 def _make_hashable(value: object) -> Hashable:
@@ -284,7 +201,6 @@ def _make_hashable(value: object) -> Hashable:
     return value
 
 
-# --------------------------------------------------------------------------- comparing
 def find_family_key(point: SweepPoint) -> object:
     """Where a point lies, stage apart."""
     if not point.coordinates:
@@ -296,7 +212,8 @@ def find_family_key(point: SweepPoint) -> object:
         if coordinate.own_stages or coordinate.carries(_STAGE_ALONE):
             around.append(coordinate)
             continue
-        above = [c for c in around if _is_below(coordinate, c)]
+        address = coordinate.axis.address
+        above = [c for c in around if address.startswith(f"{c.axis.address}.")]
         if not above:
             key.append((coordinate.axis.address, coordinate.position))
         elif coordinate.axis.label in above[-1].axis.common:
@@ -304,10 +221,6 @@ def find_family_key(point: SweepPoint) -> object:
         elif above[-1].own_stages:
             key.append((coordinate.axis.address, coordinate.position))
     return tuple(key)
-
-
-def _is_below(coordinate: Coordinate, other: Coordinate) -> bool:
-    return coordinate.axis.address.startswith(f"{other.axis.address}.")
 
 
 def _list_comparable(point: SweepPoint | RemovedPoint) -> Mapping[str, object]:
@@ -340,16 +253,9 @@ def is_sibling(
             apart[mine_at.axis.label] = mine_at.value
         elif found.position != mine_at.position and not mine_at.may_lead_to(words):
             return False
-    return not _is_label_different(apart, theirs_at.values(), keys)
-
-
-def _is_label_different(
-    mine: Mapping[str, object], others: Iterable[Coordinate], keys: frozenset[str]
-) -> bool:
-    """Whether a parameter that two points choose on different axes differs."""
-    return any(
-        c.axis.label and mine.get(c.axis.label, c.value) != c.value
-        for c in others
+    return not any(  # of what they choose on different axes
+        c.axis.label and apart.get(c.axis.label, c.value) != c.value
+        for c in theirs_at.values()
         if not keys & c.axis.carries
     )
 
