@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.sweep.expand import expand, expand_sweep
-from autoexp_tui.sweep.points import SweepRefused
+from autoexp_tui.sweep.points import GONE, SweepRefused
 
 Sweep = Mapping[str, Any]
 
@@ -222,7 +222,7 @@ def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
     sweep = {**DERIVED, "filter": "not (stage is None and lr == 1)"}
     points = expand_sweep(sweep)
     assert [(point.stage, point.base) for point in points] == [
-        ("cooldown", None),
+        ("cooldown", GONE),
         ("", None),
         ("cooldown", 1),
         ("report", None),
