@@ -30,7 +30,6 @@ from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Curve, EngineView, Live
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import JobState, why
-from autoexp_tui.storage import record_codec
 from autoexp_tui.storage.json_codec import (
     PLAN_VERSION,
     LiveDetail,
@@ -258,37 +257,6 @@ def test_a_newer_version_of_an_event_is_refused_with_a_remedy() -> None:
     with pytest.raises(JournalDamaged, match=r"version 2.*knows 1") as caught:
         decode_record(line(type="JobsHeld", v=2, jobs=[]))
     assert "newer autoexp-tui" in caught.value.hint
-
-
-def test_an_older_version_is_brought_up_step_by_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def say(fields: dict[str, Any]) -> dict[str, Any]:
-        return {"said": fields["words"]}
-
-    def text(fields: dict[str, Any]) -> dict[str, Any]:
-        return {"text": fields["said"]}
-
-    monkeypatch.setitem(record_codec.UPCASTERS, ("MessageLogged", 1), say)
-    monkeypatch.setitem(record_codec.UPCASTERS, ("MessageLogged", 2), text)
-    record = decode_record(line(type="MessageLogged", words="hello"))
-    assert record.event == MessageLogged(text="hello")
-
-
-def test_a_record_is_written_in_the_newest_version_of_its_type(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(record_codec.UPCASTERS, ("MessageLogged", 1), dict)
-    data = encode_record(recorded(MessageLogged(text="x")))
-    assert json.loads(data)["v"] == 2
-
-
-def test_upcasters_of_one_type_leave_the_others_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(record_codec.UPCASTERS, ("MessageLogged", 1), dict)
-    record = recorded(JobEnded(job="a", state=JobState.LOST))
-    assert decode_record(encode_record(record)) == record
 
 
 # -------------------------------------------------------- plans, jobs and orders

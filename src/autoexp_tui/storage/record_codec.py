@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable
 from typing import Any, Final
 
 from autoexp_tui.effects.effects import SubmitTasks
@@ -35,19 +34,16 @@ _CRC: Final = b',"crc":"'
 _CRC_LENGTH: Final = len(b',"crc":"01234567"}\n')
 _BOM: Final = b"\xef\xbb\xbf"
 _BY_OTHERS: Final = "an editor or a copy rewrote the file"
+VERSION: Final = 1
+"""Of every type of event; whoever changes one has to read the older form as well."""
 _ENVELOPE: Final = tuple(name for name in list_fields(Recorded) if name != "event")
-
-UPCASTERS: dict[tuple[str, int], Callable[[Fields], Fields]] = {}
-"""(type, v) -> the fields of version v + 1. A type's version is 1 + its upcasters."""
 
 
 def encode_record(record: Recorded) -> bytes:
     """The journal line of `record`, newline included; raises Unencodable."""
     event = record.event
-    name = type(event).__name__
     tree: Fields = {"more": True} if record.more else {}
-    tree |= {"v": get_version(name), "seq": record.seq, "epoch": record.epoch}
-    tree["t"] = record.t
+    tree |= {"v": VERSION, "seq": record.seq, "epoch": record.epoch, "t": record.t}
     if record.utc is not None:  # else it was read from a journal of an older version
         tree |= {"utc": record.utc, "lived": record.lived}
     tree["event_id"] = record.event_id
@@ -55,7 +51,7 @@ def encode_record(record: Recorded) -> bytes:
         tree["cause_id"] = record.cause_id
     if record.command_id:
         tree["command_id"] = record.command_id
-    tree["type"] = name
+    tree["type"] = type(event).__name__
     for key in list_fields(type(event)):
         tree[key] = getattr(event, key)
     rest = to_json(tree, parse_record)[:-1]
@@ -88,13 +84,7 @@ def parse_record(line: bytes) -> Recorded:
         raise Undecodable("the record has no 'type'")
     name = tree.pop("type")
     envelope = {key: tree.pop(key) for key in _ENVELOPE if key in tree}
-    if "v" not in envelope:
-        raise Undecodable("the record has no 'v'")
-    _check_envelope(envelope)
-    version = envelope["v"]
-    if version != 1 or UPCASTERS:
-        tree = _upcast(name, version, tree)
-        envelope["v"] = get_version(name)
+    _check_envelope(name, envelope)
     envelope["event"] = _build_event(name, tree)
     try:
         record: Recorded = build_validator(Recorded).validate_python(envelope)
@@ -103,8 +93,10 @@ def parse_record(line: bytes) -> Recorded:
     return record
 
 
-def _check_envelope(envelope: Fields) -> None:
+def _check_envelope(name: object, envelope: Fields) -> None:
     """Numbers that are none are refused, which pydantic would read as what they say."""
+    if "v" not in envelope:
+        raise Undecodable("the record has no 'v'")
     if type(version := envelope["v"]) is not int:
         raise Undecodable(f"v: {version!r:.80} is no version")
     for key in ("seq", "epoch"):
@@ -113,24 +105,9 @@ def _check_envelope(envelope: Fields) -> None:
     for key in ("t", "utc", "lived"):
         if isinstance(envelope.get(key), str | bool):
             raise Undecodable(f"{key}: Input should be a valid number")
-
-
-def get_version(name: str) -> int:
-    """The version of the event type `name` that this program writes."""
-    version = 1
-    while UPCASTERS and (name, version) in UPCASTERS:
-        version += 1
-    return version
-
-
-def _upcast(name: str, v: int, tree: Fields) -> Fields:
-    current = get_version(name)
-    if v > current or v < 1:
-        problem = f"{name} has version {v}; this program knows {current}"
+    if version != VERSION:
+        problem = f"{name} has version {version}; this program knows {VERSION}"
         raise Undecodable(problem, newer=True)
-    for version in range(v, current):
-        tree = UPCASTERS[name, version](tree)
-    return tree
 
 
 def _build_event(name: object, tree: Fields) -> Event:

@@ -26,7 +26,7 @@ from autoexp_tui.storage.json_codec import decode_plan, hash_plan
 from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.processes import Alive, Identity
-from autoexp_tui.storage.session_dir import SessionDir, parse_part, read_if_there
+from autoexp_tui.storage.session_dir import SessionDir, read_if_there
 from autoexp_tui.storage.trust import read_checked
 
 LITTLE_BYTES = 256 << 20
@@ -92,10 +92,8 @@ def check_session(session: SessionDir) -> SessionReport:
     report = SessionReport()
     for check in (
         _check_jobs_and_journal,
-        _check_names,
         _check_plans,
         _check_leases,
-        _check_inbox,
         _check_modes,
         _check_disk,
     ):
@@ -151,15 +149,6 @@ def _check_journal(session: SessionDir, report: SessionReport) -> None:
     for line in loaded.notices:
         where, _, problem = line.partition(": ")
         report.add("note", where, problem)
-
-
-def _check_names(session: SessionDir, report: SessionReport) -> None:
-    """Files that look like parts and are read by nobody."""
-    for path in sorted(session.path.glob("journal*")):
-        if path != session.journal and parse_part(path.name) is None:
-            problem = "no part of a journal has such a name: it is not read"
-            hint = "If a person renamed a part, its name belongs back."
-            report.add("warning", path, problem, hint)
 
 
 def _check_plans(session: SessionDir, report: SessionReport) -> None:
@@ -272,12 +261,14 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
         report.add("error", session.lease, "there is no directory of leases")
         return
     held = set()
-    for path in sorted(session.lease.iterdir()):
-        if path.suffix == ".json" and path.stem.isdecimal():
-            held.add(int(path.stem))
-            _check_lease(path, report)
-        elif path.suffix != ".released" and not path.name.startswith("."):
-            report.add("warning", path, "this is no lease, and is not read")
+    for path in sorted(session.lease.glob("[0-9]*.json")):
+        held.add(int(path.stem) if path.stem.isdecimal() else 0)
+        try:
+            Identity.from_json(json.loads(read_checked(path, "session")))
+        except (ValueError, TypeError, RecursionError):
+            hint = "The newest one is free once it has been seen still for 600 s."
+            problem = "it does not read: who holds, or held, it cannot be told"
+            report.add("warning", path, problem, hint)
     for epoch in sorted({epoch for epoch, _ in session.list_parts()} - held):
         problem = (
             f"its lease, lease/{epoch}.json, is gone: a former engine could not know "
@@ -285,30 +276,6 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
         )
         hint = "Leases are never removed; bring it back from a copy."
         report.add("error", session.get_part(epoch), problem, hint)
-
-
-def _check_lease(path: Path, report: SessionReport) -> None:
-    try:
-        Identity.from_json(json.loads(read_checked(path, "session")))
-    except (ValueError, TypeError, RecursionError):
-        content = "no lease" if path.stat().st_size else "nothing"
-        report.add(
-            "warning",
-            path,
-            f"there is {content} in it: who holds, or held, it cannot be told",
-            "When it is the newest, the session is free once it has been seen still "
-            "for 600 s.",
-        )
-
-
-def _check_inbox(session: SessionDir, report: SessionReport) -> None:
-    waiting = [*session.inbox.glob("[!.]*.json")]
-    refused = [*session.inbox_rejected.glob("*.reason.txt")]
-    if waiting and not report.engine:
-        report.add("note", session.inbox, f"{len(waiting)} commands wait for an engine")
-    if refused:
-        problem = f"{len(refused)} files that were no commands lie there"
-        report.add("note", session.inbox_rejected, problem)
 
 
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
