@@ -36,9 +36,8 @@ from autoexp_tui.storage.json_codec import (
     Undecodable,
     Unencodable,
     build_validator,
+    decode,
     decode_job,
-    decode_live,
-    decode_order,
     decode_plan,
     describe_error,
     encode,
@@ -276,7 +275,7 @@ def test_every_job_comes_back_as_it_went(job: JobSpec) -> None:
 @given(order=values_of(Order))
 @settings(max_examples=50, deadline=None)
 def test_every_order_comes_back_as_it_went(order: Order) -> None:
-    assert decode_order(encode(order)) == order
+    assert decode(Order, encode(order), "order") == order
 
 
 def test_equal_plans_have_equal_bytes() -> None:
@@ -309,13 +308,13 @@ def test_what_is_no_plan_is_refused(data: bytes) -> None:
 def test_an_order_of_an_unknown_kind_is_refused() -> None:
     data = encode(Order(command_id="c", command=Kill(jobs=("a",))))
     with pytest.raises(JournalDamaged, match="command"):
-        decode_order(data.replace(b'"kill"', b'"explode"'))
+        decode(Order, data.replace(b'"kill"', b'"explode"'), "order")
 
 
 def test_an_order_takes_no_word_for_a_yes() -> None:
     data = b'{"command_id":"c","command":{"kind":"answer","job":"a","digest":"d",'
     with pytest.raises(JournalDamaged, match="approved"):
-        decode_order(data + b'"approved":"yes"}}')
+        decode(Order, data + b'"approved":"yes"}}', "order")
 
 
 # ------------------------------------------------------------------ live detail
@@ -325,7 +324,7 @@ def test_live_detail_keeps_numbers_that_json_lacks() -> None:
         curves={"loss": Curve((1, 2), (math.inf, -math.inf))},
     )
     detail = LiveDetail(seq=1, t=2.0, engine=EngineView(role="live"), jobs={"a": live})
-    back = decode_live(encode_live(detail)).jobs["a"]
+    back = decode(LiveDetail, encode_live(detail), "live", finite=False).jobs["a"]
     assert math.isnan(back.metrics["loss"])
     assert back.curves["loss"].values == (math.inf, -math.inf)
 
@@ -378,7 +377,7 @@ def test_curves_that_nobody_looked_at_go_out_as_they_are() -> None:
         loss.add(step, step / 2)
     live = Live(curves=Curves({"loss": loss}), trend=Trend(loss))
     detail = LiveDetail(seq=1, t=2.0, engine=EngineView(role="live"), jobs={"a": live})
-    back = decode_live(encode_live(detail)).jobs["a"]
+    back = decode(LiveDetail, encode_live(detail), "live", finite=False).jobs["a"]
     assert back.curves["loss"].values == (0.0, 0.5, 1.0)
     assert tuple(back.trend) == (0.0, 0.5, 1.0)
 

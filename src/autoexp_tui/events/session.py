@@ -41,9 +41,6 @@ class SessionStarted(Event):
         state.name = self.name
         state.started_at = record.t
 
-    def find_opened_session(self) -> str:
-        return self.session
-
     def format_headline(self, now: float) -> Headline:
         return Headline(
             "session began", f"{self.name}, autoexp-tui {self.engine_version}"
@@ -74,9 +71,6 @@ class EngineStarted(Event):
         if self.gap_seconds > 0:
             gap = (record.t - self.gap_seconds, record.t)
             state.gaps = (*state.gaps, gap)[-GAPS:]
-
-    def measure_absence(self) -> float:
-        return self.gap_seconds
 
     def format_headline(self, now: float) -> Headline:
         gap = self.gap_seconds

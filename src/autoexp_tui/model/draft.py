@@ -34,7 +34,7 @@ class Draft:
 
     def emit(self, event: Event) -> Recorded:
         """Add an event and apply it to the draft; raises IllegalTransition."""
-        session = event.find_opened_session() or self.state.session
+        session = self.state.session or getattr(event, "session", "")
         seq = self.state.seq + 1
         record = Recorded(
             seq=seq,

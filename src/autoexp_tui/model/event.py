@@ -97,18 +97,6 @@ class Event:
         """The facts inside the session that it changes."""
         return tuple(map(JobKey, self.list_jobs())) if self.changes_jobs else ()
 
-    def list_jobs_to_check(self) -> tuple[str, ...]:
-        """Jobs whose conditions must be judged anew because of it."""
-        return self.list_jobs() if self.rejudges else ()
-
-    def find_opened_session(self) -> str:
-        """The session that begins with it; empty: it is in one."""
-        return ""
-
-    def measure_absence(self) -> float:
-        """Seconds before it for which no engine lived."""
-        return 0.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
@@ -164,7 +152,8 @@ def apply(state: SessionState, record: Recorded) -> None:
     if record.lived is not None:
         state.lived = max(state.lived, record.lived)
     elif state.t:
-        state.lived += max(0.0, record.t - state.t - record.event.measure_absence())
+        absent: float = getattr(record.event, "gap_seconds", 0.0)
+        state.lived += max(0.0, record.t - state.t - absent)
     state.t = max(state.t, record.t)
     if record.command_id:
         state.commands.setdefault(record.command_id, record.seq)

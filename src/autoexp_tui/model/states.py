@@ -89,12 +89,11 @@ NOT_STARTED: Final = frozenset({_S.PLANNED, _S.HELD, _S.WAITING})
 REVIVABLE: Final = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST})
 """What R brings back."""
 
+_OVER: Final = TERMINAL - {_S.SKIPPED}
 TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     _S.PLANNED: frozenset({_S.HELD, _S.WAITING, _S.CANCELLED, _S.SKIPPED}),
     _S.HELD: frozenset({_S.WAITING, _S.CANCELLED, _S.SKIPPED}),
-    _S.WAITING: frozenset(
-        {_S.HELD, _S.SUBMITTING, _S.COMPLETED, _S.CANCELLED, _S.SKIPPED, _S.FAILED}
-    ),
+    _S.WAITING: frozenset({_S.HELD, _S.SUBMITTING, *TERMINAL - {_S.LOST}}),
     _S.SUBMITTING: frozenset(
         {
             _S.SUBMIT_UNKNOWN,
@@ -103,30 +102,16 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
             _S.RETRYING,
             _S.WAITING,
             _S.HELD,
-            *TERMINAL - {_S.SKIPPED},
+            *_OVER,
         }
     ),
     _S.SUBMIT_UNKNOWN: frozenset(
-        {
-            _S.SUBMITTING,
-            _S.QUEUED,
-            _S.RUNNING,
-            _S.RETRYING,
-            *TERMINAL - {_S.SKIPPED},
-        }
+        {_S.SUBMITTING, _S.QUEUED, _S.RUNNING, _S.RETRYING, *_OVER}
     ),
-    _S.QUEUED: frozenset(
-        {_S.SUBMITTING, _S.RUNNING, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
-    ),
-    _S.RUNNING: frozenset(
-        {_S.SUSPENDED, _S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
-    ),
-    _S.SUSPENDED: frozenset(
-        {_S.RUNNING, _S.QUEUED, _S.RETRYING, *TERMINAL - {_S.SKIPPED}}
-    ),
-    _S.RETRYING: frozenset(
-        {_S.SUBMITTING, _S.HELD, _S.CANCELLED, _S.FAILED, _S.COMPLETED, _S.LOST}
-    ),
+    _S.QUEUED: frozenset({_S.SUBMITTING, _S.RUNNING, _S.RETRYING, *_OVER}),
+    _S.RUNNING: frozenset({_S.SUSPENDED, _S.QUEUED, _S.RETRYING, *_OVER}),
+    _S.SUSPENDED: frozenset({_S.RUNNING, _S.QUEUED, _S.RETRYING, *_OVER}),
+    _S.RETRYING: frozenset({_S.SUBMITTING, _S.HELD, *_OVER}),
     _S.COMPLETED: frozenset(),
     _S.FAILED: frozenset({_S.WAITING}),
     _S.CANCELLED: frozenset({_S.WAITING}),

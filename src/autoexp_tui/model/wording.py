@@ -64,20 +64,9 @@ CAUSES: Final[Mapping[str, str]] = MappingProxyType(
 
 STATES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        JobState.PLANNED: "planned",
-        JobState.HELD: "held",
-        JobState.WAITING: "waiting",
+        **{state: state.lower() for state in JobState},
         JobState.SUBMITTING: "being sent",
         JobState.SUBMIT_UNKNOWN: "in doubt",
-        JobState.QUEUED: "queued",
-        JobState.RUNNING: "running",
-        JobState.SUSPENDED: "suspended",
-        JobState.RETRYING: "retrying",
-        JobState.COMPLETED: "completed",
-        JobState.FAILED: "failed",
-        JobState.CANCELLED: "cancelled",
-        JobState.SKIPPED: "skipped",
-        JobState.LOST: "lost",
     }
 )
 _ENDS: Final = MappingProxyType({(Cause.USER, JobState.SKIPPED): "skipped by a person"})

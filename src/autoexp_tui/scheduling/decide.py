@@ -65,7 +65,7 @@ def _note_events(
     records = context.draft.records
     for record in records[seen:]:
         event = record.event
-        jobs = event.list_jobs_to_check()
+        jobs = event.list_jobs() if event.rejudges else ()
         names |= dict.fromkeys(jobs)
         match event:
             case events.EffectOrdered(effect=SubmitTasks(tasks=tasks)):

@@ -16,7 +16,7 @@ from autoexp_tui.model.commands import Order, Sender, is_personal
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-from autoexp_tui.storage.json_codec import decode_order, encode
+from autoexp_tui.storage.json_codec import decode, encode
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.trust import Untrusted, read_checked
 from autoexp_tui.text.sanitize import clean
@@ -143,7 +143,7 @@ def _read(path: Path) -> Order | None:
             raise NotACommand(_HOPELESS[error.errno]) from error
         return None
     try:
-        order = decode_order(data, path.name)
+        order = decode(Order, data, path.name)
     except JournalDamaged as error:
         raise NotACommand(f"it is no command: {error.problem}") from error
     if not _ID.fullmatch(order.command_id):

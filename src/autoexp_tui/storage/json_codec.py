@@ -22,7 +22,6 @@ from autoexp_tui.model.masking import mask_tree
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
 
-    from autoexp_tui.model.commands import Order
     from autoexp_tui.model.snapshot import EngineView, Live
     from autoexp_tui.model.specs import JobSpec, Plan
 
@@ -237,13 +236,6 @@ def mask_plan(plan: Plan, data: bytes) -> bytes:
     return data if masked == tree else json.dumps(masked).encode()
 
 
-def decode_order(data: bytes, where: str = "order") -> Order:
-    """The order that `encode` wrote; raises as `decode_plan` does."""
-    from autoexp_tui.model.commands import Order
-
-    return decode(Order, data, where)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LiveDetail:
     """What live.json holds: the volatile side of a snapshot."""
@@ -260,8 +252,3 @@ class LiveDetail:
 def encode_live(detail: LiveDetail) -> bytes:
     """Volatile detail as JSON; nan and the infinities as Python's JSON spells them."""
     return _encode_loosely(detail).encode("utf-8", "replace")
-
-
-def decode_live(data: bytes, where: str = "live.json") -> LiveDetail:
-    """The detail of `encode_live`; raises as `decode_plan` does."""
-    return decode(LiveDetail, data, where, finite=False)

@@ -23,7 +23,7 @@ from autoexp_tui.storage.journal import JournalFollower, load_state
 from autoexp_tui.storage.json_codec import (
     LiveDetail,
     Unencodable,
-    decode_live,
+    decode,
     encode_live,
 )
 from autoexp_tui.storage.lease import LeaseWatch
@@ -82,8 +82,6 @@ class FileLiveSink:
     """Implements `ports.LiveSink`; a disk that refuses costs but the detail."""
 
     def __init__(self, session: SessionDir, clock: Clock) -> None:
-        self.problem = ""
-        """Why the last write failed; empty when it did not."""
         self._session = session
         self._clock = clock
         self._watch = ViewerWatch(session.viewers)
@@ -117,14 +115,13 @@ class FileLiveSink:
             if not watched:
                 return False  # kept: who comes next sees the present at once
             self._newest = None
-        self.problem = ""
         try:
             data = encode_live(build_detail(snapshot))
             mode = self._session.read_modes().file
             write_atomic(self._session.live, data, mode, durable=False)
-        except (EnvironmentFailed, Unencodable) as error:
-            self.problem = str(error)
-        return not self.problem
+        except (EnvironmentFailed, Unencodable):
+            return False
+        return True
 
     def close(self) -> None:
         """End the thread, and take away what is then of the past."""
@@ -193,7 +190,11 @@ class LiveReader:
             self._stamp, self._detail = stamp, None
             with suppress(EnvironmentFailed, JournalDamaged):
                 data = read_if_there(self._path)
-                self._detail = None if data is None else decode_live(data)
+                self._detail = (
+                    None
+                    if data is None
+                    else decode(LiveDetail, data, "live.json", finite=False)
+                )
         return self._detail
 
 
