@@ -23,8 +23,7 @@ from tests.simulation.pinned import make_plan, make_scripts
 from tests.support.fake_script import RunScript
 from tests.support.inline_pool import InlinePool
 from tests.support.memory_journal import Fault, Killed, MemoryJournal
-from tests.support.sim_clusters import Danger, SimCluster
-from tests.support.sim_house import ClusterHouse
+from tests.support.sim_clusters import ClusterHouse, Danger, SimCluster
 from tests.support.simulate import ALL_KINDS
 
 Ends = dict[str, tuple[str, str, int]]

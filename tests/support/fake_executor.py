@@ -90,12 +90,10 @@ class Copy:
 
     @property
     def running(self) -> bool:
-        """Whether a run of it is alive now."""
         return bool(self.runs) and self.runs[-1].ended_at is None
 
     @property
     def script(self) -> RunScript:
-        """What its next run does."""
         return self.scripts[min(len(self.runs), len(self.scripts) - 1)]
 
 
@@ -232,7 +230,6 @@ class FakeExecutor:
         return CancelAnswer(ok=True, sent="fake cancel")
 
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
-        """One look, as of `lag_seconds` ago."""
         fault = self._start_call("poll")
         if fault is Fault.POLL_FAILED:
             return PollAnswer(error="unable to contact the controller", calls=1)
@@ -278,7 +275,6 @@ class FakeExecutor:
             self._end(copy, copy.runs[-1], ends="vanish")
 
     def living(self) -> tuple[TaskId, ...]:
-        """Tasks whose command runs now."""
         self.settle()
         return tuple(copy.task.id for copy in self.copies if copy.running)
 

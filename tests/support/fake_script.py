@@ -128,7 +128,6 @@ class PlannedFaults:
         self._waiting += faults
 
     def __call__(self, call: Call) -> Fault | None:
-        """The fault of this call, used up."""
         for fault in self._waiting:
             if fault in FAULTS[call]:
                 self._waiting.remove(fault)
@@ -146,7 +145,6 @@ class SeededFaults:
         """Set to end all faults, so that a campaign can come to its end."""
 
     def __call__(self, call: Call) -> Fault | None:
-        """The fault of this call, if there is one."""
         drawn = [f for f in FAULTS[call] if self._random.random() < self._rate(f)]
         return drawn[0] if drawn and not self.enough else None
 
@@ -169,7 +167,6 @@ class Timeline:
         heapq.heappush(self._agenda, (self.now + delay, next(self._tickets), action))
 
     def utc(self) -> float:
-        """Now, for people."""
         return self._clock.utc() - (self._clock.monotonic() - self.now)
 
     def settle(self) -> None:

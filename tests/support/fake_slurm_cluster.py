@@ -50,12 +50,10 @@ class Cluster(Controller):
                 self._leave(job, "NODE_FAIL")
 
     def return_node(self, name: str) -> None:
-        """The node takes jobs again."""
         self._nodes.down.discard(name)
         self._wake()
 
     def down_nodes(self) -> tuple[str, ...]:
-        """The nodes that are lost."""
         return tuple(sorted(self._nodes.down))
 
     def kill_supervisor(self, task: TaskId) -> None:
@@ -98,7 +96,6 @@ class Cluster(Controller):
         self._tell(job)
 
     def living(self) -> tuple[TaskId, ...]:
-        """Tasks whose command runs now."""
         self.settle()
         return tuple(run.task for run in self._running())
 

@@ -179,7 +179,6 @@ class Controller:
         self._time.at(delay, due)
 
     def release(self, job: Job) -> None:
-        """Let it start, whatever it was held for."""
         job.held = False
         if job.word == "PENDING":
             job.reason = "None"
@@ -217,14 +216,12 @@ class Controller:
             self._end_run(job, run, signal=TERM)
 
     def expire(self, job: Job) -> None:
-        """The job's time is up."""
         if job.word == "RUNNING":
             self._strike(job, Stroke.TIMEOUT)
             job.leaves_as = "TIMEOUT"
             self._let_go(job)
 
     def preempt(self, job: Job) -> None:
-        """What the job's partition says becomes of it."""
         self._strike(job, Stroke.PREEMPTED)
         how = self._partition(job.order.partition).preempt
         if how == "requeue" and job.order.requeue:
@@ -307,7 +304,6 @@ class Controller:
         return True
 
     def _keep_waiting(self, job: Job, reason: str) -> None:
-        """Say why, of all tasks of the same array."""
         for other in self.jobs:
             if (
                 other.parent == job.parent
@@ -485,13 +481,11 @@ class Controller:
             self.ledger.note(job.run.task, job.run.number, stroke)
 
     def _lose(self, run: PlayedRun, stroke: Stroke) -> None:
-        """It is gone, and leaves no record."""
         if not run.over:
             run.over = True
             self.ledger.note(run.task, run.number, stroke)
 
     def _leave(self, job: Job, word: str) -> None:
-        """The end of a job in the queue."""
         job.word, job.leaves_as = word, ""
         if word == "FAILED" and job.exit_code:
             job.reason = "NonZeroExitCode"

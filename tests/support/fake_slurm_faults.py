@@ -52,7 +52,6 @@ class PlannedSlurmFaults:
         self._waiting += ((program, fault) for fault in faults)
 
     def __call__(self, program: str) -> SlurmFault | None:
-        """The fault of this run, used up."""
         for waiting in self._waiting:
             if waiting[0] == program:
                 self._waiting.remove(waiting)

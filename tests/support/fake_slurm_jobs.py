@@ -139,7 +139,6 @@ class Job:
 
     @property
     def id(self) -> str:
-        """`51`, or `51_3` for an array's task."""
         return f"{self.parent}" if self.index is None else f"{self.parent}_{self.index}"
 
     @property
@@ -148,12 +147,10 @@ class Job:
 
     @property
     def unsplit(self) -> bool:
-        """Whether it has no record of its own yet."""
         waits = self.word == "PENDING" and self.restarts == 0
         return self.index is not None and waits
 
     def shown(self) -> Shown:
-        """How it looks now."""
         return Shown(
             id=self.id,
             raw_id=str(self.raw_id),

@@ -83,7 +83,6 @@ class Writer:
         self.state = store.load()
 
     def draft(self, *happened: Event) -> list[Recorded]:
-        """Events as the next commit of this engine."""
         t = 100.0 + self.state.seq
         draft = Draft(self.state, Moment(t, t, t - 100.0), self.lease.epoch)
         for event in happened:
@@ -91,14 +90,12 @@ class Writer:
         return draft.commit()
 
     def write(self, *happened: Event) -> list[Recorded]:
-        """Append events, and go on from them."""
         records = self.draft(*happened)
         self.journal.append(records)
         self.state = self.store.load()
         return records
 
     def begin(self) -> list[Recorded]:
-        """The first records of this engine."""
         return self.write(*self.first_events())
 
     def first_events(self) -> list[Event]:

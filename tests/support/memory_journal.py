@@ -57,7 +57,6 @@ class MemorySession:
     """Called with each record before it counts, for a codec's round trip."""
 
     def acquire(self, *, holder_is_dead: bool = False) -> MemoryLease:
-        """Become the owner; raises SessionOwned."""
         if not self.released and not holder_is_dead:
             raise SessionOwned(f"the session is owned by epoch {self.epoch}")
         self.epoch += 1
@@ -67,11 +66,9 @@ class MemorySession:
         return MemoryLease(self, self.epoch)
 
     def open(self, lease: MemoryLease) -> MemoryJournal:
-        """The journal of a held lease."""
         return MemoryJournal(self, lease)
 
     def load(self) -> SessionState:
-        """The fold of what is synced."""
         return fold(SessionState(plans=self.plans), self.records)
 
 
@@ -83,15 +80,12 @@ class MemoryLease:
     epoch: int
 
     def is_held(self) -> bool:
-        """Whether no successor has taken the session."""
         return self.session.epoch == self.epoch
 
     def heartbeat(self) -> bool:
-        """As `held`."""
         return self.is_held()
 
     def release(self) -> None:
-        """Let a successor take it at once."""
         if self.is_held():
             self.session.released = True
 
@@ -134,13 +128,11 @@ class MemoryJournal:
             self._session.records.extend(records)
 
     def add_plan(self, plan: Plan) -> str:
-        """Keep a plan; returns its sha."""
         sha = digest(plan, length=16)
         self._session.plans[sha] = plan
         return sha
 
     def close(self) -> None:
-        """Appending ends."""
         self._closed = True
 
     def _strike(self, fault: Fault | None, records: Sequence[Recorded]) -> None:

@@ -56,23 +56,19 @@ class ScriptedHandle(PublishingHandle):
         by: str = "cockpit",
         expected: Mapping[str, int] | None = None,
     ) -> str:
-        """Remember the command; nothing comes of it."""
         command_id = f"c{len(self.sent) + 1}"
         self.sent.append(Sent(command_id, command, by, dict(expected or {})))
         return command_id
 
     def look_at(self, jobs: Sequence[str]) -> None:
-        """Note what was looked at."""
         self.looked_at.append(tuple(jobs))
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Remember that it was closed."""
         del hand_over  # it runs no engine
         self.closed = True
 
     @property
     def commands(self) -> list[Command]:
-        """The commands that were sent, in order."""
         return [sent.command for sent in self.sent]
 
 

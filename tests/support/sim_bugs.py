@@ -36,15 +36,12 @@ class Bug:
     """What a deliberate bug replaces; this one replaces nothing."""
 
     def executor(self, inner: Executor) -> Executor:
-        """The executor that an engine is given."""
         return inner
 
     def journal(self, inner: MemoryJournal) -> Journal:
-        """The journal that an engine is given."""
         return inner
 
     def engine(self, state: SessionState, parts: Parts) -> Engine:
-        """An engine."""
         return Engine(state, parts)
 
     def cluster(self, cluster: SimCluster) -> None:

@@ -28,8 +28,7 @@ from tests.support.memory_journal import Fault as DiskFault
 from tests.support.memory_journal import Killed, MemoryJournal, MemoryLease
 from tests.support.sim_bugs import Bug
 from tests.support.sim_checks import Checks, Violation
-from tests.support.sim_clusters import Danger, Kind
-from tests.support.sim_house import ClusterHouse
+from tests.support.sim_clusters import ClusterHouse, Danger, Kind
 from tests.support.sim_person import Person
 from tests.support.sim_plans import make_plan
 from tests.support.sim_scripts import make_scripts
@@ -64,11 +63,9 @@ class SkewedClock:
         return self._true.utc() + self.offset
 
     def monotonic(self) -> float:
-        """Seconds since nothing in particular."""
         return self._true.monotonic()
 
     def boottime(self) -> float:
-        """The same: this machine never sleeps."""
         return self._true.boottime()
 
 
@@ -142,7 +139,6 @@ class Campaign:
         return plan
 
     def _stock_shelf(self) -> None:
-        """Each job has two checkpoints to go on from."""
         for spec in (*self.plan.jobs, *self._later.jobs):
             self.world.shelf.saved[spec.output_dir] = [
                 Checkpoint(path=f"{spec.output_dir}/iter_{step}", step=step)
@@ -167,7 +163,6 @@ class Campaign:
 
     @property
     def state(self) -> SessionState:
-        """Of the engine that owns the session."""
         return self.holder.engine.state
 
     def _first_engine(self) -> Holder:
@@ -244,7 +239,6 @@ class Campaign:
         return [started, events.PlanAdded(sha=journal.add_plan(self._later))]
 
     def run(self) -> Tally:
-        """Go through the campaign; raises Violation."""
         try:
             while not self.is_over():
                 self.step()
@@ -288,7 +282,6 @@ class Campaign:
             self.work()
 
     def work(self) -> None:
-        """The engine goes on, or time does."""
         draw = self._rng.random()
         pool = self.holder.pool
         if draw < 0.7 and pool.step():
@@ -303,7 +296,6 @@ class Campaign:
             self.hop(self._rng.choice(CALM_HOPS if self._calm else HOPS))
 
     def hop(self, seconds: float) -> None:
-        """Time passes."""
         self._true_clock.advance(seconds)
         self.cluster.settle()
 
@@ -318,12 +310,10 @@ class Campaign:
         return False
 
     def kill(self) -> None:
-        """The engine dies between two steps."""
         self.tally.faults["killed between two steps"] += 1
         raise Killed("between two steps")
 
     def stop(self) -> None:
-        """A person ends the engine."""
         self.tally.faults["stopped by a person"] += 1
         self.person.order(StopEngine())
 
@@ -388,19 +378,16 @@ class Campaign:
         self.world.errands.exit_code = 0
 
     def jump(self) -> None:
-        """The engine's wall clock is set."""
         name, least, most = self._rng.choice(_JUMPS)
         self.tally.faults[name] += 1
         self._clock.offset += self._rng.uniform(least, most)
 
     def strike(self) -> None:
-        """Something befalls the cluster."""
         if name := self.cluster.strike(self._rng):
             self._say(name)
             self.tally.faults[name] += 1
 
     def meddle(self) -> None:
-        """A person gives an order."""
         if said := self.person.meddle(self.state):
             self._say(f"a person {said}")
 
@@ -464,7 +451,6 @@ class Campaign:
             print(f"{self._elapsed():9.1f}  {text}", file=sys.stderr)
 
     def _tell(self) -> None:
-        """Print what was synced since the last time."""
         for record in self.session.records[self._told :]:
             self._say(f"{record.seq:5} {record.epoch} {record.event!r}"[:400])
         self._told = len(self.session.records)

@@ -84,7 +84,6 @@ class Timers:
         its wait is over, and whatever else held it back has gone."""
 
     def problems(self, record: Recorded, state: SessionState) -> Iterator[str]:
-        """What is wrong once `record` counts."""
         if record.epoch != self._epoch:
             self._epoch, self._began = record.epoch, (state.lived, self._elapsed())
         lived, passed = state.lived - self._began[0], self._elapsed() - self._began[1]

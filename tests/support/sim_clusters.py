@@ -9,20 +9,22 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import Clock, FactSource, LogSource
 from autoexp_tui.model.effect import TaskId
-from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.testing.clock import ManualClock
 from tests.support.fake_executor import FakeExecutor
 from tests.support.fake_script import Fault, RunScript, SeededFaults, by_job
 from tests.support.sim_causes import Memory
 from tests.support.sim_checks import Truth
 from tests.support.sim_plans import Shape
-from tests.support.sim_world import Files, Logs, Watcher, memory_attempt_dir
+from tests.support.sim_scripts import make_scripts
+from tests.support.sim_world import Files, House, Logs, Watcher, memory_attempt_dir
 from tests.support.true_ends import Befallen, Ledger
 
 Attempts = dict[str, Sequence[Sequence[RunScript]]]
@@ -58,7 +60,6 @@ class Danger:
         self._ordered: list[tuple[str, object]] = []
 
     def order(self, call: str, fault: object) -> None:
-        """Have the next call of that name go wrong so."""
         self._ordered.append((call, fault))
 
     def ordered(self, call: str) -> object:
@@ -70,7 +71,6 @@ class Danger:
         return None
 
     def end(self) -> None:
-        """Nothing goes wrong any more."""
         self.over = True
         self._ordered.clear()
 
@@ -126,6 +126,31 @@ class SimCluster(Truth, Protocol):
         """Leave nothing behind."""
 
 
+@dataclass(slots=True)
+class ClusterHouse(House):
+    """A `House` whose jobs, logs and records are the cluster's."""
+
+    cluster: SimCluster = field(kw_only=True)
+    seed: int = field(kw_only=True)
+
+    def log_source(self) -> LogSource:
+        return self.cluster.logs
+
+    def attempt_dir(self, job: str, number: int) -> Path:
+        return self.cluster.attempt_dir(job, number)
+
+    def watch(self, watcher: Watcher) -> None:
+        self.cluster.watch(watcher)
+
+    def joins(self, plan: Plan) -> None:
+        scripts = self.cluster.scripts
+        new = tuple(spec for spec in plan.jobs if spec.name not in scripts)
+        rng = random.Random(f"{self.seed} {[spec.name for spec in new]}")
+        pace = self.cluster.shape(0, "", 0).pace
+        scripts.update(make_scripts(replace(plan, jobs=new), rng, pace=pace))
+        self.cluster.prepare(new)
+
+
 Kind = Callable[[random.Random, ManualClock, Danger], SimCluster]
 """Makes a cluster for one campaign."""
 
@@ -176,7 +201,6 @@ class MemoryCluster:
         self._executor.settle()
 
     def strike(self, rng: random.Random) -> str:
-        """A supervisor dies."""
         living = self._executor.living()
         if not living:
             return ""

@@ -44,7 +44,6 @@ class Person:
         self._last: Order | None = None
 
     def order(self, command: Command, expected: Mapping[str, int] | None = None) -> str:
-        """Leave a command in the inbox; its id."""
         self._given += 1
         order = Order(
             command_id=f"cmd{self._given}", command=command, expected=expected or {}
@@ -126,7 +125,6 @@ class Person:
         return "gives an order twice"
 
     def answer(self, state: SessionState, *, kindly: bool = False) -> str:
-        """Answer one question; `kindly`: with yes."""
         asked = [
             job
             for job in state.jobs.values()

@@ -8,7 +8,7 @@ go as one array, and rules that react to every class of end. What the runs then 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autoexp_tui.actions.command import RunCommand
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
@@ -41,7 +41,6 @@ from autoexp_tui.model.rules import (
     Storm,
 )
 from autoexp_tui.model.specs import Edge, JobSpec, Plan, Resources, Scalar
-from tests.support.sim_reactions import reacting
 
 Conditions = tuple[Condition, ...]
 
@@ -205,6 +204,71 @@ def _on(state: StateClass, *actions: Action) -> StateEvent:
     return StateEvent(name=state, state=state, actions=actions)
 
 
+_BRING = RunAutoexp(
+    config_ref="further", overrides=("project.name={name}_{attempt}_b",), mode="now"
+)
+_RECOVER = RunAutoexp(
+    config_ref="recover",
+    overrides=("project.name={name}_r", "after={name}"),
+    conditions=(MaxAttempts(max_attempts=2), Cooldown(cooldown_seconds=5.0)),
+)
+_WHEN_SAVED = Restart(
+    conditions=(
+        MaxAttempts(max_attempts=4),
+        FileExists(path="{output_dir}/done_80.txt", timeout_seconds=30.0),
+    )
+)
+_FOLLOW = NewJob(
+    command=("list", "{name}"),
+    start_conditions=(JobStateIs(jobs=("{name}",), state="COMPLETED"),),
+)
+
+
+def reacting(rules: Monitoring) -> Monitoring:
+    """`rules`, and those that let jobs join, under the same rules, by what logs and
+    ends say: an action must not feed itself."""
+    saved = "saved checkpoint 80"
+    return replace(
+        rules,
+        log_events=(
+            *rules.log_events,
+            LogEvent(
+                name="bring",
+                pattern=saved,
+                stages=("train", "source", "further"),
+                actions=(_BRING,),
+            ),
+            LogEvent(
+                name="early",
+                pattern=saved,
+                stages=("probe", "seeker"),
+                actions=(Finish(reason="enough"),),
+            ),
+        ),
+        state_events=(
+            *rules.state_events,
+            StateEvent(
+                name="follow",
+                state="success",
+                stages=("eval", "lone", "recover"),
+                actions=(_FOLLOW,),
+            ),
+            StateEvent(
+                name="kept",
+                state="crash",
+                stages=("train", "source", "stable"),
+                actions=(_WHEN_SAVED,),
+            ),
+            StateEvent(
+                name="recover",
+                state="crash",
+                stages=("side", "lone", "reader", "recover"),
+                actions=(_RECOVER,),
+            ),
+        ),
+    )
+
+
 @dataclass(slots=True)
 class _Maker:
     """Makes the jobs of one plan."""
@@ -271,7 +335,6 @@ class _Maker:
         return self._job("seeker", family, (source.name,), start=start).name
 
     def _alone(self, family: int) -> str:
-        """Jobs that wait for nothing, or for a person."""
         asked: Conditions = (Approval(prompt="this one too?"),)
         start = asked if self.rng.random() < 0.2 else ()
         self._job("side", family, start=start)

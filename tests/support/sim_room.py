@@ -43,7 +43,6 @@ class Room:
         """As the campaign knows it."""
 
     def close(self) -> None:
-        """Clear it away."""
         shutil.rmtree(self.directory, ignore_errors=True)
         if self._held is not None:
             os.close(self._held)

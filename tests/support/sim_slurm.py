@@ -1,8 +1,7 @@
 """A made-up Slurm for simulated campaigns: its commands lie, its nodes and jobs suffer.
 
-The executor that asks it is the real one, handed in by whoever runs the simulation,
-since adapters are not known here. Records, logs and scripts are real files below a
-directory of the campaign's own, in memory where the machine has such a place.
+The executor that asks it is the real one. Records, logs and scripts are real files
+below a directory of the campaign's own, in memory where the machine has such a place.
 
 The cluster never lies about the same thing for as long as it remembers an ended job: a
 controller that denied a living job for so long could not be told from one that lost it.
@@ -15,17 +14,23 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from autoexp_tui.engine.executor_port import Executor
 from autoexp_tui.engine.ports import Clock, FactSource, LogSource
+from autoexp_tui.executors.slurm.commands import Ran
+from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
+from autoexp_tui.executors.slurm.submit import SubmitSettings
+from autoexp_tui.executors.slurm.watch import Rhythm
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import JobSpec
+from autoexp_tui.probes.fact_source import OutsideFacts
+from autoexp_tui.probes.log_reader import LogReader
 from autoexp_tui.testing.clock import ManualClock
 from tests.support import fake_slurm_wrapper
 from tests.support.fake_script import by_job
-from tests.support.fake_slurm import Answer, FakeSlurm
+from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings, Job
 from tests.support.sim_causes import Memory
@@ -35,8 +40,6 @@ from tests.support.sim_room import Room
 from tests.support.sim_tally import CALLS
 from tests.support.sim_world import Watcher
 from tests.support.true_ends import Befallen
-
-R = TypeVar("R")
 
 RATES: Final[Mapping[str, float]] = {
     "sbatch": 0.02,
@@ -79,31 +82,19 @@ SWIFT: Final = Times(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adapters(Generic[R]):
-    """The real things that stand between an engine and its cluster."""
-
-    answer: Answer[R]
-    executor: Callable[[FakeSlurm[R], Clock, Path, Times, int], Executor]
-    """Of a cluster, the engine's clock, a directory, times, and the largest array."""
-    facts: Callable[[Clock], FactSource]
-    logs: Callable[[Clock], LogSource]
-
-
-class DeadlySlurm(FakeSlurm[R]):
+class DeadlySlurm(FakeSlurm[Ran]):
     """Some of its callers die before they have asked, or before they hear of it."""
 
     danger: Danger
 
-    def run(self, arguments: Sequence[str], timeout: float) -> R:
-        """One command, if its caller lives to give it."""
+    def run(self, arguments: Sequence[str], timeout: float) -> Ran:
         self.danger.point("before a command", COMMAND_RATE)
         answer = super().run(arguments, timeout)
         self.danger.point("after a command", COMMAND_RATE)
         return answer
 
 
-class SlurmCluster(Generic[R]):
+class SlurmCluster:
     """A `SimCluster` behind Slurm's commands."""
 
     def __init__(
@@ -111,16 +102,14 @@ class SlurmCluster(Generic[R]):
         rng: random.Random,
         clock: ManualClock,
         danger: Danger,
-        adapters: Adapters[R],
         *,
         accounting: bool,
     ) -> None:
         self.kind = "slurm" if accounting else "slurm without accounting"
         self.scripts: Attempts = {}
-        self.facts = adapters.facts(clock)
-        self.logs = adapters.logs(clock)
+        self.facts: FactSource = OutsideFacts(clock)
+        self.logs: LogSource = LogReader(clock.monotonic)
         self._danger = danger
-        self._adapters = adapters
         self._times = AS_SHIPPED if rng.random() < 0.25 else SWIFT
         self._pace = 4.0 if self._times is AS_SHIPPED else 1.5
         self._arrays = rng.choice([1, 3, 50])
@@ -139,8 +128,8 @@ class SlurmCluster(Generic[R]):
             account_lag=rng.choice([0.5, 5.0, 40.0]),
             save_seconds=20.0,
         )
-        self.slurm: DeadlySlurm[R] = DeadlySlurm(
-            clock, adapters.answer, by_job(self.scripts), settings, faults=self._fault
+        self.slurm = DeadlySlurm(
+            clock, Ran, by_job(self.scripts), settings, faults=self._fault
         )
         self.slurm.danger = danger
         self._room = Room(self._rng)
@@ -165,9 +154,24 @@ class SlurmCluster(Generic[R]):
             os.makedirs(spec.output_dir)
 
     def executor(self, clock: Clock) -> Executor:
-        return self._adapters.executor(
-            self.slurm, clock, self._root, self._times, self._arrays
+        times, root = self._times, self._root
+        settings = SlurmSettings(
+            submit=SubmitSettings(
+                wrapper=root / "session" / "wrapper.py",
+                python="python3",
+                scripts=root / "scripts",
+                array_logs=root / "logs" / ".arrays",
+                grace_seconds=times.grace,
+                submit_seconds=times.submit,
+            ),
+            ask_seconds=times.ask,
+            settle_seconds=times.settle,
+            patience_seconds=times.patience,
+            lost_seconds=times.lost,
+            array_size=self._arrays,
+            rhythm=Rhythm(first=times.first, latest=times.latest),
         )
+        return SlurmExecutor(settings, self.slurm, clock)
 
     def attempt_dir(self, job: str, number: int) -> Path:
         return self._root / "attempts" / format_filename(job) / str(number)
@@ -215,7 +219,6 @@ class SlurmCluster(Generic[R]):
             self._silent_at = self._clock.monotonic()
 
     def _fault(self, program: str) -> SlurmFault | None:
-        """What goes wrong with a command."""
         ordered, fault = self._danger.ordered(program), None
         if isinstance(ordered, SlurmFault):
             fault = ordered
@@ -247,7 +250,6 @@ class SlurmCluster(Generic[R]):
         return rng.choice(_STRIKES)(self, rng)
 
     def _find(self, word: str) -> list[Job]:
-        """The jobs in a state."""
         self.settle()
         return [job for job in self.slurm.cluster.jobs if job.word == word]
 
@@ -284,7 +286,6 @@ class SlurmCluster(Generic[R]):
         return "controller crashed" if self.slurm.cluster.crash() else ""
 
     def _away(self, rng: random.Random) -> str:
-        """The controller goes, or comes back."""
         self._note_silence()
         self.slurm.away = not self.slurm.away
         return "controller away" if self.slurm.away else ""
@@ -312,13 +313,13 @@ class SlurmCluster(Generic[R]):
         self.slurm.cluster.claims = fake_slurm_wrapper.no_claim
 
 
-Strike: TypeAlias = Callable[[SlurmCluster[Any], random.Random], str]
+Strike: TypeAlias = Callable[[SlurmCluster, random.Random], str]
 
 
 def _befall(act: str, name: str, word: str = "RUNNING") -> Strike:
     """What the cluster does to one of its jobs in that state."""
 
-    def strike(cluster: SlurmCluster[Any], rng: random.Random) -> str:
+    def strike(cluster: SlurmCluster, rng: random.Random) -> str:
         jobs = cluster._find(word)
         if not jobs:
             return ""

@@ -159,7 +159,6 @@ class Tally:
     """Campaigns by what ran their jobs."""
 
     def add(self, other: Tally) -> None:
-        """Count others in."""
         self.campaigns += other.campaigns
         self.steps += other.steps
         self.events += other.events
@@ -170,7 +169,6 @@ class Tally:
 
     @property
     def lifecycles(self) -> int:
-        """Jobs that came to their end."""
         return self.jobs.total()
 
 

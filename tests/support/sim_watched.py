@@ -105,7 +105,6 @@ class ShakyFacts:
         self._clock = clock
 
     def observe(self, key: OutsideKey) -> Fact:
-        """The fact, or that it could not be had."""
         if isinstance(key, CommandKey):
             return self._command()
         if not self._danger.over and self._rng.random() < LOOK_RATE:

@@ -113,7 +113,6 @@ class Files:
         return self.data.get(self.links.get(path, path))
 
     def observe(self, key: OutsideKey) -> Fact:
-        """The fact for `key` as the files stand now."""
         now = self.clock.monotonic()
         match key:
             case StatKey():
@@ -139,7 +138,6 @@ class Files:
                 return Fact(CommandResult(0), now)
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
-        """One by one."""
         return map(self.observe, keys)
 
     def _search(self, key: LogKey) -> LogFound:
@@ -164,7 +162,6 @@ class FakeEvidence:
     """Raised by each look; None: looks succeed."""
 
     def capture(self, parting: Parting) -> Kept:
-        """Keep nothing but the fact."""
         self.partings.append(parting)
         if self.problem is not None:
             raise self.problem
@@ -178,7 +175,6 @@ class Logs:
     files: Files
 
     def read(self, at: LogCursor) -> LogChunk | None:
-        """Whole lines from the offset."""
         whole = self.files.read(at.path) or b""
         data = whole[at.offset : at.offset + at.limit]
         if not at.final:
@@ -195,7 +191,6 @@ class Logs:
         )
 
     def find(self, search: Search) -> Sequence[FoundFile]:
-        """All that match; every byte counts as new."""
         data, patterns = self.files.data, search.patterns
         found = {
             path: index
@@ -205,7 +200,6 @@ class Logs:
         return [FoundFile(path, found[path]) for path in sorted(found)]
 
     def tail(self, path: str, limit: int) -> str:
-        """The last bytes as text."""
         return (self.files.read(path) or b"")[-limit:].decode("utf-8", "replace")
 
 
@@ -216,11 +210,9 @@ class Mailbox:
     orders: dict[str, Order] = field(default_factory=dict)
 
     def take(self) -> Sequence[Order]:
-        """All orders that are not done."""
         return tuple(self.orders.values())
 
     def done(self, command_ids: Sequence[str]) -> None:
-        """Forget orders."""
         for command_id in command_ids:
             self.orders.pop(command_id, None)
 
@@ -238,7 +230,6 @@ class Ready:
         specs: Sequence[JobSpec],
         plans: Sequence[Plan | None],
     ) -> None:
-        """What runs again is not done."""
         for task, spec in zip(submission.tasks, specs, strict=True):
             left = self.done.get(spec.name)
             if left is None or not is_of_attempt(
@@ -247,7 +238,6 @@ class Ready:
                 self.done.pop(spec.name, None)
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
-        """Keep it."""
         self.done[spec.name] = work
 
 
@@ -263,7 +253,6 @@ class Shelf:
     """Why nothing can be moved."""
 
     def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
-        """The newest."""
         there = self.saved.get(look.output_dir, [])
         if not there:
             return None
@@ -275,7 +264,6 @@ class Shelf:
         )
 
     def move(self, move: MoveCheckpoint) -> None:
-        """Take it off the shelf; once is enough."""
         if self.problem:
             raise EnvironmentFailed(self.problem)
         there = self.saved[move.output_dir]
@@ -292,7 +280,6 @@ class Recompose:
     """Of plans that are to join."""
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        """The job of the plan."""
         spec = next(spec for spec in plan.jobs if spec.name == job)
         return replace(spec, overrides=tuple(overrides))
 
@@ -355,12 +342,10 @@ class Errands:
         env: Mapping[str, str],
         cwd: str,
     ) -> CommandResult:
-        """Note it."""
         self.ran.append(tuple(command))
         return CommandResult(self.exit_code, "as told")
 
     def append(self, path: str, text: str, below: str = "") -> None:
-        """Keep it, unless there is a problem."""
         if self.problem:
             raise OSError(self.problem)
         self.written[path] = self.written.get(path, "") + f"{text}\n"
@@ -409,7 +394,6 @@ class House(ABC):
         """What reads logs."""
 
     def attempt_dir(self, job: str, number: int) -> Path:
-        """Where an attempt's records lie."""
         return memory_attempt_dir(job, number)
 
     def watch(self, watcher: Watcher) -> None:
@@ -425,7 +409,6 @@ class House(ABC):
         return self.session.open(lease).add_plan(plan)
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
-        """An engine's ports, every pool being `pool`."""
         sources = Sources(
             executor=self.executor,
             facts=self.files,
@@ -473,7 +456,6 @@ class House(ABC):
         )
 
     def engine(self, lease: MemoryLease, pool: InlinePool) -> Engine:
-        """An engine over the session as it is synced."""
         return Engine(self.session.load(), self.parts(lease, pool))
 
 
@@ -486,9 +468,7 @@ class World(House):
     files: Files
 
     def log_source(self) -> LogSource:
-        """Of the files in memory."""
         return Logs(self.files)
 
     def watch(self, watcher: Watcher) -> None:
-        """The newest engine is told of each write."""
         self.files.watch(watcher)

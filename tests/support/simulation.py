@@ -60,7 +60,6 @@ class Case:
 
     @property
     def command(self) -> str:
-        """What replays it, with every event in words."""
         words = [f"python -m {MODULE} --seed {self.seed}"]
         words += [f"--kind {self.kind}"] if self.kind else []
         words += [f"--bug {self.bug}"] if self.bug else []

@@ -73,7 +73,6 @@ class Ledger:
         self._befallen: dict[TaskId, list[Befallen]] = {}
 
     def note(self, task: TaskId, run: int, stroke: Stroke) -> None:
-        """A run has suffered a stroke."""
         self._add(task, Befallen(stroke=stroke, run=run))
 
     def note_end(
@@ -98,7 +97,6 @@ class Ledger:
         self._add(task, ended)
 
     def note_fake(self, end: FakeEnd) -> None:
-        """A run of a fake executor has ended."""
         run, number = end.run, end.run.begin.run
         if run.asked:
             self.note(end.task, number, Stroke.CANCELLED)
@@ -117,7 +115,6 @@ class Ledger:
         )
 
     def of(self, task: TaskId) -> Sequence[Befallen]:
-        """What has befallen the runs of a task."""
         return self._befallen.get(task, ())
 
     def _add(self, task: TaskId, befallen: Befallen) -> None:

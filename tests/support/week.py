@@ -121,7 +121,6 @@ class _Story:
     """Until when no engine lives."""
 
     def told(self, session: str, sha: str) -> list[Recorded]:
-        """All of it."""
         self.state.plans = {sha: self.plan}
         start = events.SessionStarted(
             session=session,
@@ -157,7 +156,6 @@ class _Story:
         heapq.heappush(self._next, (t, next(self._numbers), call))
 
     def emit(self, t: float, *told: Event, by: str = "") -> None:
-        """One commit."""
         for place, event in enumerate(told, 1):
             seq = self.state.seq + 1
             record = Recorded(
@@ -199,7 +197,6 @@ class _Story:
                 self.emit(t, events.WaitExplained(job=name, why=told))
 
     def passed(self, t: float, name: str) -> None:
-        """What a job waits for has come."""
         job = self.state.jobs[name]
         if job.state is JobState.WAITING and name not in self.ready:
             self.emit(t, _judged(name, Result.PASS, why("ok")))
