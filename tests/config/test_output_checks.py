@@ -23,7 +23,7 @@ from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from tests.model.builders import job
 from tests.storage.test_session_list import Engine
 
-LEFT = [Quota(4096, "bytes")]
+LEFT = [(4096, "bytes")]
 JOBS = [job(f"j{n}", n) for n in range(3)]
 
 
@@ -133,10 +133,10 @@ def test_a_file_in_its_place_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("quota", "stops", "told"),
     [
-        (Quota(100_000 * 1024, "bytes"), True, "102 MB"),
-        (Quota(1_000_000 * 1024, "bytes"), False, "1.02 GB"),
-        (Quota(0, "files"), True, "0 files"),
-        (Quota(390, "files"), False, "390 files"),
+        ((100_000 * 1024, "bytes"), True, "102 MB"),
+        ((1_000_000 * 1024, "bytes"), False, "1.02 GB"),
+        ((0, "files"), True, "0 files"),
+        ((390, "files"), False, "390 files"),
     ],
 )
 @pytest.mark.usefixtures("disk")
@@ -161,10 +161,10 @@ def test_a_quota_that_leaves_little_is_told(
     [
         (
             "/scratch 250* 200 300 6d 10 0 20 -",
-            (Quota(50 * 1024, "bytes"), Quota(10, "files")),
+            ((50 * 1024, "bytes"), (10, "files")),
         ),
         ("/dev/sda1 250 0 0 0 10 0 0 0", ()),
-        ("/dev/sda1 5 9 0 0 1 0 0 0", (Quota(4 * 1024, "bytes"),)),
+        ("/dev/sda1 5 9 0 0 1 0 0 0", ((4 * 1024, "bytes"),)),
         ("", ()),
         ("Cannot resolve", ()),
     ],

@@ -15,8 +15,9 @@ from __future__ import annotations
 import glob
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 from autoexp_tui.conditions.log_values import (
@@ -79,36 +80,23 @@ def bind(
     jobs: Container[str],
     own: Mapping[str, str] | None = None,
 ) -> tuple[S | None, tuple[Lacking, ...]]:
-    """A condition or an action with its references replaced by their values.
+    """A condition or an action with its references replaced, and what is lacking.
 
-    Args:
-        spec: a condition or an action; returned as it is when it has no reference.
-        lookup: metadata of any job.
-        jobs: the known jobs: in `{runtime.a.b.c}` the longest known name wins.
-        own: fields of the job that the spec is for (`own_fields`); given for actions,
-            where bare names are bound too and `{{`, `}}` are literal braces.
-
-    Returns:
-        (bound, ()) or (None, what is missing or refused).
+    `jobs`: those known: in `{runtime.a.b.c}` the longest name wins. `own`: fields of
+    the job that the spec is for (`list_own_fields`); given for actions, where bare
+    names are bound too and `{{`, `}}` are braces. Where anything lacks: no spec.
     """
-    if not _can_refer(spec):
-        return spec, ()
+    with suppress(TypeError):  # it may hold something that cannot be hashed
+        if not _has_brace(spec):
+            return spec, ()
     binder = _Binder(lookup, jobs, own)
     bound = binder.spec(spec)
     return (None if binder.lacking else bound), tuple(binder.lacking)
 
 
-def _can_refer(spec: object) -> bool:
-    """Whether anything in a spec may be a reference; most specs have none, and each is
-    bound again at every look."""
-    try:
-        return _has_brace(spec)
-    except TypeError:  # it holds something that cannot be hashed
-        return True
-
-
 @lru_cache(maxsize=4096)
 def _has_brace(value: object) -> bool:
+    """Most specs have no reference, and each is bound again at every look."""
     if isinstance(value, str):
         return "{" in value
     if isinstance(value, Mapping):
@@ -125,8 +113,7 @@ def bind_text(
     template: str, own: Mapping[str, str], lookup: Lookup, jobs: Container[str]
 ) -> str:
     """Text for people with its references replaced; unknown ones stay as written."""
-    binder = _Binder(lookup, jobs, own)
-    return binder.text(template)
+    return _Binder(lookup, jobs, own).text(template)
 
 
 def bind_overrides(
@@ -202,7 +189,6 @@ def split_reference(path: str, jobs: Container[str]) -> MissingKey:
     return MissingKey(job, key)
 
 
-# ------------------------------------------------------------------------- binder
 class Later(str):
     """A reference in the place of a value: who gets the spec binds it again."""
 
@@ -267,11 +253,8 @@ class _Binder:
 
     def command(self, words: tuple[str, ...]) -> tuple[str, ...]:
         """A command, whose words no value from a log can make more than words."""
-        new = tuple(self._word(words, at) for at in range(len(words)))
-        return words if new == words else new
 
-    def _word(self, words: tuple[str, ...], at: int) -> str:
-        def literal(found: _Found, value: str, match: re.Match[str]) -> str:
+        def literal(at: int, found: _Found, value: str, match: re.Match[str]) -> str:
             never = explain_never(words, at, *match.span())
             if not found.outside:
                 return _plain_only(value) if never else check_no_nul(value)
@@ -279,7 +262,9 @@ class _Binder:
                 raise Refused(f"no value from a log may stand {never}")
             return check_command_value(words, at, value)
 
-        return self.text(words[at], literal)
+        new = (self.text(word, partial(literal, at)) for at, word in enumerate(words))
+        changed = tuple(new)
+        return words if changed == words else changed
 
     def text(self, text: str, literal: _Literal | None = None) -> str:
         """`text` with its references replaced, each value through `literal`."""
@@ -296,7 +281,8 @@ class _Binder:
             return self.text(text, _LITERALS["plain"])
         key = self.text(head, _LITERALS["plain"])
         marks = _STRUCTURE.findall(_BARE.sub("", body))
-        if marks and not _is_quoted(body, marks):
+        ends = {body[:1], body[-1:], *marks}
+        if marks and not (len(marks) == 2 and ends in ({"'"}, {'"'})):
             return f"{key}={self.text(body, _LITERALS['plain'])}"
         odd: list[str] = []
 
@@ -326,24 +312,15 @@ class _Binder:
 
     def find(self, match: re.Match[str]) -> _Found:
         """What a reference stands for."""
-        if self._own is None:
-            return self._metadata(split_reference(match[0][9:-1], self._jobs))
-        if match["path"]:
-            return self._metadata(split_reference(match["path"], self._jobs))
-        bare = match["bare"]
-        source = MissingKey(self._own.get("name", ""), bare)
-        if bare in self._own:
-            return _Found(source, self._own[bare], outside=bare == _LINE)
-        return self._metadata(source)
-
-    def _metadata(self, source: MissingKey) -> _Found:
+        path = match[0][9:-1] if self._own is None else match["path"]
+        if path:
+            source = split_reference(path, self._jobs)
+        else:
+            own, bare = self._own or {}, match["bare"]
+            source = MissingKey(own.get("name", ""), bare)
+            if bare in own:
+                return _Found(source, own[bare], outside=bare == _LINE)
         return _Found(source, self._lookup(source.job, source.key), outside=True)
-
-
-# ------------------------------------------------------------------------ literals
-def _is_quoted(body: str, marks: list[str]) -> bool:
-    """Whether an override's value is one text between quotes."""
-    return len(marks) == 2 and body[:1] == body[-1:] == marks[0] and marks[0] in "'\""
 
 
 def _plain_only(value: str) -> str:

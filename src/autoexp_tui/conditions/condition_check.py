@@ -7,7 +7,7 @@ is judged by the newest facts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from types import MappingProxyType
@@ -39,6 +39,7 @@ from autoexp_tui.model.facts import (
     MetadataKey,
 )
 from autoexp_tui.model.resubmission import has_old_logs, list_files_aside
+from autoexp_tui.model.rules import is_for_stage
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, JobState, Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
@@ -70,7 +71,15 @@ class Look:
         if bound is None:
             return self._wait_for_value(spec, missing[0])
         read, lived = needs(bound, self.job.name), self.context.now.lived
-        over = dict(self._list_latched(read))
+        over: dict[FactKey, Fact] = {}
+        for key in read if self.job.latched else ():  # found once, looked for no more
+            latch = (
+                self.job.latched.get(name_latch(key))
+                if isinstance(key, LogKey)
+                else None
+            )
+            if latch is not None:
+                over[key] = Fact(LogFound(1, 1, latch.line, latch.path), lived)
         self.keys |= read - over.keys()
         if assume_approved:
             yes = ApprovalFact(approved=True, by="")
@@ -81,15 +90,6 @@ class Look:
         if isinstance(bound, LogPattern) and verdict.why.code == "log_no_match":
             return Verdict(Result.WAIT, old.get(bound.key, verdict.why))
         return verdict
-
-    def _list_latched(self, keys: Set[FactKey]) -> Iterator[tuple[FactKey, Fact]]:
-        """What was found in logs once, and is not looked for any more."""
-        for key in keys if self.job.latched else ():
-            if isinstance(key, LogKey):
-                latch = self.job.latched.get(name_latch(key))
-                if latch is not None:
-                    found = LogFound(1, 1, latch.line, latch.path)
-                    yield key, Fact(found, self.context.now.lived)
 
     def cancel(self, spec: Condition) -> Verdict:
         """What a cancel condition says; logs that may not count yet are left out."""
@@ -140,7 +140,6 @@ class Look:
                 )
             )
 
-    # ------------------------------------------------------------------------ judging
     def _evaluate(
         self, bound: Condition, over: Mapping[FactKey, Fact] = _NOTHING
     ) -> Verdict:
@@ -159,7 +158,14 @@ class Look:
         bound, missing = bind(spec, self.read_metadata, self.context.state.jobs)
         if bound is None:
             return None, missing
-        return change_parts(bound, lambda part: _skip_old(part, self.context)), ()
+        return change_parts(bound, self._skip_old), ()
+
+    def _skip_old(self, spec: Condition) -> Condition:
+        """A log pattern without what earlier attempts wrote; any other as it is."""
+        if not isinstance(spec, LogPattern):
+            return spec
+        skip = _list_old_texts(spec, self.context)
+        return replace(spec, skip=skip) if skip else spec
 
     def read_metadata(self, job: str, key: str) -> str | None:
         """A job's metadata; the look reads it from now on."""
@@ -209,7 +215,6 @@ class Look:
         return found if isinstance(found, LogFound) and is_found(key, found) else None
 
 
-# ------------------------------------------------------------------------- logs
 def _list_log_patterns(spec: Condition) -> list[LogPattern]:
     return [part for part in walk(spec) if isinstance(part, LogPattern)]
 
@@ -225,15 +230,13 @@ def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
         return None
     if writer.state not in BEGUN:
         return why("log_of_earlier_run", job=writer.name)
-    if _can_restart(context, writer):
-        return why("log_may_restart", job=writer.name)
-    return None
-
-
-def _skip_old(spec: Condition, context: DecisionContext) -> Condition:
-    """A log pattern without what earlier attempts wrote; any other as it is."""
-    skip = _list_old_texts(spec, context) if isinstance(spec, LogPattern) else ()
-    return replace(spec, skip=skip) if skip else spec  # type: ignore[call-arg]
+    can_restart = any(
+        action.restarts
+        for rule in context.rules_of(writer.name).state_events
+        if is_for_stage(rule, writer.spec.stage)
+        for action in rule.actions
+    )
+    return why("log_may_restart", job=writer.name) if can_restart else None
 
 
 def _list_old_texts(
@@ -265,15 +268,6 @@ def _is_to_begin(job: JobRecord) -> bool:
     if has_old_logs(job):
         return True
     return all(attempt.run < 0 for attempt in job.attempts)
-
-
-def _can_restart(context: DecisionContext, job: JobRecord) -> bool:
-    return any(
-        action.restarts
-        for rule in context.rules_of(job.name).state_events
-        if not rule.stages or job.spec.stage in rule.stages
-        for action in rule.actions
-    )
 
 
 def name_latch(key: LogKey) -> str:

@@ -54,22 +54,14 @@ class OwnFailed(TheirFault):
 def says(result: Result | str, text: str) -> Verdict:
     """A verdict in one's own words.
 
-    Args:
-        result: `pass`, `wait` or `fail`.
-        text: the reason, a phrase that reads after the condition's name.
-
-    Raises:
-        ValueError: there is no such result.
+    `result`: `pass`, `wait` or `fail`, else ValueError; `text`: the reason, a phrase
+    that reads after the condition's name.
     """
     return Verdict(Result(result), why("own_says", text=text))
 
 
 def make(class_path: str, fields: Mapping[str, object]) -> OwnClass:
-    """The condition of the class `pkg.mod:Class`, made of its fields.
-
-    Raises:
-        OwnFailed: the class cannot be used, or does not take these fields.
-    """
+    """The condition of the class `pkg.mod:Class`, made of fields; or `OwnFailed`."""
     module, _, name = class_path.partition(":")
     try:
         found: Any = import_module(module)

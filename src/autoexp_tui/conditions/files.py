@@ -58,20 +58,24 @@ class FileCondition(Condition):
     """The job that writes it, when planning knows: lets a doomed wait be found."""
 
     @property
-    def key(self) -> OutsideKey:
-        """The look that answers it."""
-        raise NotImplementedError(type(self).__name__)
-
-    @property
     def file_key(self) -> StatKey | GlobKey:
         """The look that tells which files lie there."""
         path = self.path_to_watch
         return GlobKey(path) if getattr(self, "glob", False) else StatKey(path)
 
     @property
+    def key(self) -> OutsideKey:
+        """The look that answers it."""
+        return self.file_key
+
+    @property
     def path_to_watch(self) -> str:
         """The file or log, or the pattern of their paths."""
         raise NotImplementedError(type(self).__name__)
+
+    def find_use(self, field: str) -> FieldUse:
+        is_glob = field in ("path", "log_path") and getattr(self, "glob", False)
+        return "glob" if is_glob else "text"
 
     def list_sources(self) -> Iterator[str]:
         writer = f", written by {self.writer}" if self.writer else ""
@@ -152,7 +156,6 @@ class _OfFile(FileCondition):
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it must be of the writer's present attempt."""
         return bool(self.writer) and self.fresh
 
     def _find_old(
@@ -183,22 +186,17 @@ class _OfFile(FileCondition):
     ) -> Verdict:
         """WAIT for the writer's own file; FAIL, which asks a person, once it ended."""
         newest = max(old.values(), key=lambda one: one.file.mtime_ns)
+        attempt = (f"attempt {newest.attempt}", newest.values)  # `attempt 1, lr=1e-4`
+        whose = ", ".join(filter(None, attempt))
         args = {
             "path": newest.file.path,
             "writer": self.writer,
-            "whose": _describe_owner(newest),
+            "whose": whose if newest.attempt else "an earlier session",
         }
         writer = self.find_gone_writer(facts, now, ctx)
         if writer is None:
             return say_wait("waits_for_new_file", **args)
         return say_fail("file_of_earlier", **args, **end_of(writer))
-
-
-def _describe_owner(old: SetAside) -> str:
-    """`attempt 1, lr=1e-4`."""
-    if not old.attempt:
-        return "an earlier session"
-    return ", ".join(filter(None, (f"attempt {old.attempt}", old.values)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,14 +207,6 @@ class FileExists(_OfFile):
     glob: bool = False
     min_size: int = 0
     """Bytes."""
-
-    def find_use(self, field: str) -> FieldUse:
-        return "glob" if self.glob and field == "path" else "text"
-
-    @property
-    def key(self) -> StatKey | GlobKey:
-        """The look at the file, or at the glob's matches."""
-        return self.file_key
 
     def name_subject(self, name_jobs: NameJobs) -> str:
         return _end_of(self.path)
@@ -244,14 +234,11 @@ class FileExists(_OfFile):
             return say_pass("file_there", path=self.path, size=size)
         if old and not there:
             return self._evaluate_only_old(old, facts, now, ctx)
-        waits = self._wait_for(size if there else None)
-        return self._judge_wait(waits, facts, now, ctx)
-
-    def _wait_for(self, size: int | None) -> Verdict:
         args = {"path": self.path, "writer": self.writer}
-        if size is None:
-            return say_wait("file_missing", **args)
-        return say_wait("file_small", **args, size=size, min_size=self.min_size)
+        waits = say_wait("file_missing", **args)
+        if there:
+            waits = say_wait("file_small", **args, size=size, min_size=self.min_size)
+        return self._judge_wait(waits, facts, now, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,9 +301,6 @@ class LogPattern(FileCondition):
     skip: tuple[tuple[int, int], ...] = ()
     """Set while jobs run: (inode, bytes) of texts that earlier attempts left."""
 
-    def find_use(self, field: str) -> FieldUse:
-        return "glob" if self.glob and field == "log_path" else "text"
-
     @property
     def key(self) -> LogKey:
         """The search in the log."""
@@ -351,15 +335,13 @@ class LogPattern(FileCondition):
         if is_found(self.key, found):
             path = found.path or self.log_path
             return say_pass("log_matched", line=found.line, path=path)
-        waits, pattern = self._wait_for(found), self.pattern
-        return self._judge_wait(waits, facts, now, ctx, "doomed_log", pattern=pattern)
-
-    def _wait_for(self, found: LogFound) -> Verdict:
-        if found.files == 0:
-            return say_wait("log_no_files", path=self.log_path, pattern=self.pattern)
+        args = {"path": self.log_path, "pattern": self.pattern}
         several = {"matched": found.matched, "files": found.files} if self.glob else {}
-        return say_wait(
-            "log_no_match", path=self.log_path, pattern=self.pattern, **several
+        waits = say_wait("log_no_match", **args, **several)
+        if found.files == 0:
+            waits = say_wait("log_no_files", **args)
+        return self._judge_wait(
+            waits, facts, now, ctx, "doomed_log", pattern=self.pattern
         )
 
 
@@ -372,10 +354,11 @@ def is_found(key: LogKey, found: LogFound) -> bool:
 def list_awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
     """What a job waits for that others write, where it must be of their attempt."""
     for condition in (*spec.start_conditions, *spec.cancel_conditions):
-        files = (part for part in walk(condition) if isinstance(part, FileCondition))
-        for file in files:
-            if file.is_awaited and file.writer != spec.name:
-                yield file
+        for part in walk(condition):
+            if not isinstance(part, FileCondition) or part.writer == spec.name:
+                continue
+            if part.is_awaited:
+                yield part
 
 
 def group_awaited(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileCondition]]:

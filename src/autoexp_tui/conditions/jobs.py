@@ -71,13 +71,12 @@ class JobStateIs(Condition):
         if wanted not in RAW_CAUSES and wanted not in JobState.__members__:
             return say_wait("bad_condition", problem=f"{self.state!r} is no state")
         verdicts = [_evaluate_job(name, wanted, facts) for name in self.jobs]
-        return all_of(verdicts, self._agree(wanted))
-
-    def _agree(self, wanted: str) -> Verdict:
-        if not self.jobs:
-            return say_pass("all_hold", count=0)
-        more = len(self.jobs) - 1
-        return say_pass("job_ok", job=self.jobs[0], state=wanted, more=more or None)
+        more = max(0, len(self.jobs) - 1)
+        holds = say_pass("all_hold", count=0)
+        if self.jobs:
+            args = {"job": self.jobs[0], "state": wanted, "more": more or None}
+            holds = say_pass("job_ok", **args)
+        return all_of(verdicts, holds)
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         return self.state.strip().upper() not in _PASSING_STATES

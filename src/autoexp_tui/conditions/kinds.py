@@ -86,10 +86,18 @@ class Composite(Condition):
         parts = self._list_deciding_parts()
         verdicts = [evaluate(part, facts, now, ctx) for part in parts]
         if self.mode == "all":
-            what = _list_parts(parts)
-            holds = say_pass("all_hold", count=len(verdicts), what=what)
-            return all_of(verdicts, holds)
-        return first(verdicts, Result.PASS) or _evaluate_none_passed(verdicts)
+            named = [describe(part) for part in parts[:_NAMED]]
+            if more := len(parts) - len(named):
+                named.append(f"{more} more")
+            what = ", ".join(named) or None
+            return all_of(verdicts, say_pass("all_hold", count=len(parts), what=what))
+        if passing := first(verdicts, Result.PASS):
+            return passing
+        # An unknown one may yet pass, then one that waits, else all failed.
+        waiting = [verdict for verdict in verdicts if verdict.result is Result.WAIT]
+        unknown = [verdict for verdict in waiting if verdict.why.code in UNKNOWN]
+        none = say_fail("none_holds", count=len(verdicts))
+        return next(iter(unknown + waiting + verdicts), none)
 
     def is_final(self, facts: Facts, now: Moment, ctx: EvalContext) -> bool:
         for_good = [
@@ -103,21 +111,6 @@ class Composite(Condition):
         """Parts that do not block do not count, unless none does."""
         blocking = [part for part in self.conditions if part.blocking]
         return blocking or self.conditions
-
-
-def _list_parts(parts: Sequence[Condition]) -> str | None:
-    """What holds, as far as a line has room for it."""
-    named = [describe(part) for part in parts[:_NAMED]]
-    more = len(parts) - len(named)
-    return ", ".join([*named, *([f"{more} more"] if more else [])]) or None
-
-
-def _evaluate_none_passed(verdicts: list[Verdict]) -> Verdict:
-    """None passes: an unknown one may yet, then one that waits, else all failed."""
-    waiting = [verdict for verdict in verdicts if verdict.result is Result.WAIT]
-    unknown = [verdict for verdict in waiting if verdict.why.code in UNKNOWN]
-    none = say_fail("none_holds", count=len(verdicts))
-    return next(iter(unknown + waiting + verdicts), none)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -81,11 +81,7 @@ def explain_never(words: Sequence[str], at: int, start: int, end: int) -> str:
 
 
 def check_command_value(words: Sequence[str], at: int, value: str) -> str:
-    """The value, as a word of a command, at a place where some may stand.
-
-    Raises:
-        Refused: this one may not.
-    """
+    """The value, as a word of a command where some may stand; or `Refused`."""
     if not is_plain(value) and (is_joining_words(words[:at]) or "--" not in words[:at]):
         raise Refused(f"{value!r} is more than {PLAIN}")
     return check_no_nul(value)
@@ -97,22 +93,14 @@ def is_joining_words(words: Iterable[str]) -> bool:
 
 
 def check_one_name(value: str) -> str:
-    """The value, as one component of a path that is written to.
-
-    Raises:
-        Refused: it is more than a name.
-    """
+    """The value, as one component of a path that is written to; or `Refused`."""
     if "/" in value or not value.strip("."):
         raise Refused(f"{value!r} is more than one name in a path")
     return check_no_nul(value)
 
 
 def check_no_nul(value: str) -> str:
-    """The value, where any text may stand.
-
-    Raises:
-        Refused: the system takes no NUL in a text.
-    """
+    """The value, where any text may stand; the system takes no NUL in one."""
     if "\0" in value:
         raise Refused(f"{value!r} holds a NUL")
     return value
@@ -120,20 +108,14 @@ def check_no_nul(value: str) -> str:
 
 def find_unsafe(command: Sequence[str], values: Iterable[str]) -> str:
     """The first value from a log in a command's scripts that is not plain; or empty."""
-    texts = [word for at, word in enumerate(command) if _is_script(command, at)]
-    return next(
-        (
-            value
-            for value in values
-            if value and not is_plain(value) and any(value in text for text in texts)
-        ),
-        "",
-    )
-
-
-def _is_script(words: Sequence[str], at: int) -> bool:
-    behind = at > 0 and _SCRIPT_OPTION.fullmatch(words[at - 1]) is not None
-    return behind or is_joining_words(words[:at])
+    texts = [
+        word
+        for at, word in enumerate(command)
+        if is_joining_words(command[:at])
+        or (at > 0 and _SCRIPT_OPTION.fullmatch(command[at - 1]))
+    ]
+    odd = (value for value in values if value and not is_plain(value))
+    return next((one for one in odd if any(one in text for text in texts)), "")
 
 
 def _is_program(words: Sequence[str], at: int, runner: int = 0) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Final
 
+from autoexp_tui.conditions.bindings import split_reference
 from autoexp_tui.model.condition import Condition, change_parts, walk
 
 _RUNTIME: Final = re.compile(r"\{runtime\.([^{}]+)\}")
@@ -42,13 +43,9 @@ class Places:
         """The jobs whose progress a condition looks at; names may repeat."""
         for part in walk(condition):
             yield from part.list_awaited_jobs()
-            yield from map(self._job_of, _list_runtime_paths(part))
-
-    def _job_of(self, path: str) -> str:
-        """The job of `JOB.KEY`: the longest name that is known."""
-        parts = path.split(".")
-        names = (".".join(parts[:cut]) for cut in range(len(parts) - 1, 0, -1))
-        return next((name for name in names if name in self._names), "")
+            for path in _list_runtime_paths(part):
+                job = split_reference(path, self._names).job
+                yield job if job in self._names else ""
 
 
 def _list_runtime_paths(value: object) -> Iterator[str]:

@@ -59,23 +59,16 @@ def compare(left: Scalar, op: Op, right: Scalar) -> bool:
     """Whether `left op right` holds.
 
     Two numbers, also written as text (`"8000"`, `8e3`), compare as numbers; anything
-    else as text, where only `==` and `!=` can hold. Booleans are spelled `true` and
-    `false` in any case.
+    else as text, where only `==` and `!=` can hold. Case is nothing to booleans.
     """
+    one, two = (str("" if value is None else value).strip() for value in (left, right))
     if isinstance(left, bool) or isinstance(right, bool):
-        return _equal_only(_text(left).lower(), op, _text(right).lower())
-    one, two = as_number(left), as_number(right)
-    if one is not None and two is not None:
-        return bool(_OPERATORS[op](one, two))
-    return _equal_only(_text(left), op, _text(right))
-
-
-def _equal_only(left: str, op: Op, right: str) -> bool:
-    return op in ("==", "!=") and _OPERATORS[op](left, right)
-
-
-def _text(value: Scalar) -> str:
-    return "" if value is None else str(value).strip()
+        one, two = one.lower(), two.lower()
+    else:
+        numbers = as_number(left), as_number(right)
+        if None not in numbers:
+            return bool(_OPERATORS[op](*numbers))
+    return op in ("==", "!=") and _OPERATORS[op](one, two)
 
 
 def as_number(value: Scalar) -> int | float | None:

@@ -1,7 +1,7 @@
 """What actions name and what is there: configs, files, programs, override grammar.
 
-Looked at while planning, in its process, so that a rule does not turn out to be broken
-in the night when it fires. What holds a reference is known only then, and passed over.
+A rule is not to turn out to be broken in the night when it fires. What holds a
+reference is known only then, and passed over.
 """
 
 from __future__ import annotations
@@ -63,7 +63,14 @@ class ActionChecks:
             for rule in list_rules(rules, job):
                 for at, action in enumerate(rule.event.actions):
                     where = f"{rule.where}.actions.{at}"
-                    self._check_action(action, where, job)
+                    match action:
+                        case RunAutoexp():
+                            self._check_config(action, where, job)
+                            self._check_overrides(action, where, job)
+                        case Restart():
+                            self._check_overrides(action, where, job)
+                        case RunCommand(command=words) | NewJob(command=words):
+                            self._check_program(words[0], f"{where}.command", job)
                     self._check_references(action, known, where, job)
             self._check_notify(rules, job)
         for spec in plan.jobs:
@@ -113,24 +120,14 @@ class ActionChecks:
             message = f"the message, which may hold a log's text, would stand {never}"
             self.errors.append(Problem(message, "notify.command", job, hint))
 
-    def _check_action(self, action: Action, where: str, job: str) -> None:
-        match action:
-            case RunAutoexp():
-                self._check_config(action, where, job)
-                self._check_overrides(action, where, job)
-            case Restart():
-                self._check_overrides(action, where, job)
-            case RunCommand(command=command) | NewJob(command=command):
-                self._check_program(command[0], f"{where}.command", job)
-
     def _check_config(self, action: RunAutoexp, where: str, job: str) -> None:
         ref, path = action.config_ref, action.config_path
         known = ref.removesuffix(".yaml") in self._configs or _REFERENCE.search(ref)
         if ref and not known:
             meant = find_slip(ref, self._configs) or ref
+            message, place = f"there is no config `{ref}`", f"{where}.config_ref"
             hint = did_you_mean(meant, self._configs, "configs")
-            place = f"{where}.config_ref"
-            self.errors.append(Problem(f"there is no config `{ref}`", place, job, hint))
+            self.errors.append(Problem(message, place, job, hint))
         if path and not _REFERENCE.search(path) and not self._find(path).is_file():
             hint = "it is read when the rule fires, and must be there by then"
             place = f"{where}.config_path"

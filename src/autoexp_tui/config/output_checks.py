@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from autoexp_tui.model.errors import AutoexpError, Problem
 from autoexp_tui.model.specs import JobSpec, Share
@@ -45,6 +45,8 @@ _QUOTA_SECONDS: Final = 5.0
 _AT_ONCE: Final = 8
 _NUMBER: Final = re.compile(r"(\d+)\*?")
 
+Quota: TypeAlias = tuple[int, str]
+"""How much more a user may write, of `bytes` or `files`."""
 _Finding: TypeAlias = tuple[Problem, bool]
 """What is wrong, and whether nothing can run like that."""
 
@@ -67,12 +69,8 @@ def check_output_places(
 ) -> OutputFindings:
     """What there is to say; a place that does not answer in `seconds` is a warning.
 
-    Args:
-        place: `project.base_output_dir`, absolute.
-        jobs: those that are to write below it.
-        owners: whether other sessions that write there are looked for.
-        share: `project.share`.
-        seconds: how long all of it may take.
+    `place`: `project.base_output_dir`, absolute; `jobs`: those that are to write below
+    it; `owners`: whether other sessions that write there are looked for.
     """
     answer: Future[list[_Finding]] = Future()
 
@@ -98,7 +96,7 @@ def find_problems(
 ) -> Iterator[_Finding]:
     """What is wrong with the disk, and with who may write there."""
     try:
-        yield from list(_check_disk(place, len(jobs)))
+        yield from [*_check_disk(place, len(jobs))]
     except OSError as error:
         message = f"{place} cannot be looked at: {error.strerror or error}"
         yield Problem(message, WHERE), False
@@ -111,7 +109,6 @@ def find_problems(
         yield Problem(message, WHERE, hint=hint), False
 
 
-# --------------------------------------------------------------------- who may meddle
 def _check_trust(
     place: Path, jobs: Sequence[JobSpec], share: Share
 ) -> Iterator[_Finding]:
@@ -151,12 +148,19 @@ def _list_looks(
                 yield "slurm.log_dir", partial(require_logs, place, log_dir, share)
 
 
-# ------------------------------------------------------------------------- the disk
 def _check_disk(wanted: Path, jobs: int) -> Iterator[_Finding]:
     """The state of the directory itself, or of the one in which it would be made."""
     there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
     found = os.statvfs(there)
-    if message := _explain_unusable(wanted, there, found):
+    message = ""
+    if not there.is_dir():
+        message = f"{there} is a file, not a directory"
+    elif found.f_flag & os.ST_RDONLY:
+        message = f"{there} is mounted read-only"
+    elif not os.access(there, os.W_OK | os.X_OK):
+        made = "" if there == wanted else f"{wanted} cannot be made: "
+        message = f"{made}you may not write to {there}"
+    if message:
         hint = "choose another directory that you may write to"
         yield Problem(message, WHERE, hint=hint), True
     free = found.f_bavail * found.f_frsize
@@ -175,38 +179,13 @@ def _check_disk(wanted: Path, jobs: int) -> Iterator[_Finding]:
         )
         hint = "remove files that nobody needs, or choose another directory"
         yield Problem(message, WHERE, hint=hint), found.f_favail < jobs
-    yield from _check_quotas(there)
-
-
-def _explain_unusable(wanted: Path, there: Path, found: os.statvfs_result) -> str:
-    if not there.is_dir():
-        return f"{there} is a file, not a directory"
-    if found.f_flag & os.ST_RDONLY:
-        return f"{there} is mounted read-only"
-    if not os.access(there, os.W_OK | os.X_OK):
-        made = "" if there == wanted else f"{wanted} cannot be made: "
-        return f"{made}you may not write to {there}"
-    return ""
-
-
-# ----------------------------------------------------------------------------- quota
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """How much more a user may write of one thing."""
-
-    left: int
-    unit: Literal["bytes", "files"]
-
-
-def _check_quotas(there: Path) -> Iterator[_Finding]:
-    for quota in read_quotas(there):
-        of_bytes = quota.unit == "bytes"
-        few, least = (FEW_BYTES, LEAST_BYTES) if of_bytes else (1000, 1)
-        if quota.left < few:
-            left = size(quota.left) if of_bytes else f"{quota.left} files"
-            message = f"your quota at {there} leaves {left}"
+    for amount, unit in read_quotas(there):
+        few, fewest = (FEW_BYTES, LEAST_BYTES) if unit == "bytes" else (1000, 1)
+        if amount < few:
+            rest = size(amount) if unit == "bytes" else f"{amount} files"
+            message = f"your quota at {there} leaves {rest}"
             hint = "remove what nobody needs, or choose another directory"
-            yield Problem(message, WHERE, hint=hint), quota.left < least
+            yield Problem(message, WHERE, hint=hint), amount < fewest
 
 
 def read_quotas(there: Path) -> Sequence[Quota]:
@@ -251,21 +230,16 @@ def parse_quota(text: str) -> Sequence[Quota]:
         return ()
     matches = map(_NUMBER.fullmatch, words)
     numbers = [int(match[1]) if match else 0 for match in matches]
-    left = (_compute_left(*numbers[:3]), _compute_left(*numbers[4:7]))
-    found = (
-        None if left[0] is None else Quota(left[0] * 1024, "bytes"),
-        None if left[1] is None else Quota(left[1], "files"),
-    )
-    return [quota for quota in found if quota is not None]
+    found: list[Quota] = []
+    for (used, soft, hard), factor, unit in (
+        (numbers[:3], 1024, "bytes"),
+        (numbers[4:7], 1, "files"),
+    ):
+        if limit := hard or soft:
+            found.append((max(0, limit - used) * factor, unit))
+    return found
 
 
-def _compute_left(used: int, soft: int, hard: int) -> int | None:
-    """What is left below a limit; None without one."""
-    limit = hard or soft
-    return max(0, limit - used) if limit else None
-
-
-# ---------------------------------------------------------------------- other owners
 def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[_Finding]:
     """Directories that a living session writes; submitting the plan is refused then."""
     there = filter_existing(jobs)

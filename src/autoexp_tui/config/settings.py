@@ -1,10 +1,8 @@
 """The closed subtrees of a config, checked, and turned into core specs.
 
 `project`, `slurm`, `monitoring` and `ui` are ours: an unknown key in them is an error.
-`tree` and `research` are ours too, and refused while nothing runs them.
-`backend`, `aux` and whatever the user adds at the top are open.
-`HouseParser` is the `planning.ports.SpecParser`; it takes whole configs, already
-resolved, and never looks at the disk.
+`tree` and `research` are ours too, and refused while nothing runs them. `backend`,
+`aux` and whatever the user adds at the top are open.
 """
 
 from __future__ import annotations
@@ -240,7 +238,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
 
 
 class HouseParser:
-    """Our `planning.ports.SpecParser`."""
+    """Our `planning.ports.SpecParser`: of whole configs, already resolved."""
 
     def __init__(
         self, cwd: str, *, state_dir: str = "", config_dirs: Sequence[str] = ()
@@ -264,30 +262,31 @@ class HouseParser:
         return parse_action(value, where)
 
     def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
-        """How the plan's jobs are watched.
-
-        Raises:
-            SpecRefused: with everything that is wrong in `monitoring`.
-        """
+        """How the plan's jobs are watched."""
         found = section(config, "monitoring", MonitoringSettings)
         same: dict[str, Any] = {
             one.name: getattr(found, one.name, None)
             for one in dataclasses.fields(rule_kinds.Monitoring)
         }
         same |= _parse_rules(found)
-        same["anomalies"] = _build_anomalies(found)
+        flat, anomalies = found.warnings.flat, found.anomalies.model_dump()
+        if flat is not None:
+            anomalies |= {"flat_share": flat.share, "plateau_percent": flat.percent}
+        same["anomalies"] = rule_kinds.Anomalies(**anomalies)
         same["notify_command"] = tuple(found.notify.command)
         same["storm"] = rule_kinds.Storm(**found.storm.model_dump())
         return rule_kinds.Monitoring(**same)
 
     def executor(self, config: Mapping[str, object]) -> specs.ExecutorSpec:
-        """Where the plan's jobs run.
-
-        Raises:
-            SpecRefused: with everything that is wrong in `slurm`.
-        """
+        """Where the plan's jobs run."""
         found = section(config, "slurm", SlurmSettings)
-        name = _find_client(found.client.class_name)
+        given = found.client.class_name
+        name = given if given.endswith("Client") or ":" in given else f"{given}Client"
+        if name not in CLIENTS:
+            message = f"there is no executor `{given}`"
+            hint = did_you_mean(name, CLIENTS, "executors")
+            where = "slurm.client.class_name"
+            raise SpecRefused((Problem(message, where, hint=hint),))
         _check_launching(found, name)
         return specs.ExecutorSpec(
             class_name=name,
@@ -296,11 +295,7 @@ class HouseParser:
         )
 
     def resources(self, config: Mapping[str, object]) -> specs.Resources:
-        """What one job asks for, from `slurm.sbatch`.
-
-        Raises:
-            SpecRefused: an option is unknown, or a time or count is not readable.
-        """
+        """What one job asks for, from `slurm.sbatch`."""
         found = section(config, "slurm", SlurmSettings)
         options, problems = parse_options(found.sbatch, "slurm.sbatch")
         if problems:
@@ -312,19 +307,11 @@ class HouseParser:
         )
 
     def launch(self, config: Mapping[str, object]) -> Launch:
-        """The command of one job, from `backend`.
-
-        Raises:
-            SpecRefused: with everything that is wrong in `backend`.
-        """
+        """The command of one job, from `backend`."""
         return self._backends.launch(config)
 
     def ui(self, config: Mapping[str, object]) -> Mapping[str, object]:
-        """What `ui` sets, defaults filled in.
-
-        Raises:
-            SpecRefused: with everything that is wrong in `ui`.
-        """
+        """What `ui` sets, defaults filled in."""
         return section(config, "ui", UiSettings).model_dump(exclude_none=True)
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
@@ -346,11 +333,7 @@ class HouseParser:
 
 
 def section(config: Mapping[str, object], name: str, model: type[Section]) -> Section:
-    """One closed subtree, checked; an absent or empty one has its defaults.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
+    """One closed subtree, checked; an absent or empty one has its defaults."""
     value = config.get(name)
     try:
         return model.model_validate({} if value is None else value)
@@ -388,21 +371,15 @@ def list_closed_keys() -> frozenset[str]:
     return frozenset(found)
 
 
-# ------------------------------------------------------------------------ monitoring
-def _build_anomalies(found: MonitoringSettings) -> rule_kinds.Anomalies:
-    flat, anomalies = found.warnings.flat, found.anomalies.model_dump()
-    if flat is not None:
-        anomalies |= {"flat_share": flat.share, "plateau_percent": flat.percent}
-    return rule_kinds.Anomalies(**anomalies)
-
-
 def _parse_rules(found: MonitoringSettings) -> dict[str, tuple[Any, ...]]:
     """The parsed lists of rules, by key; every finding of all of them at once."""
     findings = Findings("monitoring")
     rules: dict[str, tuple[Any, ...]] = {}
     for key, parse in RULES.items():
         built = parse_list(getattr(found, key), findings, key, parse)
-        findings.problems += _find_twice(built, key)
+        names = [getattr(rule, "name", "") or rule.path for rule in built]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            findings.add(f"`{name}` is there more than once", key)
         if key.endswith("_events") and not found.checkpoints.glob:
             findings.problems += _find_without_checkpoints(built, key)
         rules[key] = built
@@ -420,23 +397,6 @@ def _find_without_checkpoints(rules: Sequence[Any], key: str) -> Iterator[Proble
                 where = f"monitoring.{key}.{at}.actions.{number}"
                 hint = "monitoring.checkpoints.glob: checkpoints/iter_*"
                 yield Problem("does not know where checkpoints are", where, hint=hint)
-
-
-def _find_twice(rules: Sequence[Any], key: str) -> list[Problem]:
-    names = [getattr(rule, "name", "") or rule.path for rule in rules]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    where = f"monitoring.{key}"
-    return [Problem(f"`{name}` is there more than once", where=where) for name in twice]
-
-
-# -------------------------------------------------------------------------- executor
-def _find_client(name: str) -> str:
-    full = name if name.endswith("Client") or ":" in name else f"{name}Client"
-    if full in CLIENTS:
-        return full
-    hint = did_you_mean(full, CLIENTS, "executors")
-    where = "slurm.client.class_name"
-    raise SpecRefused((Problem(f"there is no executor `{name}`", where, hint=hint),))
 
 
 def _check_launching(found: SlurmSettings, name: str) -> None:
@@ -471,7 +431,6 @@ def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
     return {key: str(text) for key, text in texts.items() if text} | client | own
 
 
-# ------------------------------------------------------------------------- top level
 def _find_unavailable(config: Mapping[str, object]) -> list[Problem]:
     """Sections without effect: a sweep would run where a search was meant."""
     return [

@@ -1,8 +1,7 @@
 """How a plain mapping becomes a frozen spec, with every finding at once.
 
-Pydantic reads the fields of the kind's own dataclass; what it does not know of them
-(other names, patterns, bounds, lists of nested things) is data and a function of the
-table in `specs`.
+Pydantic reads the fields of the kind's own dataclass; what it does not know of them is
+data and a function of the table in `specs`.
 """
 
 from __future__ import annotations
@@ -67,11 +66,7 @@ class Findings:
             return None
 
     def settle(self) -> None:
-        """Raise what was found.
-
-        Raises:
-            SpecRefused: anything at all was found.
-        """
+        """Raise what was found as `SpecRefused`, if anything was."""
         if self.problems:
             raise SpecRefused(tuple(self.problems))
 
@@ -100,19 +95,11 @@ class Kind:
         return (*(n for n in own if n not in {"kind", *self.hidden}), *self.also)
 
     def parse(self, value: object, where: str) -> Any:
-        """The spec that a mapping describes.
-
-        Raises:
-            SpecRefused: with everything that is wrong with it.
-        """
+        """The spec that a mapping describes; SpecRefused tells all that is wrong."""
         return self.build(read_mapping(value, where), where)
 
     def build(self, fields: Fields, where: str) -> Any:
-        """The spec made of `fields`, which are used up.
-
-        Raises:
-            SpecRefused: with everything that is wrong with them.
-        """
+        """The spec made of `fields`, which are used up; as `parse`."""
         findings = Findings(where)
         accepted = self.list_fields()
         for name in [name for name in fields if name not in accepted]:
@@ -129,17 +116,14 @@ class Kind:
             made = make_adapter(self.spec).validate_python(fields)
         except ValidationError as error:
             findings.add_once(describe_errors(error, where))
-        findings.add_once(_check_made(self.spec, made, where))
+        else:
+            findings.add_once(_check_made(made, where))
         findings.settle()
         return made
 
 
 def read_mapping(value: object, where: str) -> Fields:
-    """`value` as a mapping of one's own.
-
-    Raises:
-        SpecRefused: it is none.
-    """
+    """`value` as a mapping of one's own; raises SpecRefused where it is none."""
     if isinstance(value, Mapping):
         return {str(key): item for key, item in value.items()}
     raise SpecRefused((Problem(f"is {value!r}, not a mapping", where=where),))
@@ -173,10 +157,10 @@ def _list_numbers(spec: Any) -> Sequence[str]:
     return [name for name in parts if {*parts[name]} <= {int, float, type(None)}]
 
 
-def _check_made(spec: Any, made: Any, where: str) -> Iterator[Problem]:
+def _check_made(made: Any, where: str) -> Iterator[Problem]:
     """Texts that a spec cannot do without, and numbers that no clock reaches."""
-    for one in dataclasses.fields(spec):
-        value, place = getattr(made, one.name, None), f"{where}.{one.name}"
+    for one in dataclasses.fields(made):
+        value, place = getattr(made, one.name), f"{where}.{one.name}"
         is_required = one.default is dataclasses.MISSING
         if value == "" and is_required and one.name not in _MAY_BE_EMPTY:
             yield Problem("is empty", where=place)
@@ -186,7 +170,6 @@ def _check_made(spec: Any, made: Any, where: str) -> Iterator[Problem]:
             yield Problem(message, where=place, hint=hint)
 
 
-# ----------------------------------------------------------------- parts of a spec
 def compile_pattern(
     pattern: object, findings: Findings, field: str = "pattern"
 ) -> Pattern | None:
@@ -247,7 +230,6 @@ def flatten_texts(value: object) -> object:
     return flat
 
 
-# ------------------------------------------------------------- pydantic's findings
 def describe_errors(
     error: ValidationError,
     where: str,
@@ -264,7 +246,11 @@ def describe_errors(
 def _describe_error(
     item: Mapping[str, Any], where: str, known: Mapping[tuple[str, ...], Iterable[str]]
 ) -> Problem:
-    path = tuple(str(part) for part in item["loc"] if _is_key(part))
+    path = tuple(
+        str(part)
+        for part in item["loc"]
+        if not isinstance(part, str) or (part not in _UNSAID and "[" not in part)
+    )
     place = ".".join(part for part in (where, *path) if part)
     kind, given = str(item["type"]), item.get("input")
     if kind in _MISSING:
@@ -280,7 +266,3 @@ def _describe_error(
     wanted = str(item["msg"]).replace("Input should be ", "it should be ")
     wanted = wanted.removeprefix("Value error, ")
     return Problem(f"is {given!r}: {wanted}", where=place)
-
-
-def _is_key(part: object) -> bool:
-    return not isinstance(part, str) or (part not in _UNSAID and "[" not in part)

@@ -1,9 +1,8 @@
 """Conditions, actions and rules from plain mappings to specs.
 
-`class_name` is one of our names, with or without its suffix. What a mapping lacks, has
-too much of, or has wrong is found all at once; patterns are compiled here so that a
-broken one is known before anything is submitted. Nothing is evaluated; references in
-braces stay: planning resolves them, or they are read when a rule fires.
+`class_name` is one of our names, with or without its suffix. What is wrong with a
+mapping is found all at once, broken patterns too. References in braces stay: planning
+resolves them, or they are read when a rule fires.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from autoexp_tui.actions.command import RunCommand
@@ -39,6 +40,7 @@ from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seco
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.resource_totals import count_gpus
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
@@ -73,11 +75,7 @@ _BY_SUFFIX: Final = {"jsonl": "jsonl", "ndjson": "jsonl", "csv": "csv", "tsv": "
 
 
 def parse_condition(value: object, where: str) -> condition_kinds.Condition:
-    """The condition that a mapping describes.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
+    """The condition that a mapping describes; SpecRefused tells all that is wrong."""
     fields = read_mapping(value, where)
     if ":" in str(fields.get("class_name", "")):
         return _parse_own_condition(fields, where)
@@ -87,11 +85,7 @@ def parse_condition(value: object, where: str) -> condition_kinds.Condition:
 
 
 def parse_action(value: object, where: str) -> Action:
-    """The action that a mapping describes.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
+    """The action that a mapping describes; SpecRefused tells all that is wrong."""
     fields = read_mapping(value, where)
     kind = _find_kind(fields.pop("class_name", None), where, ACTIONS, Action)
     made: Action = kind.build(fields, where)
@@ -105,11 +99,11 @@ def _find_kind(
     base: type[Condition] | type[Action],
 ) -> Kind:
     """The kind of a `class_name`; those of installed packages too."""
-    findings, suffix = Findings(where), base.__name__
+    suffix = base.__name__
     noun = suffix.lower()
     if not isinstance(name, str) or not name:
-        findings.add("has no class_name", hint=did_you_mean("", kinds, f"{noun}s"))
-        raise SpecRefused(tuple(findings.problems))
+        hint = did_you_mean("", kinds, f"{noun}s")
+        raise SpecRefused((Problem("has no class_name", where, hint=hint),))
     short = name.removesuffix(suffix)
     if short in kinds:
         return kinds[short]
@@ -124,8 +118,7 @@ def _find_kind(
     if ":" in name:
         message = f"{noun}s of one's own are not available in this version: `{name}`"
         hint = f"listed: {', '.join(known)}"
-    findings.add(message, "class_name", hint)
-    raise SpecRefused(tuple(findings.problems))
+    raise SpecRefused((Problem(message, f"{where}.class_name", hint=hint),))
 
 
 def _parse_own_condition(fields: Fields, where: str) -> condition_kinds.OwnCondition:
@@ -168,7 +161,6 @@ def _list_keys_of_no_text(
             yield from _list_keys_of_no_text(inner, f"{place}.{at}")
 
 
-# -------------------------------------------------------------------- conditions
 def _read_file_exists(fields: Fields, findings: Findings) -> None:
     pattern = fields.get("glob")
     if isinstance(pattern, str):
@@ -240,22 +232,20 @@ def _read_time(fields: Fields, findings: Findings) -> None:
     after, at = fields.get("after_seconds"), fields.get("at")
     if isinstance(after, int | float) and after < 0:
         findings.add(f"is {after}; it must not be less than 0", "after_seconds")
-    if isinstance(at, str):
-        fields["at"] = _parse_moment(at, findings)
-
-
-def _parse_moment(text: str, findings: Findings) -> float | None:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        hint = "write it like 2030-05-01T08:00+02:00"
-        findings.add(f"{text!r} is no date and time", "at", hint)
-        return None
-    if moment.tzinfo is None:
-        hint = f"say which: {text}Z for UTC, or {text}+02:00"
-        findings.add(f"{text!r} has no time zone", "at", hint)
-        return None
-    return moment.timestamp()
+    if not isinstance(at, str):
+        return
+    moment, hint = None, "write it like 2030-05-01T08:00+02:00"
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(at)
+    if moment is None:
+        findings.add(f"{at!r} is no date and time", "at", hint)
+    elif moment.tzinfo is None:
+        hint = f"say which: {at}Z for UTC, or {at}+02:00"
+        findings.add(f"{at!r} has no time zone", "at", hint)
+    else:
+        fields["at"] = moment.timestamp()
+        return
+    fields["at"] = None
 
 
 def _read_approval(fields: Fields, findings: Findings) -> None:
@@ -308,7 +298,6 @@ CONDITIONS: Final[Mapping[str, Kind]] = {
 }
 
 
-# ----------------------------------------------------------------------- actions
 def _read_overrides(fields: Fields, findings: Findings) -> None:
     overrides = flatten_texts(fields.get("overrides", []))
     fields["overrides"] = overrides
@@ -316,10 +305,6 @@ def _read_overrides(fields: Fields, findings: Findings) -> None:
         if isinstance(text, str) and not _OVERRIDE.fullmatch(text):
             hint = "an override is key=value; +key=value adds, ~key removes"
             findings.add(f"`{text}` is not an override", f"overrides.{at}", hint)
-
-
-def _read_append_to_file(fields: Fields, findings: Findings) -> None:
-    move_alias(fields, findings, "content", "text")
 
 
 def _read_run_command(fields: Fields, findings: Findings) -> None:
@@ -344,19 +329,12 @@ def _read_new_job(fields: Fields, findings: Findings) -> None:
 
 
 def _read_run_autoexp(fields: Fields, findings: Findings) -> None:
-    _unpack(fields, findings)
-    _read_overrides(fields, findings)
-    hint = "config_ref: NAME as on the command line, or config_path: a YAML file"
-    require_one(fields, findings, ("config_ref", "config_path"), hint)
-
-
-def _unpack(fields: Fields, findings: Findings) -> None:
-    """`action: {script, config_path, overrides}` as the fields themselves."""
+    """`action: {script, config_path, overrides}` may hold the fields themselves."""
     nested = fields.pop("action", None)
     if nested is not None and not isinstance(nested, Mapping):
         hint = "action: {config_path: ..., overrides: [...]}"
         findings.add(f"is {nested!r}, not a mapping", "action", hint)
-        return
+        nested = None
     for key, value in (nested or {}).items():
         if key not in _NESTED:
             hint = f"it takes {', '.join(_NESTED)}"
@@ -364,6 +342,9 @@ def _unpack(fields: Fields, findings: Findings) -> None:
         elif fields.setdefault(key, value) != value:
             message = "is given here and beside `action`"
             findings.add(message, f"action.{key}", _KEEP_ONE)
+    _read_overrides(fields, findings)
+    hint = "config_ref: NAME as on the command line, or config_path: a YAML file"
+    require_one(fields, findings, ("config_ref", "config_path"), hint)
 
 
 ACTIONS: Final[Mapping[str, Kind]] = {
@@ -373,7 +354,10 @@ ACTIONS: Final[Mapping[str, Kind]] = {
     "Log": Kind(Log, lists=_GATED),
     "Notify": Kind(Notify, lists=_GATED),
     "AppendToFile": Kind(
-        AppendToFile, _read_append_to_file, also=("content",), lists=_GATED
+        AppendToFile,
+        partial(move_alias, alias="content", name="text"),
+        also=("content",),
+        lists=_GATED,
     ),
     "Command": Kind(RunCommand, _read_run_command, lists=_GATED),
     "QuarantineCheckpoint": Kind(QuarantineCheckpoint, lists=_GATED),
@@ -392,7 +376,6 @@ ACTIONS: Final[Mapping[str, Kind]] = {
 }
 
 
-# ------------------------------------------------------------------------- rules
 def _read_rule(fields: Fields, findings: Findings) -> None:
     """Conditions of the rule go to each of its actions."""
     shared = fields.pop("conditions", None)
@@ -552,11 +535,7 @@ def _read_metric_file(fields: Fields, findings: Findings) -> None:
 
 
 def parse_metric_file(value: object, where: str) -> rule_kinds.MetricFile:
-    """A file of metrics: a mapping, or its path alone.
-
-    Raises:
-        SpecRefused: with everything that is wrong with it.
-    """
+    """A file of metrics: a mapping, or its path alone; as `parse_condition`."""
     fields = {"path": value} if isinstance(value, str) else value
     made: rule_kinds.MetricFile = _METRIC_FILE.parse(fields, where)
     return made
