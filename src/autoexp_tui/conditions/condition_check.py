@@ -73,12 +73,8 @@ class Look:
         read, lived = needs(bound, self.job.name), self.context.now.lived
         over: dict[FactKey, Fact] = {}
         for key in read if self.job.latched else ():  # found once, looked for no more
-            latch = (
-                self.job.latched.get(name_latch(key))
-                if isinstance(key, LogKey)
-                else None
-            )
-            if latch is not None:
+            name = name_latch(key) if isinstance(key, LogKey) else ""
+            if latch := self.job.latched.get(name):
                 over[key] = Fact(LogFound(1, 1, latch.line, latch.path), lived)
         self.keys |= read - over.keys()
         if assume_approved:

@@ -54,7 +54,6 @@ from autoexp_tui.config.sweep_overrides import (
     split_sweep_overrides,
 )
 from autoexp_tui.config.yaml_files import (
-    build_entry,
     explain_too_deep,
     make_refusal,
     show_path,
@@ -138,7 +137,7 @@ class HydraComposer:
         self._parsed: dict[str, Override] = {}
         ours, rest = split_sweep_overrides(map(rewrite_override, overrides))
         self._sweep_overrides = ours
-        self._overrides = tuple(map(_route_search_path, rest))
+        self._overrides = rest
         self._base: Mapping[str, object] | None = None
         self._sweep: Mapping[str, object] | None = None
         self._made = 0
@@ -488,18 +487,6 @@ def _is_of_sweep(text: str) -> bool:
     """Whether an override is of the sweep, which no other job has."""
     key = text.partition("=")[0].lstrip("+~")
     return key.partition(".")[0].partition("@")[0] == _SWEEP
-
-
-def _route_search_path(text: str) -> str:
-    """An override of `hydra.searchpath` with its entries sent through our source."""
-    key, _, value = text.partition("=")
-    if key.lstrip("+") != "hydra.searchpath":
-        return text
-    inner = value.strip().removeprefix("[").removesuffix("]")
-    entries = [
-        entry.strip().strip("'\"") for entry in inner.split(",") if entry.strip()
-    ]
-    return f"{key}=[{','.join(repr(build_entry(entry)) for entry in entries)}]"
 
 
 def _is_untyped(node: Any) -> bool:

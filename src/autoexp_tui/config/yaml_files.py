@@ -187,7 +187,7 @@ class YamlFiles:
         self.parsed += 1
         text = read_text(path)
         root, value = parse_nodes(text, path)
-        tree = _route_search_path(rewrite_tree(value, self._written))
+        tree = rewrite_tree(value, self._written)
         config = _create_container(tree, root, path)
         loaded = ConfigText(pickle.dumps(config), text[:512], root)
         self._read[path] = (stamp, loaded)
@@ -335,15 +335,6 @@ def _find_hint(around: Sequence[str], reason: str) -> str:
         else "check indentation, and quote text that holds : # { } [ ] or *"
     )
     return next(known, usual)
-
-
-def _route_search_path(tree: object) -> object:
-    """`hydra.searchpath` sent through our source; each entry may be interpolated."""
-    hydra = tree.get("hydra") if isinstance(tree, dict) else None
-    paths = hydra.get("searchpath") if isinstance(hydra, dict) else None
-    if isinstance(paths, list):
-        hydra["searchpath"] = [build_entry(entry) for entry in paths]  # type: ignore[index]
-    return tree
 
 
 def build_entry(entry: object) -> object:
