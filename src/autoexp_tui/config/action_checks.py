@@ -20,6 +20,8 @@ from autoexp_tui.actions.command import RunCommand
 from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import (
+    Lacking,
+    MissingKey,
     RefusedValue,
     bind,
     list_own_fields,
@@ -33,7 +35,7 @@ from autoexp_tui.config.hydra_errors import explain_unreadable
 from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.lint_rules import list_rule_sets, list_rules
 from autoexp_tui.probes.config_files import list_configs
 from autoexp_tui.text.did_you_mean import did_you_mean, find_slip
@@ -46,8 +48,17 @@ _LINE: Final = "line"
 class ActionChecks:
     """Looks at the actions of all rules of a plan; what it finds is kept."""
 
-    def __init__(self, roots: Iterable[Path], cwd: Path) -> None:
+    def __init__(self, plan: Plan, roots: Iterable[Path], cwd: Path) -> None:
         """`roots`: where configs are looked for."""
+        self._plan = plan
+        self._jobs = {job.name: job for job in plan.jobs}
+        groups = (
+            event.extract_groups
+            for _, rules in list_rule_sets(plan)
+            for event in rules.log_events
+        )
+        self._extracted = {_LINE, *(key for group in groups for key in group)}
+        """What log events have; of any, the line that triggers a rule."""
         self.errors: list[Problem] = []
         """A rule that cannot do what it says, whatever happens."""
         self.warnings: list[Problem] = []
@@ -56,10 +67,9 @@ class ActionChecks:
         self._cwd = cwd
         self._parser = OverridesParser.create()
 
-    def check_plan(self, plan: Plan) -> None:
+    def check_plan(self) -> None:
         """Check every rule that any job of the plan is under."""
-        known = _KnownNames(plan)
-        for job, rules in list_rule_sets(plan):
+        for job, rules in list_rule_sets(self._plan):
             for rule in list_rules(rules, job):
                 for at, action in enumerate(rule.event.actions):
                     where = f"{rule.where}.actions.{at}"
@@ -71,42 +81,42 @@ class ActionChecks:
                             self._check_overrides(action, where, job)
                         case RunCommand(command=words) | NewJob(command=words):
                             self._check_program(words[0], f"{where}.command", job)
-                    self._check_references(action, known, where, job)
+                    self._check_references(action, where, job)
             self._check_notify(rules, job)
-        for spec in plan.jobs:
-            self._check_conditions(spec, known)
+        for spec in self._plan.jobs:
+            # What its own conditions take from logs of others.
+            for role in ("start_conditions", "cancel_conditions"):
+                for at, part in enumerate(getattr(spec, role)):
+                    _, lacking = bind(part, lambda _job, _key: _PLACEHOLDER, self._jobs)
+                    self._refuse_values(lacking, f"{role}.{at}", spec.name)
 
-    def _check_references(
-        self, action: Action, known: _KnownNames, where: str, job: str
-    ) -> None:
+    def _check_references(self, action: Action, where: str, job: str) -> None:
         """What a rule asks for when it fires, and nothing will ever have told."""
 
         def look_up(_job: str, key: str) -> str | None:
-            return _PLACEHOLDER if key in known.extracted else None
+            return _PLACEHOLDER if key in self._extracted else None
 
-        own = dict.fromkeys([*known.list_fields(job), _LINE], _PLACEHOLDER)
-        _, lacking = bind(action, look_up, known.jobs, own)
-        for one in sorted(set(lacking)):
-            if isinstance(one, RefusedValue):
-                self.errors.append(_describe_refusal(one, where, job))
-                continue
-            names = sorted({*known.extracted, *known.list_fields(job)})
-            hint = did_you_mean(one.key, names, "names")
+        fields = set(list_own_fields(self._jobs[job], 1)) if job else self._fields
+        own = dict.fromkeys([*fields, _LINE], _PLACEHOLDER)
+        _, lacking = bind(action, look_up, self._jobs, own)
+        self._refuse_values(lacking, where, job)
+        for one in sorted({one for one in lacking if isinstance(one, MissingKey)}):
+            hint = did_you_mean(one.key, sorted(self._extracted | fields), "names")
             message = (
                 f"{{{one.key}}} is told by nothing: no log event extracts `{one.key}`"
             )
             self.warnings.append(Problem(message, where, job, hint))
 
-    def _check_conditions(self, job: JobSpec, known: _KnownNames) -> None:
-        """What a job's own conditions take from logs of others."""
-        for role in ("start_conditions", "cancel_conditions"):
-            for at, spec in enumerate(getattr(job, role)):
-                _, lacking = bind(spec, lambda _job, _key: _PLACEHOLDER, known.jobs)
-                self.errors += [
-                    _describe_refusal(one, f"{role}.{at}", job.name)
-                    for one in lacking
-                    if isinstance(one, RefusedValue)
-                ]
+    @cached_property
+    def _fields(self) -> set[str]:
+        """Of any job: the rules are those of the plan."""
+        return {key for job in self._jobs.values() for key in list_own_fields(job, 1)}
+
+    def _refuse_values(self, lacking: Iterable[Lacking], where: str, job: str) -> None:
+        for one in sorted({one for one in lacking if isinstance(one, RefusedValue)}):
+            message = f"{{{one.key}}}: {one.problem}"
+            hint = USE_ARGUMENT.replace("key", one.key)
+            self.errors.append(Problem(message, where, job, hint))
 
     def _check_notify(self, rules: Monitoring, job: str) -> None:
         """The message, which may hold a log's text, becomes the last word."""
@@ -155,33 +165,3 @@ class ActionChecks:
 
     def _find(self, path: str) -> Path:
         return self._cwd / Path(path).expanduser()
-
-
-def _describe_refusal(value: RefusedValue, where: str, job: str) -> Problem:
-    message = f"{{{value.key}}}: {value.problem}"
-    return Problem(message, where, job, USE_ARGUMENT.replace("key", value.key))
-
-
-class _KnownNames:
-    """What references in actions may mean, looked up once it is asked for."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.jobs = {job.name: job for job in plan.jobs}
-        self.extracted = {
-            _LINE,
-            *(
-                key
-                for _, rules in list_rule_sets(plan)
-                for event in rules.log_events
-                for key in event.extract_groups
-            ),
-        }
-        """What log events have; of any, the line that triggers a rule."""
-
-    def list_fields(self, job: str) -> set[str]:
-        """Of one job; of any, where the rules are those of the plan."""
-        return set(list_own_fields(self.jobs[job], 1)) if job else self._any
-
-    @cached_property
-    def _any(self) -> set[str]:
-        return {key for job in self.jobs.values() for key in list_own_fields(job, 1)}

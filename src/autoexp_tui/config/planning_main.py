@@ -239,8 +239,8 @@ def _collect_findings(
     outputs = _check_outputs(planning, outcome)
     errors, warnings = [*outcome.errors, *outputs.errors], [*outcome.warnings]
     if outcome.plan is not None:
-        checks = ActionChecks(composer.roots, planning.cwd)
-        checks.check_plan(outcome.plan)
+        checks = ActionChecks(outcome.plan, composer.roots, planning.cwd)
+        checks.check_plan()
         warnings += fold_problems([*checks.warnings, *outputs.warnings])
         errors = list(fold_problems([*checks.errors, *outputs.errors]))
     wheres = {key: key for key in planning.places.list_hydra_keys()}

@@ -19,14 +19,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from autoexp_tui.actions.restart import QuarantineCheckpoint, Restart
 from autoexp_tui.backends.base import Places
 from autoexp_tui.backends.launch import Backends
-from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.spec_reader import Findings, describe_errors, parse_list
 from autoexp_tui.config.specs import RULES, parse_action, parse_condition
 from autoexp_tui.executors.slurm.sbatch_options import parse_options, parse_seconds
 from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
-from autoexp_tui.model.action import Action
 from autoexp_tui.model.errors import Problem, UsageError
 from autoexp_tui.model.resource_totals import count_gpus
 from autoexp_tui.planning import estimate
@@ -93,11 +91,8 @@ class ClientSettings(Closed):
     python: str | None = None
     """Slurm: the interpreter on compute nodes that starts jobs; 3.6 or newer."""
     poll_seconds: float | None = Field(default=None, ge=1)
-    """Slurm: between two questions while things move."""
     slowest_poll_seconds: float | None = Field(default=None, ge=1)
-    """Slurm: the longest time between two questions."""
     ask_seconds: float | None = Field(default=None, gt=0)
-    """Slurm: how long squeue and the like may take."""
     submit_seconds: float | None = Field(default=None, gt=0)
     """Slurm: how long sbatch may take before the job is in doubt."""
     settle_seconds: float | None = Field(default=None, gt=0)
@@ -111,7 +106,6 @@ class ClientSettings(Closed):
     array_size: int | None = Field(default=None, ge=1)
     """Slurm: the most jobs that are sent as one array; 1: no arrays."""
     array_throttle: int | None = Field(default=None, ge=1)
-    """Slurm: tasks of one array at a time."""
 
 
 class ConfirmSettings(Closed):
@@ -251,15 +245,8 @@ class HouseParser:
         places = Places(cwd, state_dir, tuple(config_dirs))
         self._backends = Backends(places)
 
-    def condition(
-        self, value: Mapping[str, object], where: str
-    ) -> condition_kinds.Condition:
-        """A condition; see `specs.parse_condition`."""
-        return parse_condition(value, where)
-
-    def action(self, value: Mapping[str, object], where: str) -> Action:
-        """An action; see `specs.parse_action`."""
-        return parse_action(value, where)
+    condition = staticmethod(parse_condition)
+    action = staticmethod(parse_action)
 
     def monitoring(self, config: Mapping[str, object]) -> rule_kinds.Monitoring:
         """How the plan's jobs are watched."""
@@ -288,10 +275,19 @@ class HouseParser:
             where = "slurm.client.class_name"
             raise SpecRefused((Problem(message, where, hint=hint),))
         _check_launching(found, name)
+        keys = ("template_path", "script_dir", "log_dir", "launcher_cmd", "srun_opts")
+        texts = {key: str(text) for key in keys if (text := getattr(found, key))}
+        client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
+        settings: dict[str, Scalar] = texts | client
+        # Bounds of a submission that are not the usual ones.
+        if found.confirm.gpu_hours != estimate.GPU_HOURS:
+            settings[estimate.CONFIRM_GPU_HOURS] = found.confirm.gpu_hours
+        if found.confirm.jobs != estimate.JOBS:
+            settings[estimate.CONFIRM_JOBS] = found.confirm.jobs
         return specs.ExecutorSpec(
             class_name=name,
             max_parallel=found.max_parallel,
-            settings=_executor_settings(found),
+            settings=settings,
         )
 
     def resources(self, config: Mapping[str, object]) -> specs.Resources:
@@ -316,7 +312,21 @@ class HouseParser:
 
     def check(self, config: Mapping[str, object]) -> Sequence[Problem]:
         """Everything wrong in the closed subtrees and in `backend`, all at once."""
-        problems = [*_find_near_top_level(config), *_find_unavailable(config)]
+        problems: list[Problem] = []
+        for key, value in config.items():
+            # All of ours hold keys: `pi: 3.14` is no slip of `ui`.
+            may_be_ours = isinstance(value, Mapping) and re.fullmatch(r"\w+", key)
+            near = find_slip(key, SECTIONS) if may_be_ours else None
+            if near is not None and key not in TOP_LEVEL:
+                hint = f"did you mean `{near}`?"
+                problems.append(Problem("is no key of ours", where=key, hint=hint))
+        for key, what in _UNAVAILABLE.items():
+            if (
+                config.get(key) is not None
+            ):  # a sweep would run where a search was meant
+                message = f"{what} is not available in this version"
+                hint = f"remove the section `{key}`; without it the sweep runs as it is"
+                problems.append(Problem(message, where=key, hint=hint))
         for question in (
             lambda: section(config, "project", ProjectSettings),
             lambda: self.monitoring(config),
@@ -406,8 +416,8 @@ def _check_launching(found: SlurmSettings, name: str) -> None:
         try:
             shlex.split(str(getattr(found, key)))
         except ValueError as error:
-            hint = "a list of words needs no quoting"
             message = f"cannot be split into words: {error}"
+            hint = "a list of words needs no quoting"
             problems.append(Problem(message, where=f"slurm.{key}", hint=hint))
     if name == "SlurmClient" and found.template_path:
         try:
@@ -416,42 +426,3 @@ def _check_launching(found: SlurmSettings, name: str) -> None:
             problems.append(Problem(error.problem, error.where, hint=error.hint))
     if problems:
         raise SpecRefused(tuple(problems))
-
-
-def _executor_settings(found: SlurmSettings) -> dict[str, Scalar]:
-    """What is set, and the bounds of a submission that are not the usual ones."""
-    keys = ("template_path", "script_dir", "log_dir", "launcher_cmd", "srun_opts")
-    texts = {key: getattr(found, key) for key in keys}
-    client = found.client.model_dump(exclude={"class_name"}, exclude_none=True)
-    bounds: dict[str, tuple[Scalar, Scalar]] = {
-        estimate.CONFIRM_GPU_HOURS: (found.confirm.gpu_hours, estimate.GPU_HOURS),
-        estimate.CONFIRM_JOBS: (found.confirm.jobs, estimate.JOBS),
-    }
-    own = {key: value for key, (value, usual) in bounds.items() if value != usual}
-    return {key: str(text) for key, text in texts.items() if text} | client | own
-
-
-def _find_unavailable(config: Mapping[str, object]) -> list[Problem]:
-    """Sections without effect: a sweep would run where a search was meant."""
-    return [
-        Problem(
-            f"{what} is not available in this version",
-            where=key,
-            hint=f"remove the section `{key}`; without it the sweep runs as it is",
-        )
-        for key, what in _UNAVAILABLE.items()
-        if config.get(key) is not None
-    ]
-
-
-def _find_near_top_level(config: Mapping[str, object]) -> list[Problem]:
-    """Keys at the top that are open, but look like one of ours misspelled."""
-    return [
-        Problem("is no key of ours", where=key, hint=f"did you mean `{near}`?")
-        for key in config
-        if key not in TOP_LEVEL
-        # All of ours hold keys: `pi: 3.14` is no slip of `ui`.
-        and isinstance(config[key], Mapping)
-        and re.fullmatch(r"\w+", key)
-        and (near := find_slip(key, SECTIONS)) is not None
-    ]
