@@ -1,12 +1,7 @@
 """The cockpit's app: wiring between handle, model, screens and terminal.
 
-What is not on the first screen is imported when it is asked for: the first paint
-comes before the dialogs.
-
-The engine is never stopped from here. However the app ends (asked to, by a fault, by
-the terminal's loss), its caller decides what becomes of the engine; `fault` says
-whether it ended badly.
-"""
+The engine is never stopped from here: however the app ends, its caller decides what
+becomes of the engine; `fault` says whether it ended badly."""
 
 from __future__ import annotations
 
@@ -45,6 +40,7 @@ from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, Role, outside
 from autoexp_tui.cockpit.themes import apply_skin, load_skin
+from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.text.time_parsing import EXAMPLES, NoMoment, parse_moment
 
 if TYPE_CHECKING:
@@ -52,7 +48,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.job_actions import JobActions
     from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.cockpit.widgets.bars import Typed
     from autoexp_tui.cockpit.widgets.log_pane import LogPane
     from autoexp_tui.engine.handle import EngineHandle, Player
     from autoexp_tui.model.snapshot import EngineView, Snapshot
@@ -61,7 +56,6 @@ REFRESH_SECONDS: Final = 1.0
 """Between two snapshots on the screen; what was just ordered shows at once."""
 SLOW_SECONDS: Final = 2.0
 """The same over a slow line."""
-
 
 LATER_MODULES: Final = (
     "autoexp_tui.cockpit.inspection",
@@ -137,16 +131,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.animation_level = "none"
         apply_skin(self, self.context.skin, colorless=is_colorless(wanted))
 
-    # ------------------------------------------------------------------------- keys
     async def on_event(self, event: events.Event) -> None:
         """Hand keys to the uppermost screen one by one: Textual's queues mix them."""
-        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
-            self.app_focus = True
-            await self._take_key(event)
-        else:
+        if not isinstance(event, events.Key | events.Paste) or event.is_forwarded:
             await super().on_event(event)
-
-    async def _take_key(self, event: Typed) -> None:
+            return
+        self.app_focus = True
         now = self.context.clock.monotonic()
         screen = cast("BoxScreen | Overlay[object]", self.screen)
         if now >= self._deaf_until:
@@ -155,7 +145,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
                 self._deaf_until = now + screen.deaf_seconds
             await asyncio.sleep(0)  # a dialog opens before the next key
 
-    # -------------------------------------------------------------------- beginning
     def on_mount(self) -> None:
         """Show the first snapshot, then listen."""
         for mode in ("jobs", "events", "waiting", "timeline", "grid"):
@@ -168,11 +157,11 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def get_default_screen(self) -> Screen[Any]:
         """The first mode's screen."""
-        return JobsScreen(self.context)
+        return self._make_screen("jobs")
 
     def _make_screen(self, mode: str) -> Screen[Any]:
         if mode == "jobs":
-            return self.get_default_screen()
+            return JobsScreen(self.context)
         if mode == "events":
             from autoexp_tui.cockpit.screens.events import EventsScreen
 
@@ -190,20 +179,17 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def _greet(self) -> None:
         """Once there are jobs to tell of: a session may still be opening."""
-        model, options = self.context.model, self.context.options
+        context = self.context
         self.notifier.show_title()
-        if not model.session.jobs:
+        if not context.model.session.jobs:
             return
         if not self._has_loaded_ahead:
             self._has_loaded_ahead = True
-            self.call_after_refresh(self._load_ahead)
-        if options.away_since is not None and not self._has_greeted:
+            work = partial(load_ahead, context.thinking, context.options.ahead)
+            self.call_after_refresh(self.run_worker, work, exit_on_error=False)
+        if context.options.away_since is not None and not self._has_greeted:
             self._has_greeted = True
-            self._show_digest(options.away_since)
-
-    def _load_ahead(self) -> None:
-        more = self.context.options.ahead
-        self.run_worker(load_ahead(self.context.thinking, more), exit_on_error=False)
+            self._show_digest(context.options.away_since)
 
     def _show_digest(self, since: float) -> None:
         """Say what happened while the person was away."""
@@ -213,11 +199,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         session, groups = self.context.model.session, self.context.model.groups
         present = self.context.find_present()
         told = write_digest(session, groups, session.present(since), present)
-        if not told:
-            return
-        passes = {"exclamation_mark": "walk through them"} if groups else {}
-        reader = ReaderScreen(self.context, "While you were away", told, passes)
-        self.push_screen(reader, lambda key: self.action_show_need() if key else None)
+        if told:
+            passes = {"exclamation_mark": "walk through them"} if groups else {}
+            reader = ReaderScreen(self.context, "While you were away", told, passes)
+            self.push_screen(
+                reader, lambda key: self.action_show_need() if key else None
+            )
 
     @property
     def job_actions(self) -> JobActions:
@@ -233,7 +220,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """The exception that ended the app; None when it ended as asked."""
         return self._exception
 
-    # -------------------------------------------------------------------- snapshots
     def _publish(self, snapshot: Snapshot) -> None:
         """From the engine's thread."""
         with suppress(RuntimeError):  # the loop ended under us: nobody looks any more
@@ -278,10 +264,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Say once that the session is run from here now, and was not before."""
         if engine.role == "live" and self._was_watching:
             self._was_watching = False
-            words = (
+            text = (
                 "the engine that was watched is gone; the session goes on in this one"
             )
-            self.show_notice(words, "warning", keep=True)
+            self.show_notice(text, "warning", keep=True)
         elif _is_watching(engine):
             self._was_watching = True
 
@@ -309,7 +295,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         model.set_outlook(*await background.fetch("forecast", work))
         self.renew_screen()
 
-    # ---------------------------------------------------------------------- screens
     @property
     def full_screen(self) -> BoxScreen | None:
         """The screen below any overlay."""
@@ -374,9 +359,10 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
     def action_redraw(self) -> None:
         """Draw everything again."""
         if self.full_screen is not None:
-            self.full_screen.redraw()
+            self.full_screen.refresh(layout=True)
+            for widget in self.full_screen.query(LinesWidget):
+                widget.refresh()
 
-    # ---------------------------------------------------------------------- reading
     def action_help(self) -> None:
         """List the keys."""
         from autoexp_tui.cockpit.dialogs.reader import list_keys
@@ -447,29 +433,28 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             lambda answer: logs.save(directory) if answer else None,
         )
 
-    # ----------------------------------------------------------------------- acting
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Whether an action may be carried out now; acting ones say why not."""
         if action != "act":
             return True
-        if self.context.is_read_only:
-            self.show_notice(self._explain_read_only(), "warning")
-            return False
-        return not is_too_small(*self.size)  # nobody could read what is asked
-
-    def _explain_read_only(self) -> str:
+        if not self.context.is_read_only:
+            return not is_too_small(*self.size)  # nobody could read what is asked
         if self.context.is_replay:
-            return "a replay: what has happened takes no commands"
-        if user := self.context.model.session.snapshot.engine.user:
-            return f"read only: this is the session of {outside(user)}"
-        return "read only: this view sends no commands"
+            text = "a replay: what has happened takes no commands"
+        elif user := self.context.model.session.snapshot.engine.user:
+            text = f"read only: this is the session of {outside(user)}"
+        else:
+            text = "read only: this view sends no commands"
+        self.show_notice(text, "warning")
+        return False
 
     def action_act(self, verb: str) -> None:
         """Ask about a verb, for what the screen is about; then send it."""
-        screen = self.full_screen
+        screen, warnings = self.full_screen, None
         if not isinstance(screen, JobListScreen):
             return
-        warnings = screen.find_warnings() if verb == "skip" else None
+        if verb == "skip" and isinstance(screen, JobsScreen):
+            warnings = screen.find_warnings()
         if warnings is not None:
             self.job_actions.dismiss_warnings(warnings)
         else:
@@ -485,7 +470,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         """Show why there is no plan; closed without one, the cockpit is left."""
         self.plan_actions.show_faults(faults, partial(self.leave, LeaveWay.NOTHING))
 
-    # ----------------------------------------------------------------------- replay
     def action_replay(self, how: str) -> None:
         """Move the replay; what comes of it is shown as soon as it is there."""
         player = self.context.handle.player
@@ -528,7 +512,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         if self.full_screen is not None:
             self.full_screen.ask_line(Request(label="time", hint=EXAMPLES, answer=jump))
 
-    # ------------------------------------------------------------- around the screen
     def _write(self, sequence: str) -> None:
         """Write beside the screen, where there is a terminal to write to."""
         if self._driver is not None and not self.is_headless and not self._is_abandoned:
@@ -542,19 +525,18 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         super()._handle_exception(error)
 
     def _call_soon(self, call: Callable[[], None]) -> None:
-        """From a background thread: run a call on ours."""
+        """From a background thread: run a call on ours; a fault ends the app."""
+
+        def run() -> None:
+            try:
+                with self._context():
+                    call()
+            except Exception as error:  # noqa: BLE001 - handed on, never swallowed
+                self._handle_exception(error)
+
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._call, call)
+            self._loop.call_soon_threadsafe(run)
 
-    def _call(self, call: Callable[[], None]) -> None:
-        """Run a delivered call; its fault ends the app as any handler's does."""
-        try:
-            with self._context():
-                call()
-        except Exception as error:  # noqa: BLE001 - handed on, never swallowed
-            self._handle_exception(error)
-
-    # ---------------------------------------------------------------------- leaving
     def action_leave(self) -> None:
         """Ask where leaving could matter; leave at once where it cannot."""
         from autoexp_tui.cockpit.dialogs.question import Answer, QuestionScreen
@@ -567,14 +549,16 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
             return
 
         def done(answer: Answer | None) -> None:
-            if answer is None:
-                return
-            if answer.key == "p" and not self.context.is_read_only:
+            if (
+                answer is not None
+                and answer.key == "p"
+                and not self.context.is_read_only
+            ):
                 from autoexp_tui.model.commands import Pause
 
                 self.context.handle.send(Pause(), by="cockpit")
                 self.leave(LeaveWay.PAUSED)
-            else:
+            elif answer is not None:
                 self.leave(LeaveWay.LEFT)
 
         self.push_screen(QuestionScreen(self.context, question), done)
@@ -636,10 +620,9 @@ def _is_watching(engine: EngineView) -> bool:
 async def load_ahead(
     background: Background, more: tuple[Callable[[], object], ...]
 ) -> None:
-    """Import in the background what keys will ask for, and run `more` after it.
+    """Import in the background what keys will ask for, one by one; then run `more`.
 
-    One module after the other, so that other calls get their turn between two. It
-    saves time and does nothing else: what fails is told by the key that needs it.
+    It saves time and does nothing else: what fails is told by the key that needs it.
     """
     missing = (name for name in LATER_MODULES if name not in sys.modules)
     imports = [partial(importlib.import_module, name) for name in missing]

@@ -1,9 +1,7 @@
 """Daemon threads for what takes its time: a hung disk never holds the keys.
 
 Calls run one after the other; of several that wait under one key only the newest
-runs. What a call returns, or raises, goes to its `done` on the UI's thread, through
-the `deliver` that the app gave.
-"""
+runs. Its result, or error, goes to `done` on the UI's thread."""
 
 from __future__ import annotations
 
@@ -11,6 +9,7 @@ import asyncio
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
@@ -78,7 +77,10 @@ class Background:
                 result = work()
             except Exception as error:  # noqa: BLE001 - delivered, never swallowed
                 problem = error
-            self._deliver_result(done, result, problem)
+            with self._wake:
+                closed = self._closed
+            if not closed:
+                self._deliver(partial(done, result, problem))
             with self._wake:
                 self._is_busy = False
 
@@ -90,11 +92,3 @@ class Background:
                 return None
             self._is_busy = True
             return self._waiting.popitem(last=False)[1]
-
-    def _deliver_result(
-        self, done: Done, result: Any, problem: BaseException | None
-    ) -> None:
-        with self._wake:
-            closed = self._closed
-        if not closed:
-            self._deliver(lambda: done(result, problem))

@@ -87,12 +87,10 @@ def is_colorless(options: CockpitOptions) -> bool:
 
 
 def is_ascii(options: CockpitOptions) -> bool:
-    """Whether only ASCII is safe: by option, else by the environment's locale.
-
-    Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
-    """
+    """Whether only ASCII is safe: by option, else by the environment's locale."""
     if options.ascii is not None:
         return options.ascii
+    # Python's own encoding says nothing: it is UTF-8 under LC_ALL=C too.
     names = ("LC_ALL", "LC_CTYPE", "LANG")
     chosen = next((value for name in names if (value := os.environ.get(name))), "C")
     return "utf" not in chosen.lower()

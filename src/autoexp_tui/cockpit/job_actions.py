@@ -107,7 +107,6 @@ class JobActions:
         self._unanswered: set[str] = set()
         """Ids of the commands of which no event has told yet."""
 
-    # --------------------------------------------------------------------- sending
     def send(self, command: Command, expected: Mapping[str, int] | None = None) -> None:
         """Hand a command to the engine; what came of it is in later events."""
         self._app.post_message(CommandSent())
@@ -177,7 +176,6 @@ class JobActions:
         plan = self._model.session.snapshot.plan
         return plan.plan_id if plan is not None else ""
 
-    # ------------------------------------------------------------------------ kill
     async def kill(self, scope: Scope) -> None:
         """Ask about a kill; after `y` the countdown begins."""
         if self.countdown is not None:
@@ -250,7 +248,6 @@ class JobActions:
             self._timer.stop()
             self._timer = None
 
-    # ------------------------------------------------------- submit, resubmit, skip
     async def submit(self, scope: Scope) -> None:
         """Ask what to submit: of the plan that is shown, and of no other."""
 
@@ -286,7 +283,6 @@ class JobActions:
         self.send(Acknowledge(warnings=warnings, limits=group.limits))
         self._show_notice(f"{plural(group.acknowledgeable, 'warning')} acknowledged")
 
-    # -------------------------------------------------------------------- approval
     async def answer(self, scope: Scope) -> None:
         """Show what asks, one after the other: of the scope, else all that ask."""
         jobs = select_asking(scope.jobs) or select_asking(self._model.session.jobs)
@@ -334,7 +330,6 @@ class JobActions:
 
         return await self._context.background.fetch(key, read)
 
-    # ----------------------------------------------------------------------- pause
     async def pause(self, _: Scope) -> None:
         """Pause submission, or resume it; what runs goes on either way."""
         if self._model.session.snapshot.paused is not None:

@@ -271,7 +271,6 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
 """By id, in the order in which help lists them."""
 
 HELP_GROUPS: Final = tuple(dict.fromkeys(_GROUPS.values()))
-
 FORBIDDEN_KEYS: Final = frozenset({"ctrl+a", "ctrl+b", "ctrl+z"})
 """screen's and tmux's prefixes, and the key that would stop the engine."""
 
@@ -358,7 +357,6 @@ def format_keys(keymap: Keymap) -> str:
     return "\n".join(lines) + "\n"
 
 
-# ------------------------------------------------------------------ a person's own keys
 _NAMED: Final = frozenset(
     {
         "escape", "enter", "tab", "space", "backspace", "delete", "insert",
@@ -370,11 +368,7 @@ _MODIFIERS: Final = ("ctrl+", "alt+", "shift+")
 
 
 def load_keymap(path: Path) -> Keymap:
-    """The command table with the keys of a TOML file.
-
-    Raises:
-        UsageError: the file cannot be read, or what it says cannot be.
-    """
+    """The command table with the keys of a TOML file; raises UsageError."""
     import tomllib
 
     try:
@@ -390,11 +384,7 @@ def load_keymap(path: Path) -> Keymap:
 
 
 def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
-    """The command table with the keys of `{id: key | [keys]}`.
-
-    Raises:
-        UsageError: with every finding.
-    """
+    """The command table with the keys of `{id: key | [keys]}`; raises UsageError."""
     import difflib
 
     own: dict[str, tuple[str, ...]] = {}

@@ -67,11 +67,7 @@ _Row: TypeAlias = tuple[int, bytes]
 
 
 def open_regular(path: str) -> int:
-    """A handle to read a regular file; no pipe is waited for.
-
-    Raises:
-        OSError: it is none, or cannot be read.
-    """
+    """A handle to read a regular file; no pipe is waited for; raises OSError."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
@@ -90,7 +86,6 @@ class LogFile:
         self._fd = -1
         self._identity: tuple[int, int] = (0, 0)
 
-    # ------------------------------------------------------------------- the file
     def poll(self) -> Change:
         """Look at the file: did it grow, was it replaced, is it there?
 
@@ -163,7 +158,6 @@ class LogFile:
             yield start + skip, data[skip:]
             end = start + skip
 
-    # ---------------------------------------------------------------------- lines
     def _list_down(self, start: int) -> Iterator[_Row]:
         """The rows from where a line begins on."""
         for base, data in self._read_down(start, CHUNK, MOST):
@@ -214,7 +208,6 @@ class LogFile:
         """Where the line after the one that holds `offset` begins, or the end."""
         return next((row for row, _ in self._load(offset, 1, 1)), self.size)
 
-    # --------------------------------------------------------------------- search
     def find(
         self,
         pattern: Pattern,

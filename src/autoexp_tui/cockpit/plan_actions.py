@@ -60,7 +60,6 @@ class PlanActions:
         self._show_notice("planning again ...", keep=True)
         replan()
 
-    # ----------------------------------------------------------------------- errors
     def show_faults(
         self, faults: Sequence[Fault], on_close: Callable[[], None]
     ) -> None:
@@ -96,7 +95,6 @@ class PlanActions:
         self._context.model.failed = failed
         self._on_change()
 
-    # ---------------------------------------------------------------------- changes
     def _look_for_changes(self, snapshot: Snapshot) -> None:
         """Once for each plan that is opened: what is new in it since the last one."""
         plan, look = snapshot.plan, self._context.options.changes

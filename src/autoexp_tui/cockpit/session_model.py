@@ -1,8 +1,6 @@
 """What a person has arranged: order, filter, folds, marks; over the newest session.
 
-The screens ask it what to show and tell it what was asked for. It knows no
-widget and no engine; what it holds dies with the screen and is nobody's truth.
-"""
+It knows no widget and no engine; what it holds dies with the screen."""
 
 from __future__ import annotations
 
@@ -76,7 +74,6 @@ class SessionModel:
         known = not doing or self.failed or self.session.jobs
         return "" if known else f"{outside(doing)} goes on"
 
-    # -------------------------------------------------------------------- snapshots
     def take(self, snapshot: Snapshot) -> None:
         """Show a newer snapshot."""
         self.failed = False
@@ -132,7 +129,6 @@ class SessionModel:
         self.ends, self.gpu_hours, self.rates = expected, hours, usual
         self.stages = build_stages(self.session, self.ends)
 
-    # ------------------------------------------------------------------------ rows
     def _arrange(self) -> None:
         wanted = self.arrangement
         steady = wanted.order != "needs" and not (wanted.filter or wanted.fold)
@@ -140,12 +136,6 @@ class SessionModel:
         if not wish or wish != self._rows_for:
             self.rows = build_rows(self.session, wanted)
             self._rows_for = wish
-
-    def count_shown(self) -> int:
-        """How many jobs have a row, folded ones included."""
-        if not self.arrangement.fold:
-            return len(self.rows)
-        return sum(len(row.jobs) for row in self.rows)
 
     def update_arrangement(
         self, wanted: Arrangement | None = None, **changes: object
@@ -173,7 +163,6 @@ class SessionModel:
         if on != self.arrangement.fold:
             self.update_arrangement(fold=on, unfolded=frozenset())
 
-    # ----------------------------------------------------------------------- marks
     def mark_alike(self, job: JobView) -> int:
         """Mark every job with the same cause; how many that are."""
         key = build_cause_key(job)
@@ -185,7 +174,6 @@ class SessionModel:
         self.marks.update(alike)
         return len(alike)
 
-    # ------------------------------------------------------------------------ needs
     def next_need(self, after: str) -> JobView | None:
         """The next job of a cause, else the first of the next one, going round."""
         needing = [job for group in self.groups for job in group.jobs]

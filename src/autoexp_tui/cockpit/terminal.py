@@ -41,7 +41,6 @@ MOST_COPIED: Final = 74_000
 """Bytes of a text: many terminals take no more than 100,000 bytes of base64."""
 
 
-# ------------------------------------------------------------------------- the driver
 class LosableFile:
     """Standard error as the driver's file: it may vanish."""
 
@@ -155,7 +154,6 @@ def restore_signals() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-# -------------------------------------------------------------------------- sequences
 def is_tmux() -> bool:
     """Whether tmux stands between us and the terminal."""
     return bool(os.environ.get("TMUX"))
@@ -219,7 +217,6 @@ def _write_copy(data: bytes, directory: Path) -> Path:
     raise FileExistsError(17, f"{directory} holds 1000 copies already")
 
 
-# ----------------------------------------------------------------------- notifications
 class News:
     """Remembers what was told, so that nothing rings twice."""
 

@@ -63,11 +63,7 @@ def find_themes_directory() -> Path:
 
 
 def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
-    """The skin of a theme's name, or of a path to a theme file.
-
-    Raises:
-        UsageError: there is no such theme, or it says what cannot be.
-    """
+    """The skin of a theme's name, or of a path to a theme file; raises UsageError."""
     path = _find_theme("ansi" if no_color else name)
     skin = replace(_read_theme(path), ascii=ascii_only)
     if not no_color:

@@ -180,7 +180,6 @@ def require_corpus(path: Path, facts: RunFacts, corpus: str) -> None:
         )
 
 
-# --------------------------------------------------------- writing that outlives a kill
 def get_partial_path(path: Path) -> Path:
     """The hidden neighbour that is written first and then renamed to `path`."""
     return path.with_name(f".{path.name}{PARTIAL_SUFFIX}")

@@ -68,7 +68,6 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-# ------------------------------------------------------------------------------- values
 def _parse_file(text: str) -> Path:
     if not Path(text).name:
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of a file")
@@ -94,7 +93,6 @@ def _parse_number(text: str, *, above: float = -1.0) -> float:
     return value
 
 
-# ------------------------------------------------------------------------------ options
 def _option(kind: Any, default: Any = None, about: str = "", **more: Any) -> Any:
     return {"type": kind, "default": default, "help": about or None, **more}
 

@@ -125,7 +125,6 @@ def _format_loss(loss: float | None) -> str:
     return "not a number" if loss is None else f"{loss:.4f}"
 
 
-# ------------------------------------------------------------------------------- report
 @dataclass(frozen=True, slots=True)
 class Result:
     """One learning rate: the same tokens without and with a cooldown.

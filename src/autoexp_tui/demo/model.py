@@ -165,7 +165,6 @@ def text_loss(weights: Weights, text: Tokens, context: int, stride: int = 1) -> 
     return total / len(windows)
 
 
-# ---------------------------------------------------------------------------- optimizer
 BETA_MEAN = 0.9
 BETA_SQUARE = 0.999
 EPSILON = 1e-8

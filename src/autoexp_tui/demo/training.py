@@ -99,7 +99,6 @@ def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
         Trainer(settings, corpus, start, say).run()
 
 
-# -------------------------------------------------------------------------------- start
 class Start(NamedTuple):
     """What a run begins with."""
 
@@ -146,7 +145,6 @@ def _random_start(settings: TrainSettings, corpus: Corpus) -> Checkpoint:
     )
 
 
-# --------------------------------------------------------------------------------- loop
 class Trainer:
     """One run in progress."""
 
@@ -274,7 +272,6 @@ def format_number(value: float, spec: str) -> str:
     return format(value, spec) if math.isfinite(value) else str(value)
 
 
-# -------------------------------------------------------------------------------- text
 Bytes = npt.NDArray[np.uint8]
 
 VOCABULARY = 128

@@ -57,23 +57,11 @@ def find_error_line(tail: str) -> str:
 
 
 STEP: Final = "step"
-
-
 LOSS: Final = "loss"
-
-
 EVAL_LOSS: Final = "eval_loss"
-
-
 LEARNING_RATE: Final = "learning_rate"
-
-
 TOKENS_PER_SECOND: Final = "tokens_per_second"
-
-
 GRAD_NORM: Final = "grad_norm"
-
-
 _ALIASES: Final = {
     **dict.fromkeys(("iteration", "iter", "global_step"), STEP),
     **dict.fromkeys(("lm_loss", "train_loss"), LOSS),

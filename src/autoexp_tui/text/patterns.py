@@ -80,11 +80,7 @@ class Pattern:
 
 @lru_cache(maxsize=512)
 def compile_line_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
-    """A pattern for single lines.
-
-    Raises:
-        PatternRefused: RE2 lacks it, means it otherwise, or it is too large.
-    """
+    """A pattern for single lines; raises PatternRefused."""
     options = _make_options(_MEMORY, lines=True)
     options.case_sensitive = not ignore_case
     return _compile(source, options)
@@ -101,11 +97,7 @@ def compile_text_pattern(source: str) -> Pattern:
 
 
 def compile_literal_pattern(text: str) -> Pattern:
-    """A pattern for lines that hold a text as it is.
-
-    Raises:
-        PatternRefused: no UTF-8 spells it.
-    """
+    """A pattern for lines that hold a text as it is; raises PatternRefused."""
     return compile_line_pattern(re2.escape(_encode(text)).decode())
 
 
@@ -127,7 +119,6 @@ def make_text_readable(data: bytes) -> bytes:
     return make_readable(data.replace(b"\r\n", b"\n"))
 
 
-# ------------------------------------------------------------------------ compiling
 def _make_options(memory: int, *, lines: bool) -> Any:
     options = re2.Options()
     options.log_errors = False  # a search that lacks memory goes on, slower
@@ -173,7 +164,6 @@ def _explain(error: Exception) -> tuple[str, str]:
     return f"does not compile: {text}", hint
 
 
-# -------------------------------------------------------------------------- refusals
 _OUTSIDE: Final = re.compile(
     r"(?P<look>\(\?<?[=!])"
     r"|(?P<back>\\[1-9]|\(\?P=|\(\?\()"
@@ -251,7 +241,6 @@ def _refuse(tokens: Sequence[tuple[str, str]]) -> None:
         names.add(name)
 
 
-# ---------------------------------------------------------------------- many at once
 @dataclass(frozen=True, slots=True)
 class MatchedLine:
     """A line that some pattern may match; whoever searches with one learns whether."""

@@ -12,7 +12,6 @@ import re
 from typing import Final
 
 ELLIPSIS: Final = "…"
-
 _STRING_END = r"(?:\x07|\x1b\\|\x9c|\x18|\x1a)?"
 _ESCAPES = (
     # OSC, DCS, SOS, PM, APC and screen's title: a payload up to its end. One that
@@ -33,7 +32,6 @@ _HIDERS = (
     "]"
 )
 _SURROGATES = "[\ud800-\udfff]"
-
 _STRIP: Final = re.compile(
     "|".join(
         [

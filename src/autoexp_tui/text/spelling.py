@@ -15,14 +15,8 @@ from unicodedata import combining, east_asian_width
 from autoexp_tui.text.sanitize import clean_line
 
 MINUTE: Final = 60
-
-
 HOUR: Final = 3600
-
-
 DAY: Final = 86400
-
-
 UNKNOWN: Final = "?"
 """For a number or a time that says nothing."""
 

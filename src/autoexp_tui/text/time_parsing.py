@@ -7,22 +7,14 @@ import time
 from typing import Final
 
 _DISTANCE_UNITS: Final = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-
-
 _DISTANCE: Final = re.compile(r"([+-])\s*(\d+(?:\.\d+)?)\s*(s|min|m|h|d)")
-
-
 _SHARE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
-
-
 _TIME: Final = re.compile(
     r"(?:(?:(\d{4})-)?(\d{1,2})-(\d{1,2})[ T])?(\d{1,2}):(\d{2})(?::(\d{2}))?"
 )
 
 
 _DAY: Final = re.compile(r"(?:(\d{4})-)?(\d{1,2})-(\d{1,2})")
-
-
 EXAMPLES: Final = "14:02, 03-12 14:02, +2h, -1d, 50%"
 
 

@@ -136,7 +136,6 @@ class FaultsScreen(Overlay[Way]):
         parts = (fault.place, fault.where, fault.message, fault.hint)
         return outside(" ".join(part for part in parts if part), 4000)
 
-    # --------------------------------------------------------------------- excerpts
     def _toggle_excerpt(self) -> None:
         """Open the place in its file, or close it again."""
         fault = self.faults[self._at]

@@ -125,7 +125,6 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
             self._is_finished = True
             self.dismiss(cast("Result", result))
 
-    # ------------------------------------------------------------------------ keys
     async def take_key(self, event: Typed) -> None:
         """Take a key, or a text that was pasted."""
         if isinstance(event, events.Key):
@@ -142,7 +141,6 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
         page = max(1, self.frame.size.height // 2)
         self.frame.move(count_lines_moved(find_move(key), page, _ALL_LINES))
 
-    # ------------------------------------------------------- what subclasses say
     def build_title(self) -> Line:
         """What stands in the upper edge."""
         return ()
@@ -159,7 +157,6 @@ class Overlay(ModalScreen[Result], Generic[Result], inherit_bindings=False):
         """Which of the fixed lines the field lies on; None: no field."""
         return None
 
-    # ----------------------------------------------------------------------- places
     def layout_box(self) -> None:
         """Put the box in the middle, as large as it needs to be."""
         size = self.size or self.app.size  # before its own layout it has none

@@ -81,7 +81,6 @@ class QuestionScreen(Overlay[Answer | None]):
         """Whether the chosen way asks for a text."""
         return self.choice is not None and bool(self.choice.asks)
 
-    # ---------------------------------------------------------------------- drawing
     def build_title(self) -> Line:
         return (Span(f" {self.question.title} ", "strong"),)
 
@@ -127,7 +126,6 @@ class QuestionScreen(Overlay[Answer | None]):
         inner = self.box_size.width - 4 if self.box_size.width else 60
         return len(self._build_choices(inner)) + 1
 
-    # ------------------------------------------------------------------------- keys
     def _ignore_keys(self) -> None:
         self._deaf_until = self.context.clock.monotonic() + DEAF_SECONDS
 

@@ -1,14 +1,11 @@
 """What every full screen shares: boxes, the key table's actions, notices, the prompt.
 
-A key belongs to the command that has it in the focused pane; the command's Textual
-action carries it out, on the screen or on the app. Nothing else listens to keys: the
-app hands each to `take_key` before it looks at the next, so that what is typed right
-behind a key that opens a field reaches that field.
-"""
+A key belongs to the command that has it in the focused pane. Nothing else listens to
+keys: the app hands each to `take_key` before it looks at the next."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -38,7 +35,6 @@ from autoexp_tui.model.states import NOT_STARTED
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
-    from autoexp_tui.cockpit.state.causes import CauseGroup
     from autoexp_tui.cockpit.state.session import JobView
 
 NOTICE_SECONDS = 6.0
@@ -83,16 +79,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         self._boxes: Boxes = {}
         self._notice_timer: Timer | None = None
 
-    # ------------------------------------------------------------------------ keys
     async def take_key(self, event: Typed) -> None:
         """Take a key, or a text that was pasted."""
         if self.field is not None:
             await self._type(self.field, event)
         elif isinstance(event, events.Key) and self.is_mounted:
-            replay = self.context.is_replay
-            command = self.context.keymap.find(
-                event.key, self.find_pane(), replay=replay
-            )
+            keys, replay = self.context.keymap, self.context.is_replay
+            command = keys.find(event.key, self.find_pane(), replay=replay)
             if command is not None:
                 self.show_notice("")
                 await self.run_action(command.action)
@@ -126,13 +119,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         found = pane if pane is not None else self.query_one(f"#{self.first_pane}")
         self.set_focus(found, scroll_visible=False)
 
-    def redraw(self) -> None:
-        """Draw everything again."""
-        self.refresh(layout=True)
-        for widget in self.query(panes.LinesWidget):
-            widget.refresh()
-
-    # ---------------------------------------------------------------------- places
     def find_boxes(self, size: Size) -> Boxes:
         """Where everything is at a size."""
         raise NotImplementedError
@@ -146,34 +132,30 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     @property
     def room(self) -> Size:
         """What the panes have: all of the screen but a replay's time bar."""
-        return self.size - Size(0, self._count_bar_rows())
-
-    def _count_bar_rows(self) -> int:
-        if not self.context.is_replay or is_too_small(*self.size):
-            return 0
-        return 1 if self.size.height < TALL_FROM else 2
+        width, height = self.size
+        if not self.context.is_replay or is_too_small(width, height):
+            return self.size
+        return Size(width, height - (1 if height < TALL_FROM else 2))
 
     def layout_panes(self) -> None:
         """Put every pane where it belongs at the present size."""
-        boxes = dict(self.find_boxes(self.room))
-        if rows := self._count_bar_rows():
-            boxes["timebar"] = Box(0, self.room.height, self.size.width, rows)
+        room = self.room
+        boxes = dict(self.find_boxes(room))
+        if rows := self.size.height - room.height:
+            boxes["timebar"] = Box(0, room.height, self.size.width, rows)
         footer = boxes.get("footer")
         if self._request is not None and footer is not None:
             label = len(self._request.label) + 2
             width = max(1, footer.width - label)
             boxes["prompt"] = Box(label, footer.y, width, 1)
             if self.query_one(ProblemLine).problem:
-                line = self.room.height - 2
-                boxes["problem"] = Box(0, line, self.size.width, 1)
+                boxes["problem"] = Box(0, room.height - 2, self.size.width, 1)
         for widget in self.children:
             box = boxes.get(widget.id or "")
             widget.display = box is not None
-            if box is None:
-                continue
-            if isinstance(widget, panes.Pane):
+            if box is not None and isinstance(widget, panes.Pane):
                 widget.set_box(box)
-            else:
+            elif box is not None:
                 panes.set_place(widget, box)
         if self.focused is None or not self.focused.display:
             self._focus_somewhere()
@@ -210,7 +192,6 @@ class BoxScreen(Screen[None], inherit_bindings=False):
         for bar in self.query("Header, TimeBar").results(panes.LinesWidget):
             bar.update_lines()
 
-    # --------------------------------------------------------------------- notices
     @property
     def footer(self) -> Footer:
         """The bottom line."""
@@ -238,14 +219,13 @@ class BoxScreen(Screen[None], inherit_bindings=False):
     def show_keys(self) -> None:
         """Show the focused pane's keys."""
         paused = self.model.session.snapshot.paused is not None
-        labels: Mapping[str, str] = {"run.pause": "resume"} if paused else {}
+        labels = {"run.pause": "resume"} if paused else {}
         self.footer.show_keys(self.find_pane(), self.find_useful(), labels)
 
     def on_pane_focused(self, message: panes.Pane.Focused) -> None:
         message.stop()
         self.show_keys()
 
-    # ---------------------------------------------------------------------- prompt
     def ask_line(self, request: Request) -> None:
         """Ask for one line where the footer stands."""
         if self.field is not None:
@@ -278,17 +258,18 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def show_problem(self, problem: str) -> None:
         """Show what is wrong with what is being typed, above it; empty: nothing."""
-        self.query_one(ProblemLine).show_problem(problem)
+        above = self.query_one(ProblemLine)
+        above.problem = problem
+        above.update_lines()
         self.layout_panes()
 
     def _close_field(self) -> None:
         """Nothing is asked any more."""
         field, self.field, self._request = self.field, None, None
-        self.query_one(ProblemLine).show_problem("")
         if field is not None:
             field.remove()
             self.footer.show_notice(())
-        self.layout_panes()
+        self.show_problem("")
         self._focus_somewhere()
 
 
@@ -303,9 +284,12 @@ class JobListScreen(BoxScreen):
         """What that row is called, where it is more than one job; not cleaned."""
         return ""
 
-    def find_warnings(self) -> CauseGroup | None:
-        """The cause whose warnings `X` says were seen; None: it skips jobs."""
-        return None
+    async def action_rows_config(self) -> None:
+        """Read how the job under the cursor is made; of several, the first."""
+        if jobs := self.find_jobs():
+            await self.run_app_action("show_details", jobs[:1])
+        else:
+            self.show_notice("there is no job here")
 
     def find_scope(self) -> Scope:
         """What a verb would touch now."""

@@ -65,7 +65,7 @@ class EventsScreen(LogScreen):
     def renew(self) -> None:
         if not self.is_mounted:
             return
-        self.update_time()
+        super().update_every_second()
         self.events_pane.renew()
         self.effect.show(self.events_pane.find_entry())
         self.show_keys()

@@ -60,20 +60,15 @@ class JobsScreen(LogScreen, JobListScreen):
         self.why = WhyPane(self.context, id="why")
         self.logs = LogPane(skin, self.context.background, id="log")
         self.active_list = self.jobs
-        yield self.stages
-        yield self.jobs
-        yield self.needs
-        yield self.metrics
-        yield self.why
-        yield self.logs
+        yield from (self.stages, self.jobs, self.needs)
+        yield from (self.metrics, self.why, self.logs)
         yield from self.compose_frame()
 
-    # -------------------------------------------------------------------- contents
     def renew(self) -> None:
         """Show the model's newest session."""
         if not self.is_mounted:
             return
-        if self._placed != (*self._count_jobs(), self._count_rows()):
+        if self._placed != self._count():
             self.layout_panes()
         self.update_time()
         self.stages.renew()
@@ -90,6 +85,7 @@ class JobsScreen(LogScreen, JobListScreen):
         return self.active_list.describe_row()
 
     def find_warnings(self) -> CauseGroup | None:
+        """The cause whose warnings `X` says were seen; None: it skips jobs."""
         group = self.needs.find_group() if self.active_list is self.needs else None
         shows = group is not None and group.acknowledgeable and not self.model.marks
         return group if shows else None
@@ -125,34 +121,27 @@ class JobsScreen(LogScreen, JobListScreen):
         if not self.active_list.find_jobs():
             self.active_list = self.jobs
 
-    # ---------------------------------------------------------------------- places
     def find_boxes(self, size: Size) -> Boxes:
-        stages = len(self.model.stages)
-        return build_boxes(*size, stages, self.enlarged, self._count_rows())
+        _, stages, rows = self._count()
+        return build_boxes(*size, stages, self.enlarged, rows)
 
-    def _count_rows(self) -> int | None:
-        """Rows that the table may get, whatever is filtered; None: not known yet."""
+    def _count(self) -> tuple[int, int, int | None]:
+        """Jobs, stages, rows that the table may get; None: not known yet."""
+        jobs, stages = len(self.model.session.jobs), len(self.model.stages)
         if self.model.arrangement.fold:
-            return len(self.model.rows)
-        return len(self.model.session.jobs) or None
-
-    def _count_jobs(self) -> tuple[int, int]:
-        """Jobs and stages."""
-        return len(self.model.session.jobs), len(self.model.stages)
+            return jobs, stages, len(self.model.rows)
+        return jobs, stages, jobs or None
 
     def layout_panes(self) -> None:
-        side = has_side(*self.room)
-        self.stages.bare = not side and self.enlarged != "stages"
-        self._fold_by_height()
-        self._placed = (*self._count_jobs(), self._count_rows())
-        super().layout_panes()
-
-    def _fold_by_height(self) -> None:
-        """Low screens fold equal causes when the rows do not fit."""
-        low, (jobs, stages) = is_low(self.room.height), self._count_jobs()
+        self.stages.bare = not has_side(*self.room) and self.enlarged != "stages"
+        jobs, stages, _ = self._count()
+        low = is_low(self.room.height)
         if self._folded_for != (low, jobs, stages):
+            # Low screens fold equal causes when the rows do not fit.
             self._folded_for = (low, jobs, stages)
             self.model.fold(on=low and jobs > self.room.height // 2)
+        self._placed = self._count()
+        super().layout_panes()
 
     def show_pane(self, name: Pane) -> None:
         """Go to a pane; one without a place of its own opens enlarged."""
@@ -191,17 +180,23 @@ class JobsScreen(LogScreen, JobListScreen):
         else:
             self.show_job(target)
 
-    # ----------------------------------------------------------------------- filter
     def action_rows_filter(self) -> None:
         """Ask for a filter; given up, or where none can be meant, the old one stays."""
         wanted = self.model.arrangement.filter
         before = wanted.text if wanted is not None else ""
         is_small = len(self.model.session.jobs) <= LIVE_FILTER_UP_TO
 
+        def find_problem(text: str) -> str:
+            try:
+                self._compile_filter(text)
+            except FilterError as error:
+                return outside(error)
+            return ""
+
         def preview(text: str) -> None:
             if is_unfinished(text):
                 return
-            problem = self.find_filter_problem(text)
+            problem = find_problem(text)
             self.show_problem(problem)
             if is_small:
                 self.filter_by(before if problem else text)
@@ -213,7 +208,7 @@ class JobsScreen(LogScreen, JobListScreen):
             answer=self.filter_by,
             preview=preview,
             give_up=lambda: self.filter_by(before),
-            find_problem=self.find_filter_problem,
+            find_problem=find_problem,
         )
         self.ask_line(request)
 
@@ -232,15 +227,6 @@ class JobsScreen(LogScreen, JobListScreen):
         check_names(wanted, self.model.session.jobs)
         return wanted
 
-    def find_filter_problem(self, text: str) -> str:
-        """What is wrong with a filter, in words; empty when nothing is."""
-        try:
-            self._compile_filter(text)
-        except FilterError as error:
-            return outside(error)
-        return ""
-
-    # ------------------------------------------------------------------------ order
     def action_rows_order(self) -> None:
         """Needs-you first, or plan order."""
         order = "plan" if self.model.arrangement.order == "needs" else "needs"
@@ -282,7 +268,6 @@ class JobsScreen(LogScreen, JobListScreen):
             )
             self.renew()
 
-    # ------------------------------------------------------------------------ marks
     def action_rows_mark(self) -> None:
         """Mark, or unmark, the row, and go on to the next."""
         marks, names = self.model.marks, {job.name for job in self.jobs.find_jobs()}
@@ -314,7 +299,6 @@ class JobsScreen(LogScreen, JobListScreen):
             self.show_notice(f"{len(jobs)} marked")
         self.renew()
 
-    # ---------------------------------------------------------------------- looking
     async def action_rows_diff(self) -> None:
         """Compare two jobs: the marked ones, or the marked one with this."""
         names = set(self.model.marks)
@@ -329,34 +313,25 @@ class JobsScreen(LogScreen, JobListScreen):
         jobs = sorted(found, key=lambda job: job.index)
         await self.run_app_action("show_details", jobs)
 
-    async def action_rows_config(self) -> None:
-        """Read how the job under the cursor is made; of several, the first."""
-        if jobs := self.find_jobs():
-            await self.run_app_action("show_details", jobs[:1])
-        else:
-            self.show_notice("there is no job here")
-
     def action_metrics_scale(self) -> None:
         """Logarithmic or linear."""
-        self.metrics.toggle_scale()
+        self.metrics.logarithmic = not self.metrics.logarithmic
+        self.metrics.renew()
 
     def action_look_open(self) -> None:
         """Open what is under the cursor."""
-        if self.active_list is self.jobs:
-            self._open_row()
-            return
         jobs = self.find_jobs()
-        if jobs:
-            names = frozenset(job.name for job in jobs)
-            self.model.update_arrangement(only=(outside(self.describe_row()), names))
-            self.enlarge(None)
-            self.focus_pane(self.jobs)  # at once: it is told of
-            self.renew()
-
-    def _open_row(self) -> None:
+        if self.active_list is not self.jobs:
+            if jobs:
+                names = frozenset(job.name for job in jobs)
+                only = (outside(self.describe_row()), names)
+                self.model.update_arrangement(only=only)
+                self.enlarge(None)
+                self.focus_pane(self.jobs)  # at once: it is told of
+                self.renew()
+            return
         row = self.model.row(self.jobs.key)
         if row is not None and row.folded:
-            jobs = self.model.find_jobs(row)
             unfolded = self.model.arrangement.unfolded | {row.key}
             self.model.update_arrangement(unfolded=unfolded)
             self.renew()

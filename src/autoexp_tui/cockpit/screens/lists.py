@@ -6,8 +6,9 @@ And the pane of a policy, over the whole screen: lines that it makes of the snap
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual.app import ComposeResult
 from textual.geometry import Size
@@ -40,30 +41,23 @@ ANSWER: Final = "conditions"
 
 
 class ListScreen(JobListScreen):
-    """Two panes: a list of the screen's own, and every condition of what it points at.
-
-    A screen makes the list (`compose_list`, with the id `first_pane`).
-    """
+    """A list (its class in `list_class`), and every condition of what it points at."""
 
     rows: HeadingsPane | GridPane
     home: ClassVar[Pane] = "jobs"
     """The pane to which the last level back leads."""
-
-    def compose_list(self) -> HeadingsPane | GridPane:
-        """The pane above, with the id `first_pane`."""
-        raise NotImplementedError
+    list_class: ClassVar[type[HeadingsPane | GridPane]]
 
     def compose(self) -> ComposeResult:
-        self.rows = self.compose_list()
+        skin, model = self.context.skin, self.model
+        self.rows = self.list_class(skin, model, id=self.first_pane)
         self.answer = AnswerPane(self.context, id=ANSWER)
         yield self.rows
         yield self.answer
         yield from self.compose_frame()
 
     def find_boxes(self, size: Size) -> Boxes:
-        return build_two_boxes(
-            size.width, size.height, self.first_pane, ANSWER, self.enlarged
-        )
+        return build_two_boxes(*size, self.first_pane, ANSWER, self.enlarged)
 
     def find_jobs(self) -> tuple[JobView, ...]:
         return self.rows.find_jobs()
@@ -129,9 +123,7 @@ class WaitingScreen(HeadingsScreen):
     """All that waits: grouped by reason, the longest wait first."""
 
     first_pane: Pane = "waiting"
-
-    def compose_list(self) -> WaitingPane:
-        return WaitingPane(self.context.skin, self.model, id=self.first_pane)
+    list_class = WaitingPane
 
     async def action_look_back(self) -> None:
         """One level back; marks are cleared before the list is left."""
@@ -147,10 +139,8 @@ class TimelineScreen(HeadingsScreen):
     """The campaign over time: stages and jobs as strips."""
 
     first_pane: Pane = "timeline"
+    list_class = TimelinePane
     rows: TimelinePane
-
-    def compose_list(self) -> TimelinePane:
-        return TimelinePane(self.context.skin, self.model, id=self.first_pane)
 
     def action_timeline_closer(self) -> None:
         """Half as long a window."""
@@ -173,43 +163,28 @@ class GridScreen(ListScreen):
     """
 
     first_pane: Pane = "grid"
+    list_class = GridPane
     rows: GridPane
     home = "stages"
     _plan: Plan | None = None
     """The plan whose grid is shown, or being drawn."""
 
-    def compose_list(self) -> GridPane:
-        return GridPane(self.context.skin, self.model, id=self.first_pane)
-
     def renew(self) -> None:
-        self._load_plan()
+        """Show the session; work out the grid of a plan that was not seen before."""
+        plan = self.model.session.snapshot.plan
+        if plan is not None and plan is not self._plan and self.is_mounted:
+            self._plan = plan
+            if len(plan.jobs) <= MANY:
+                self.rows.take(build_grid(plan))
+            else:
+                self.rows.take(None)
+                self.run_worker(self._load_many(plan))
         super().renew()
 
-    def _load_plan(self) -> None:
-        """Work the grid out for a plan that was not seen before."""
-        plan = self.model.session.snapshot.plan
-        if plan is None or plan is self._plan or not self.is_mounted:
-            return
-        self._plan = plan
-        if len(plan.jobs) <= MANY:
-            self.rows.take(build_grid(plan))
-            return
-        self.rows.take(None)
-
-        def done(grid: Any, problem: BaseException | None) -> None:
-            if problem is not None:
-                raise problem
-            self.rows.take(grid)
-            self.answer.show(self.rows.find_answer())
-
-        self.context.background.call("grid", lambda: build_grid(plan), done)
-
-    async def action_rows_config(self) -> None:
-        """Read how the cell's first job is made."""
-        if jobs := self.find_jobs():
-            await self.run_app_action("show_details", jobs[:1])
-        else:
-            self.show_notice("there is no job here")
+    async def _load_many(self, plan: Plan) -> None:
+        work = partial(build_grid, plan)
+        self.rows.take(await self.context.background.fetch("grid", work))
+        self.answer.show(self.rows.find_answer())
 
     async def action_look_open(self) -> None:
         """To the cell's job in the table; of several, the table of them alone."""
@@ -260,7 +235,7 @@ class PolicyScreen(BoxScreen):
 
     def find_boxes(self, size: Size) -> Boxes:
         pane = self.first_pane
-        return build_two_boxes(size.width, size.height, pane, pane, pane)
+        return build_two_boxes(*size, pane, pane, pane)
 
     def renew(self) -> None:
         if self.is_mounted:

@@ -29,9 +29,11 @@ class LogScreen(BoxScreen):
             case "error" | "error_before":
                 logs.find_next(forward=how == "error", errors=True)
             case "wrap":
-                logs.toggle_wrap()
+                logs.wraps = not logs.wraps
+                logs.update_lines()
             case "time":
-                logs.toggle_time()
+                logs.hides_time = not logs.hides_time
+                logs.update_lines()
             case "attempt_before" | "attempt_after":
                 logs.read_attempt(1 if how == "attempt_after" else -1)
 
@@ -42,23 +44,32 @@ class LogScreen(BoxScreen):
             self.focus_pane(self.logs)
             self.logs.search(text)
 
+        def find_problem(text: str) -> str:
+            try:
+                compile_search(text)
+            except PatternRefused as refused:
+                hint = "\\ before a sign takes it as it is"
+                return outside(f"the pattern {refused.problem}; {hint}")
+            return ""
+
         request = Request(
             label="search",
             hint="a regular expression",
             answer=search,
             preview=lambda _: self.show_problem(""),
             give_up=lambda: self.focus_pane(self.logs),
-            find_problem=find_search_problem,
+            find_problem=find_problem,
         )
         self.ask_line(request)
 
     def action_log_stream(self) -> None:
         """Where stderr is: the wrapper lets both streams write into one file."""
         if self.logs.path:
-            told = "stdout and stderr are both in this file, in the order written"
+            self.show_notice(
+                "stdout and stderr are both in this file, in the order written"
+            )
         else:
-            told = "no log yet; stdout and stderr will be in one file"
-        self.show_notice(told)
+            self.show_notice("no log yet; stdout and stderr will be in one file")
 
     async def action_log_save(self) -> None:
         """Save a copy of the log; a large one is asked about first."""
@@ -70,13 +81,3 @@ class LogScreen(BoxScreen):
     def on_log_pane_notice(self, message: LogPane.Notice) -> None:
         message.stop()
         self.show_notice(message.text, "warning" if message.bad else "accent")
-
-
-def find_search_problem(text: str) -> str:
-    """Why a text cannot be searched for, in words; empty when it can."""
-    try:
-        compile_search(text)
-    except PatternRefused as refused:
-        problem = refused.problem
-        return outside(f"the pattern {problem}; \\ before a sign takes it as it is")
-    return ""

@@ -71,9 +71,7 @@ class SessionsPane(ListPane):
 class PickerFooter(LinesWidget):
     """What the keys do, and the session under the cursor in words."""
 
-    def __init__(self, skin: Skin, pane: SessionsPane, **options: Any) -> None:
-        super().__init__(skin, **options)
-        self.pane = pane
+    pane: SessionsPane
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         chosen = self.pane.find_session()
@@ -92,7 +90,8 @@ class PickerScreen(Screen[None], inherit_bindings=False):
         super().__init__()
         self._list = sessions
         self.pane = SessionsPane(skin, clock, id="sessions")
-        self.footer = PickerFooter(skin, self.pane)
+        self.footer = PickerFooter(skin)
+        self.footer.pane = self.pane
 
     def compose(self) -> ComposeResult:
         yield self.pane

@@ -72,13 +72,9 @@ class Footer(LinesWidget):
         self.update_lines()
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
+        keymap, replay = self.context.keymap, self.context.is_replay
         content = self.notice or render_footer(
-            self.context.keymap,
-            self._pane,
-            self._useful,
-            cells,
-            replay=self.context.is_replay,
-            labels=self._labels,
+            keymap, self._pane, self._useful, cells, replay=replay, labels=self._labels
         )
         return [Painted(cut(content, cells))]
 
@@ -97,11 +93,7 @@ class ProblemLine(LinesWidget):
     """What is wrong with what is being typed below it."""
 
     problem: str = ""
-
-    def show_problem(self, problem: str) -> None:
-        """Show a problem; an empty one is none."""
-        self.problem = problem
-        self.update_lines()
+    """Empty: nothing."""
 
     def compose_lines(self, cells: int, rows: int) -> Sequence[Painted]:
         return [Painted(cut((Span(f" {self.problem}", "failed"),), cells))]

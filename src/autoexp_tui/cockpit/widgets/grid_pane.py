@@ -85,7 +85,6 @@ class GridPane(ListPane):
         """There is no way back within a grid."""
         return False
 
-    # -------------------------------------------------------------------- drawing
     def build_title(self) -> Line:
         return (Span(view.describe_grid(self.grid), "muted"),) if self.grid else ()
 

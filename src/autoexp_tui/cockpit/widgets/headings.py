@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, cast
 
 from autoexp_tui.cockpit.render import lists as view
 from autoexp_tui.cockpit.render.layout import Box
@@ -117,14 +117,11 @@ class HeadingsPane(ListPane):
         """What is told below about the row under the cursor."""
         return Answer(self.find_job())
 
-    def find_key(self) -> str:
-        """The key of the heading under the cursor, or of that of the job there."""
-        heading = self.items[self.cursor].heading if self.items else None
-        return next((one.key for one in self.items if one.heading is heading), "")
-
     def set_open(self, *, on: bool) -> bool:
         """Open, or close, the heading under the cursor; whether anything changed."""
-        key = self.find_key()
+        item = self.find_item()
+        heading = item.heading if item is not None else None
+        key = next((one.key for one in self.items if one.heading is heading), "")
         if not key or (key in self.open) == on:
             return False
         (self.open.add if on else self.open.discard)(key)
@@ -154,28 +151,25 @@ class StagesPane(HeadingsPane):
     heading = "Stages"
 
     def list_items(self) -> Iterator[Item]:
+        now, apart = self.model.session.now, self.skin.ascii
         for stage in self.model.stages:
             key = f"stage:{stage.name}"
-            for draw in self._list_lines(stage):
-                yield Item(key, stage, draw)
-            if self.bare or key not in self.open:
+            yield Item(key, stage, partial(self._draw_stage, stage))
+            if self.bare:
                 continue
-            parameters = self.model.words.of_families
-            for one in build_families(stage, self.model.session, parameters):
-                yield Item(f"family:{one.name}", one, partial(view.render_family, one))
-
-    def _list_lines(self, stage: StageView) -> Iterator[Callable[[int], Line]]:
-        yield partial(self._draw_stage, stage)
-        if self.bare:
-            return
-        now, apart = self.model.session.now, self.skin.ascii
-        yield self._draw_below(
-            stage, lambda room: view.render_counts(stage, room, now, apart=apart)
-        )
-        if view.has_after(stage, self.cells - self.lead):
-            yield self._draw_below(stage, partial(view.render_after, stage))
-        if stage.is_waiting:
-            yield self._draw_below(stage, partial(view.render_waits, stage))
+            counts = partial(view.render_counts, stage, now=now, apart=apart)
+            below: list[Callable[[int], Line]] = [counts]
+            if view.has_after(stage, self.cells - self.lead):
+                below.append(partial(view.render_after, stage))
+            if stage.is_waiting:
+                below.append(partial(view.render_waits, stage))
+            for content in below:
+                yield Item(key, stage, partial(_draw_below, stage, content))
+            if key in self.open:
+                parameters = self.model.words.of_families
+                for one in build_families(stage, self.model.session, parameters):
+                    draw = partial(view.render_family, one)
+                    yield Item(f"family:{one.name}", one, draw)
 
     def _draw_stage(self, stage: StageView, cells: int) -> Line:
         room = cells if self.bare else cells - 1
@@ -185,14 +179,6 @@ class StagesPane(HeadingsPane):
             return view.render_compact(stage, room, labels, apart=self.skin.ascii)
         mark = self.build_mark(f"stage:{stage.name}")
         return view.render_stage(stage, room, labels, mark)
-
-    def _draw_below(
-        self, stage: StageView, content: Callable[[int], Line]
-    ) -> Callable[[int], Line]:
-        lanes = len(stage.rails.below)
-        return lambda cells: view.render_below(
-            stage, content(cells - 1 - lanes), cells - 1
-        )
 
     def on_resize(self) -> None:
         self.renew()
@@ -216,6 +202,12 @@ class StagesPane(HeadingsPane):
         return f"family {getattr(item.heading, 'label', '')}"
 
 
+def _draw_below(stage: StageView, content: Callable[[int], Line], cells: int) -> Line:
+    """A line below a stage's own, right of the rails that go on there."""
+    room = cells - 1 - len(stage.rails.below)
+    return view.render_below(stage, content(room), cells - 1)
+
+
 class NeedsPane(HeadingsPane):
     """What needs a person, by cause."""
 
@@ -229,14 +221,13 @@ class NeedsPane(HeadingsPane):
         super().set_box(box)
 
     def list_items(self) -> Iterator[Item]:
+        apart = self.skin.ascii
         for group in self.model.groups:
-            yield Item(group.key, group, partial(self._draw_cause, group))
+            draw = partial(_draw_cause, group, apart=apart)
+            yield Item(group.key, group, draw)
             if self.with_evidence:
                 for one in list(view.render_evidence(group))[:6]:
                     yield Item(group.key, group, partial(_draw_evidence, one))
-
-    def _draw_cause(self, group: CauseGroup, cells: int) -> Line:
-        return view.render_cause(group, cells - 1, apart=self.skin.ascii)
 
     def build_title(self) -> Line:
         return (Span("by cause", "muted"),)
@@ -255,6 +246,10 @@ class NeedsPane(HeadingsPane):
         """What the cause under the cursor is called."""
         group = self.find_group()
         return group.title if group is not None else ""
+
+
+def _draw_cause(group: CauseGroup, cells: int, *, apart: bool) -> Line:
+    return view.render_cause(group, cells - 1, apart=apart)
 
 
 def _draw_evidence(words: Line, cells: int) -> Line:
@@ -293,24 +288,27 @@ class WaitingPane(HeadingsPane):
         parameters = self.model.words.parameters
         return view.render_waiting_job(job, self.model.session, parameters, cells)
 
-    def _describe_group(self) -> tuple[WaitGroup | None, str]:
-        """The group of several under the cursor, and its words; None: another row."""
+    def _find_group(self) -> WaitGroup | None:
+        """The group of several under the cursor; None: another row."""
         item = self.find_item()
         group = item.heading if item is not None and item.job is None else None
-        if not isinstance(group, WaitGroup) or len(group.jobs) == 1:
-            return None, ""
-        return group, view.describe_wait_group(group, self.model.session)
+        is_several = isinstance(group, WaitGroup) and len(group.jobs) > 1
+        return cast("WaitGroup", group) if is_several else None
 
     def describe_row(self) -> str:
         """What a group under the cursor is called; empty on a job."""
-        group, words = self._describe_group()
-        return f"{group.jobs[0].stage}: {words}" if group is not None else ""
+        group = self._find_group()
+        if group is None:
+            return ""
+        words = view.describe_wait_group(group, self.model.session)
+        return f"{group.jobs[0].stage}: {words}"
 
     def find_answer(self) -> Answer:
         """Of a group about its oldest job, which stands for the others."""
-        group, words = self._describe_group()
+        group = self._find_group()
         if group is None:
             return Answer(next(iter(self.find_jobs()), None))
+        words = view.describe_wait_group(group, self.model.session)
         lead = f" of {len(group.jobs)} that wait alike ({words}), the oldest:"
         return Answer(group.jobs[0], (Span(lead),))
 
@@ -331,9 +329,7 @@ _LEGEND: tuple[tuple[str, str], ...] = (
     ("✗", "failed"),
 )
 _LEGEND_CELLS: Final = 76
-"""From here on all of the legend has room in the title; else it does without the mark
-that the rows have too.
-"""
+"""From here on the title has room for all of the legend."""
 
 
 class TimelinePane(HeadingsPane):
@@ -349,7 +345,6 @@ class TimelinePane(HeadingsPane):
         """What a person chose to see; None: everything."""
         self._strips: dict[str, tuple[object, tuple[JobView, ...], list[Span]]] = {}
 
-    # -------------------------------------------------------------------- contents
     def list_items(self) -> Iterator[Item]:
         for stage in self.model.stages:
             key = f"stage:{stage.name}"
@@ -363,10 +358,9 @@ class TimelinePane(HeadingsPane):
     def find_answer(self) -> Answer:
         """About the job, or the stage, under the cursor."""
         item = self.find_item()
-        stage = item.heading if item is not None else None
-        if item is None or not isinstance(stage, StageView):
+        if item is None or not isinstance(item.heading, StageView):
             return Answer()
-        about = describe_stage(stage, self.model.session.now)
+        about = describe_stage(item.heading, self.model.session.now)
         return Answer(item.job, instead=about)
 
     @property
@@ -374,27 +368,21 @@ class TimelinePane(HeadingsPane):
         """Cells left of the strips."""
         return 18 if self.cells < 100 else 32
 
-    @property
-    def strip_width(self) -> int:
-        """Cells of a strip."""
-        return max(1, self.cells - self.lead - self.label_width)
-
     def find_window(self) -> Window:
         """The window as it is drawn now."""
+        cells = max(1, self.cells - self.lead - self.label_width)
         if self.window is not None:
-            return Window(self.window.begin, self.window.seconds, self.strip_width)
-        return build_window(self._find_begin(), self._find_end(), self.strip_width)
+            return Window(self.window.begin, self.window.seconds, cells)
+        playback = self.model.session.snapshot.playback
+        end = max(self.model.session.now, self.model.ends.session or 0.0)
+        if playback is not None:
+            end = max(end, playback.end)
+        return build_window(self._find_begin(), end, cells)
 
     def _find_begin(self) -> float:
         snapshot = self.model.session.snapshot
         return snapshot.started_at or self.model.session.now
 
-    def _find_end(self) -> float:
-        playback = self.model.session.snapshot.playback
-        latest = max(self.model.session.now, self.model.ends.session or 0.0)
-        return latest if playback is None else max(latest, playback.end)
-
-    # -------------------------------------------------------------------- the window
     def resize_window(self, factor: float) -> None:
         """Show less, or more, around the present, or around the middle."""
         shown, now = self.find_window(), self.model.session.now
@@ -403,13 +391,10 @@ class TimelinePane(HeadingsPane):
         self.window = shown.zoom(factor, around)
         self.update_lines()
 
-    def move_window(self, share: float) -> None:
-        """Move the window by a share of its length."""
-        self.window = self.find_window().move(share)
-        self.update_lines()
-
     def go_sideways(self, *, right: bool) -> None:
-        self.move_window(MOVED_SHARE if right else -MOVED_SHARE)
+        """Move the window by a share of its length."""
+        self.window = self.find_window().move(MOVED_SHARE if right else -MOVED_SHARE)
+        self.update_lines()
 
     def go_back(self) -> bool:
         if super().go_back():
@@ -423,19 +408,22 @@ class TimelinePane(HeadingsPane):
         self.window = None
         self.update_lines()
 
-    # -------------------------------------------------------------------------- rows
     def build_head(self, cells: int) -> Sequence[Line]:
-        session = self.model.session
+        session, window = self.model.session, self.find_window()
         indent = self.lead + self.label_width
-        return render_axis(
-            self.find_window(), session.now, session.snapshot.gaps, indent
-        )
+        return render_axis(window, session.now, session.snapshot.gaps, indent)
 
     def _draw_stage(self, stage: StageView, cells: int) -> Line:
         mark = self.build_mark(f"stage:{stage.name}")
         name = fit(f"{mark} {stage.name}", self.label_width - 6)
         label = Span(f"{name}{stage.total:>5} ", "strong")
-        return (label, *join_cells(self._build_strip(stage, self.find_window())))
+        window, now = self.find_window(), self.model.session.now
+        wish = (window, window.cell(now))
+        drawn_for, jobs, strip = self._strips.get(stage.name, (None, (), []))
+        if drawn_for != wish or not _is_same(jobs, stage.jobs):
+            strip = build_stage_strip(stage.jobs, self._find_begin(), now, window)
+            self._strips[stage.name] = (wish, stage.jobs, strip)
+        return (label, *join_cells(strip))
 
     def draw_job(self, job: JobView, cells: int) -> Line:
         words = describe_job(job.record.spec, self.model.words.parameters)
@@ -447,16 +435,6 @@ class TimelinePane(HeadingsPane):
             Span(fit(name, self.label_width - 4)),
             *join_cells(strip),
         )
-
-    def _build_strip(self, stage: StageView, window: Window) -> list[Span]:
-        now = self.model.session.now
-        wish = (window, window.cell(now))
-        known = self._strips.get(stage.name)
-        if known is not None and known[0] == wish and _is_same(known[1], stage.jobs):
-            return known[2]
-        cells = build_stage_strip(stage.jobs, self._find_begin(), now, window)
-        self._strips[stage.name] = (wish, stage.jobs, cells)
-        return cells
 
     def build_title(self) -> Line:
         parts: list[Line] = []

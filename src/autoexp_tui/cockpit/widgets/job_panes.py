@@ -47,8 +47,7 @@ class JobsPane(ListPane):
             self.update_lines()
 
     def _choose_columns(self) -> None:
-        words = self.model.words
-        screen = self.screen.size.width
+        words, screen = self.model.words, self.screen.size.width
         wish = (words, screen, self.cells)
         if self.cells and wish != self._columns_for:
             self._columns_for = wish
@@ -103,59 +102,32 @@ class JobsPane(ListPane):
         return True
 
     def build_title(self) -> Line:
-        parts: list[Line] = [
-            self._count_rows(),
-            *self._describe_filter(),
-            *self._describe_marks(),
-            *self._describe_order(),
-        ]
-        if len(self.keys) > self.rows_in_body > 0:
-            last = min(self.top + self.rows_in_body, len(self.keys))
-            parts.append((Span(f"rows {self.top + 1}-{last}", "muted"),))
-        return join(parts, "   ")
-
-    def _count_rows(self) -> Line:
-        wanted = self.model.arrangement
-        total = len(self.model.session.jobs)
-        rows = len(self.model.rows)
-        shown = self.model.count_shown()
+        model, wanted = self.model, self.model.arrangement
+        total, rows = len(model.session.jobs), len(model.rows)
+        shown = sum(len(row.jobs) for row in model.rows) if wanted.fold else rows
         if wanted.fold and rows < shown:
             text = f"{plural(rows, 'row')} of {shown} jobs, folded (enter)"
-            return (Span(text, "muted"),)
-        return (Span(f"{shown} of {total}" if shown != total else f"{total}", "muted"),)
-
-    def _describe_filter(self) -> Sequence[Line]:
-        wanted = self.model.arrangement
-        parts: list[Line] = []
+        else:
+            text = f"{shown} of {total}" if shown != total else f"{total}"
+        parts = [Span(text, "muted")]
         if wanted.only is not None:
-            parts.append((Span(f"only {wanted.only[0]} (esc)", "accent"),))
+            parts.append(Span(f"only {wanted.only[0]} (esc)", "accent"))
         if wanted.filter is not None:
-            parts.append((Span(f"/{wanted.filter.text} (esc)", "accent"),))
-        return parts
-
-    def _describe_order(self) -> Sequence[Line]:
-        wanted = self.model.arrangement
-        parts: list[Line] = []
+            parts.append(Span(f"/{wanted.filter.text} (esc)", "accent"))
+        if model.marks:
+            parts.append(Span(f"{len(model.marks)} marked", "accent"))
+        if model.range_from:
+            parts.append(Span("range open (v ends it)", "accent"))
         if wanted.order == "needs":
-            parts.append((Span("needs you first (. plan order)", "muted"),))
+            parts.append(Span("needs you first (. plan order)", "muted"))
         elif wanted.order == "column":
-            parts.append(
-                (Span(f"by {wanted.column} ({self._describe_sort_keys()})", "muted"),)
-            )
-        return parts
-
-    def _describe_sort_keys(self) -> str:
-        back = ", plan order" if self.model.arrangement.reversed else ", reverses"
-        return f"{back}   h l column"
-
-    def _describe_marks(self) -> Sequence[Line]:
-        marks = len(self.model.marks)
-        parts: list[Line] = []
-        if marks:
-            parts.append((Span(f"{marks} marked", "accent"),))
-        if self.model.range_from:
-            parts.append((Span("range open (v ends it)", "accent"),))
-        return parts
+            again = ", plan order" if wanted.reversed else ", reverses"
+            text = f"by {wanted.column} ({again}   h l column)"
+            parts.append(Span(text, "muted"))
+        if len(self.keys) > self.rows_in_body > 0:
+            last = min(self.top + self.rows_in_body, len(self.keys))
+            parts.append(Span(f"rows {self.top + 1}-{last}", "muted"))
+        return join(((part,) for part in parts), "   ")
 
     def on_resize(self) -> None:
         self._choose_columns()

@@ -45,7 +45,6 @@ class ListPane(Pane):
         """The line under the cursor: the first of its row."""
         self._places: Mapping[str, int] = {}
 
-    # --------------------------------------------------------- what subclasses say
     def renew(self) -> None:
         """Take the rows of the newest snapshot."""
         raise NotImplementedError
@@ -75,13 +74,13 @@ class ListPane(Pane):
         """Whether the cursor is shown while the focus is elsewhere."""
         return self.has_focus
 
-    # -------------------------------------------------------------------- contents
     def set_keys(self, keys: Sequence[str]) -> None:
         """Take new rows; the cursor's row keeps its place on the screen."""
         if keys is not self.keys:
             kept = self.key
             self.keys = keys
-            self._places = _find_first_places(keys)
+            places = range(len(keys))
+            self._places = dict(zip(reversed(keys), reversed(places), strict=True))
             place = self._places.get(kept, min(self.cursor, len(keys) - 1))
             self.top += place - self.cursor
             self.cursor = max(0, place)
@@ -103,46 +102,33 @@ class ListPane(Pane):
         if not self.keys:
             return [Painted(self.describe_nothing())]
         end = min(start + count, len(self.keys))
-        return [self._paint_row(place, cells) for place in range(start, end)]
+        painted = []
+        for place in range(start, end):
+            key = self.keys[place]
+            is_first = place == 0 or self.keys[place - 1] != key
+            is_here = key == self.key and (self.is_pointed or self.has_focus)
+            cursor = ">" if is_here and is_first else " "
+            mark = "*" if self.lead > 2 and is_first and self.is_marked(key) else ""
+            gutter = Span(f"{cursor}{mark}".ljust(self.lead), "accent")
+            content = (gutter, *self.row(place, cells - self.lead))
+            tone: Tone = "" if not is_here else "cursor" if self.has_focus else "away"
+            painted.append(Painted(content, tone))
+        return painted
 
-    def _paint_row(self, place: int, cells: int) -> Painted:
-        key = self.keys[place]
-        first = place == 0 or self.keys[place - 1] != key
-        here = key == self.key
-        content = self.row(place, cells - self.lead)
-        return Painted(
-            (self._build_gutter(key, first=first, here=here), *content),
-            self._choose_tone(here=here),
-        )
-
-    def _build_gutter(self, key: str, *, first: bool, here: bool) -> Span:
-        cursor = ">" if here and first and (self.is_pointed or self.has_focus) else " "
-        mark = "*" if self.lead > 2 and first and self.is_marked(key) else ""
-        return Span(f"{cursor}{mark}".ljust(self.lead), "accent")
-
-    def _choose_tone(self, *, here: bool) -> Tone:
-        if not here or not (self.is_pointed or self.has_focus):
-            return ""
-        return "cursor" if self.has_focus else "away"
-
-    # -------------------------------------------------------------------- movement
     def move(self, how: str) -> None:
         page = max(1, self.rows_in_body // 2)
         match how:
             case "down" | "up":
-                self._move_rows(1 if how == "down" else -1)
+                by = 1 if how == "down" else -1
+                place = self.cursor
+                while 0 <= place < len(self.keys) and self.keys[place] == self.key:
+                    place += by
+                if 0 <= place < len(self.keys):  # the next row with another key
+                    self.move_to(place)
             case "half_down" | "half_up":
                 self.move_to(self.cursor + (page if how == "half_down" else -page))
             case "first" | "last":
                 self.move_to(0 if how == "first" else len(self.keys) - 1)
-
-    def _move_rows(self, by: int) -> None:
-        """To the next row with another key."""
-        place = self.cursor
-        while 0 <= place < len(self.keys) and self.keys[place] == self.key:
-            place += by
-        if 0 <= place < len(self.keys):
-            self.move_to(place)
 
     def move_to(self, place: int, *, amid: bool = False) -> None:
         """Put the cursor on the row of a line, and show it (`amid` its neighbours)."""
@@ -193,8 +179,3 @@ class ListPane(Pane):
     def on_resize(self) -> None:
         self._show_cursor()
         super().on_resize()
-
-
-def _find_first_places(keys: Sequence[str]) -> Mapping[str, int]:
-    places = range(len(keys))
-    return dict(zip(reversed(keys), reversed(places), strict=True))

@@ -1,9 +1,7 @@
 """Pane 0: a job's log, from its end, however large it is.
 
-All reading happens on the screen's background thread; this widget holds the lines
-that are visible and asks for others. A log that is not yet there is waited for; one
-that was truncated or replaced begins anew, and says so.
-"""
+A background thread reads; this widget holds what is visible. A log that is not yet
+there is waited for; one that was replaced begins anew, and says so."""
 
 from __future__ import annotations
 
@@ -24,14 +22,7 @@ from autoexp_tui.cockpit.logfile import (
     compile_search,
     open_regular,
 )
-from autoexp_tui.cockpit.spans import (
-    Line,
-    Span,
-    join,
-    outside,
-    shorten_middle,
-    wrap,
-)
+from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten_middle, wrap
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 from autoexp_tui.text.patterns import Pattern, compile_literal_pattern
 from autoexp_tui.text.spelling import size as spell_size
@@ -93,7 +84,8 @@ class LogPane(Pane):
         """Offset of the line that a search found."""
         self.pattern: Pattern | None = None
         self.problem = ""
-        self._file_size = 0
+        self.file_size = 0
+        """Bytes of the file when it was last looked at."""
         self._is_missing = False
         self._file: LogFile | None = None
         self._wanted = 0
@@ -105,15 +97,8 @@ class LogPane(Pane):
         self._target: Callable[[], None] | None = None
         """Where to go once there is room to show it."""
 
-    # -------------------------------------------------------------------- the file
     def read(self, sources: Sequence[Source], none: str, job: str = "") -> None:
-        """Read a job's newest log; who reads an earlier one stays with that.
-
-        Args:
-            sources: the log of each attempt, the newest last.
-            none: said where there is none.
-            job: whose they are.
-        """
+        """Read the newest log of an attempt; who reads an earlier one stays with it."""
         path = self.path
         stays = job == self.job and self.source < len(self.sources) - 1
         self.none, self.job, self.sources = none, job, tuple(sources)
@@ -139,14 +124,13 @@ class LogPane(Pane):
         return self.sources[self.source].trailer if self.sources else self.none
 
     def _open(self) -> None:
-        old = self._file
-        if old is not None:
-            self._background.call("close", old.close, _drop_result)
+        if self._file is not None:
+            old = self._file.close
+            self._background.call("close", old, lambda result, problem: None)
         self._file = LogFile(self.path) if self.path else None
         self.lines, self.match, self.problem = (), None, ""
-        self.follow, self._file_size, self._is_missing, self._wanted = True, 0, False, 0
-        self._target = None
-        self._quiet = 0
+        self.follow, self.file_size, self._is_missing, self._wanted = True, 0, False, 0
+        self._target, self._quiet = None, 0
         self.update_lines()
         self.look()
 
@@ -184,10 +168,7 @@ class LogPane(Pane):
         work: Callable[[LogFile], Page],
         then: Callable[[Page], None] = lambda page: None,
     ) -> None:
-        """Show what `work` finds in the file, and tell `then` of it.
-
-        A look at a place that is not shown any more by then is repeated.
-        """
+        """Show what `work` finds; a look at a place that was left is repeated."""
         file, moved = self._file, self._pages_shown
         if file is None:
             return
@@ -195,8 +176,12 @@ class LogPane(Pane):
         def done(page: Any, problem: BaseException | None) -> None:
             if file is not self._file:
                 return
-            if problem is not None:
-                self._explain_failure(problem)
+            if isinstance(problem, OSError):
+                self.problem = problem.strerror or str(problem)
+                self.lines = ()
+                self.update_lines()
+            elif problem is not None:
+                raise problem
             elif key != "look":
                 self._pages_shown += 1
                 self._take(page)
@@ -208,30 +193,21 @@ class LogPane(Pane):
 
         self._background.call(key, lambda: work(file), done)
 
-    def _explain_failure(self, problem: BaseException) -> None:
-        if not isinstance(problem, OSError):
-            raise problem
-        self.problem = problem.strerror or str(problem)
-        self.lines = ()
-        self.update_lines()
-
     def _take(self, page: Page) -> None:
-        if page.change is Change.REPLACED and self._file_size:
-            self.post_message(
-                self.Notice("the log was replaced: read from its new end")
-            )
+        if page.change is Change.REPLACED and self.file_size:
+            text = "the log was replaced: read from its new end"
+            self.post_message(self.Notice(text))
             self.match, self.follow = None, True
         if page.change is not Change.NONE:
             self._quiet = 0
         self.problem = ""
         self._is_missing = page.change is Change.MISSING
-        self._file_size = page.size
+        self.file_size = page.size
         self.lines = page.lines
         if page.match is not None:
             self.match = page.match
         self.update_lines()
 
-    # -------------------------------------------------------------------- movement
     def move(self, how: str) -> None:
         page = max(1, self.rows_in_body // 2)
         match how:
@@ -256,19 +232,16 @@ class LogPane(Pane):
 
         def then(page: Page) -> None:
             self._wanted -= wanted
-            if lines > 0 and page.lines and self._is_last_page(page):
-                self.set_follow(on=True)
+            if lines > 0 and page.lines:
+                last = page.lines[-1]
+                end = last.offset + len(last.text.encode()) + 1
+                if len(page.lines) < self.rows_in_body or end >= page.size:
+                    self.set_follow(on=True)
 
         def work(file: LogFile) -> Page:
             return _build_page(file, file.move(top, wanted, rows))
 
         self._show("page", work, then)
-
-    def _is_last_page(self, page: Page) -> bool:
-        """Whether the page could not be moved further down."""
-        last = page.lines[-1]
-        end = last.offset + len(last.text.encode()) + 1
-        return len(page.lines) < self.rows_in_body or end >= page.size
 
     def set_follow(self, *, on: bool) -> None:
         """Stay at the end as the log grows, or stay here."""
@@ -277,37 +250,35 @@ class LogPane(Pane):
             self.look()
         self.update_lines()
 
-    # ---------------------------------------------------------------------- search
     def search(self, text: str) -> None:
-        """Look for what a person typed, upwards from the end of the page.
-
-        Raises:
-            PatternRefused: it is no pattern that is searched; nothing has changed.
-        """
+        """Look upwards for what a person typed; raises PatternRefused, unchanged."""
         self.pattern = compile_search(text) if text else None
         self.match = None
         if self.pattern is not None:
             self.find_next(forward=False)
 
     def find_next(self, *, forward: bool, errors: bool = False) -> None:
-        """To the next line that matches, or that looks like an error.
-
-        From the match in view on; where none is in view, from what is.
-        """
+        """To the next match (or error) from the one in view on, else from the page."""
         pattern = compile_errors() if errors else self.pattern
         if pattern is None or self._file is None:
             return
-        last, rows = self._find_visible_match(), self.rows_in_body
-        lines = self.lines
+        lines, rows = self.lines, self.rows_in_body
+        last = self.match if any(one.offset == self.match for one in lines) else None
         self._is_searching, self._stop_search = True, False
         self.follow = False
         self.update_lines()
 
         def work(file: LogFile) -> Page:
             file.poll()
+            if last is not None:
+                start = last
+            elif not lines:
+                start = 0 if forward else file.size
+            else:  # backwards the last line counts as well
+                start = lines[0].offset if forward else file.after(lines[-1].offset)
             place = file.find(
                 pattern,
-                last if last is not None else _find_edge(file, lines, forward=forward),
+                start,
                 forward=forward,
                 here=last is None,
                 stopped=lambda: self._stop_search,
@@ -316,22 +287,43 @@ class LogPane(Pane):
             page = file.move(at, 0 if place is None else -(rows // 2), rows)
             return Page(Change.NONE, file.size, tuple(page), place)
 
-        self._show("search", work, self._finish_search)
+        def then(page: Page) -> None:
+            self._is_searching = False
+            if page.match is None:
+                self.post_message(self.Notice("no further match", bad=True))
+            self.update_lines()
 
-    def _finish_search(self, page: Page) -> None:
-        self._is_searching = False
-        if page.match is None:
-            self.post_message(self.Notice("no further match", bad=True))
-        self.update_lines()
+        self._show("search", work, then)
 
     def show_offset(self, offset: int) -> None:
         """Show the line at `offset` among its neighbours, as one that was found."""
-        self._target = lambda: self._show_at(offset)
+
+        def show() -> None:
+            self.follow = False
+            rows = self.rows_in_body
+
+            def work(file: LogFile) -> Page:
+                if file.poll() is Change.MISSING:
+                    return Page(Change.MISSING, 0, ())
+                lines = tuple(file.move(offset, -(rows // 2), rows))
+                before = [one.offset for one in lines if one.offset <= offset]
+                return Page(Change.NONE, file.size, lines, max(before, default=None))
+
+            self._show("page", work)
+
+        self._target = show
         self._go_to_target()
 
     def find_words(self, words: str) -> None:
         """Find the newest line that has these very words."""
-        self._target = lambda: self._find_words(words)
+
+        def find() -> None:
+            written = words.encode("utf-8", "replace").decode()
+            self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
+            self.match = None
+            self.find_next(forward=False)
+
+        self._target = find
         self._go_to_target()
 
     def _go_to_target(self) -> None:
@@ -340,30 +332,6 @@ class LogPane(Pane):
         if target is not None and self.display and self.rows_in_body:
             self._target = None
             target()
-
-    def _show_at(self, offset: int) -> None:
-        self.follow = False
-        rows = self.rows_in_body
-
-        def work(file: LogFile) -> Page:
-            if file.poll() is Change.MISSING:
-                return Page(Change.MISSING, 0, ())
-            lines = tuple(file.move(offset, -(rows // 2), rows))
-            before = [one.offset for one in lines if one.offset <= offset]
-            return Page(Change.NONE, file.size, lines, max(before, default=None))
-
-        self._show("page", work)
-
-    def _find_words(self, words: str) -> None:
-        written = words.encode("utf-8", "replace").decode()
-        self.pattern = compile_literal_pattern(written[:_WORDS_SOUGHT])
-        self.match = None
-        self.find_next(forward=False)
-
-    def _find_visible_match(self) -> int | None:
-        """The match of the last search, while it is on the screen."""
-        seen = any(one.offset == self.match for one in self.lines)
-        return self.match if seen else None
 
     def has_stopped_search(self) -> bool:
         """Stop a search, or forget its match; False when there was none."""
@@ -375,16 +343,10 @@ class LogPane(Pane):
         self.update_lines()
         return had
 
-    # --------------------------------------------------------------------- copying
     def copy_text(self) -> str:
         """What `y` copies: the line that was found, else what is visible."""
         found = [one.text for one in self.lines if one.offset == self.match]
         return "\n".join(found or [one.text for one in self.lines])
-
-    @property
-    def file_size(self) -> int:
-        """Bytes of the file when it was last looked at."""
-        return self._file_size
 
     def find_copy(self, directory: str) -> str:
         """Where a copy in `directory` would lie."""
@@ -409,7 +371,6 @@ class LogPane(Pane):
         if path:
             self._background.call("save", lambda: _copy(path, target), done)
 
-    # --------------------------------------------------------------------- drawing
     def build_title(self) -> Line:
         if not self.sources:
             return ()
@@ -419,68 +380,55 @@ class LogPane(Pane):
             room = max(12, min(40, self.cells - len(name) - _TITLE_REST))
             parts.insert(0, (Span(shorten_middle(outside(self.job), room), "text"),))
         if not self._is_missing:
-            parts.append((Span(spell_size(self._file_size), "muted"),))
+            parts.append((Span(spell_size(self.file_size), "muted"),))
         if len(self.sources) > 1:
             of = f"{self.sources[self.source].label} of {len(self.sources)}, < >"
             parts.append((Span(of, "accent"),))
-        parts.append((Span(self._describe_place(), "muted"),))
+        if self._is_searching:
+            place = "searching, esc stops it"
+        elif self._is_missing:
+            place = "not there yet"
+        elif self.follow:
+            place = "at the end"
+        else:
+            top = self.lines[0].offset if self.lines else 0
+            place = f"{top / max(1, self.file_size):.0%} (f follows)"
+        parts.append((Span(place, "muted"),))
         if self.pattern is not None:
             parts.append((Span(f"/{outside(self.pattern.source)}", "accent"),))
         return join(parts, "   ")
 
-    def _describe_place(self) -> str:
-        if self._is_searching:
-            return "searching, esc stops it"
-        if self._is_missing:
-            return "not there yet"
-        if self.follow:
-            return "at the end"
-        top = self.lines[0].offset if self.lines else 0
-        return f"{top / max(1, self._file_size):.0%} (f follows)"
-
-    def toggle_wrap(self) -> None:
-        """Wrap long lines, or cut them."""
-        self.wraps = not self.wraps
-        self.update_lines()
-
-    def toggle_time(self) -> None:
-        """Hide the times at line beginnings, or show them."""
-        self.hides_time = not self.hides_time
-        self.update_lines()
-
     def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
-        if placeholder := self._describe_nothing():
+        placeholder = ""
+        if not self.sources:
+            placeholder = f"no log: {self.find_trailer() or 'this job has not begun'}"
+        elif self.problem:
+            problem = outside(self.problem)
+            placeholder = f"cannot read {outside(self.path)}: {problem}"
+        elif self._is_missing:
+            placeholder = f"waiting for {outside(self.path)}"
+        elif not self.lines and not self.file_size:
+            placeholder = "nothing written yet"
+        if placeholder:
             return [Painted((Span(f" {placeholder}", "muted"),))]
         painted: list[Painted] = []
         found = 0
+        errors = compile_errors()
         for one in self.lines:
+            tone: Tone = ""
             if one.offset == self.match:
-                found = len(painted)
-            painted += self._wrap_line(one, cells)
+                found, tone = len(painted), "cursor"
+            text = _TIME.sub("", one.text) if self.hides_time else one.text
+            is_ill = errors.search(text.encode()) is not None
+            content: Line = (Span(text, "failed" if is_ill else "text"),)
+            rows = wrap(content, cells) if self.wraps else (content,)
+            painted += [Painted(row, tone) for row in rows]
         if self.find_trailer() and self.follow:
             painted.append(Painted((Span(f"-- {self.find_trailer()} --", "muted"),)))
         if self.follow:
             return painted[-count:]
         skip = found - count // 2 if found >= count else 0
         return painted[skip : skip + count]
-
-    def _wrap_line(self, one: LogLine, cells: int) -> Sequence[Painted]:
-        text = _TIME.sub("", one.text) if self.hides_time else one.text
-        ill = compile_errors().search(text.encode()) is not None
-        content: Line = (Span(text, "failed" if ill else "text"),)
-        tone: Tone = "cursor" if one.offset == self.match else ""
-        if not self.wraps:
-            return [Painted(content, tone)]
-        return [Painted(row, tone) for row in wrap(content, cells)]
-
-    def _describe_nothing(self) -> str:
-        if not self.sources:
-            return f"no log: {self.find_trailer() or 'this job has not begun'}"
-        if self.problem:
-            return f"cannot read {outside(self.path)}: {outside(self.problem)}"
-        if self._is_missing:
-            return f"waiting for {outside(self.path)}"
-        return "" if self.lines or self._file_size else "nothing written yet"
 
     def on_resize(self) -> None:
         super().on_resize()
@@ -495,11 +443,7 @@ def _build_page(file: LogFile, lines: Sequence[LogLine]) -> Page:
 
 
 def _copy(path: str, target: str) -> int:
-    """Copy a file to where none is; its bytes. A copy that fails leaves nothing.
-
-    Raises:
-        OSError: it cannot be read or written, or something lies there.
-    """
+    """Copy a file to where none is; its bytes. A copy that fails leaves nothing."""
     try:
         with (
             os.fdopen(open_regular(path), "rb") as source,
@@ -513,17 +457,3 @@ def _copy(path: str, target: str) -> int:
             return copy.tell()
     except FileExistsError:
         raise FileExistsError(17, f"{target} exists already") from None
-
-
-def _find_edge(file: LogFile, lines: Sequence[LogLine], *, forward: bool) -> int:
-    """Where a search begins that goes from what is visible: its first, or last, line.
-
-    Backwards that is behind the last line, which counts.
-    """
-    if not lines:
-        return 0 if forward else file.size
-    return lines[0].offset if forward else file.after(lines[-1].offset)
-
-
-def _drop_result(result: Any, problem: BaseException | None) -> None:
-    """A file that was let go needs no answer."""

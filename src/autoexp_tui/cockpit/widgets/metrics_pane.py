@@ -11,10 +11,8 @@ from textual.message import Message
 from autoexp_tui.cockpit.spans import Line, Span, outside
 from autoexp_tui.cockpit.state.parameters import describe_job
 from autoexp_tui.cockpit.widgets.pane import TextPane
-from autoexp_tui.model.snapshot import Curve
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.render.plot import Plotted
     from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.themes import Skin
@@ -58,13 +56,6 @@ class MetricsPane(TextPane):
         )
         return (tuple(marked) or session.list_jobs(self._names))[:MOST_CURVES]
 
-    def _ask_for_curves(self) -> None:
-        ended = (job for job in self.find_jobs() if job.record.ended)
-        bare = tuple(job.name for job in ended if not (job.live and job.live.curves))
-        if bare and bare != self._without_curves:
-            self.post_message(self.CurvesWanted(bare))
-        self._without_curves = bare
-
     def list_metrics(self) -> tuple[str, ...]:
         """Every metric of these jobs, the loss first."""
         jobs = self.find_jobs()
@@ -80,11 +71,6 @@ class MetricsPane(TextPane):
             return self.metric
         return names[0] if names else self.model.session.loss
 
-    def toggle_scale(self) -> None:
-        """Logarithmic or linear."""
-        self.logarithmic = not self.logarithmic
-        self.renew()
-
     def move(self, how: str) -> None:
         names = self.list_metrics()
         if how not in ("left", "right") or not names:
@@ -95,11 +81,25 @@ class MetricsPane(TextPane):
         self.renew()
 
     def build_lines(self, cells: int) -> Sequence[Line]:
-        from autoexp_tui.cockpit.render.plot import render_legend, render_plot
+        from autoexp_tui.cockpit.render.plot import Plotted, render_legend, render_plot
 
-        self._ask_for_curves()
-        plotted = [self._build_curve(job) for job in self.find_jobs()]
-        plotted = [one for one in plotted if one.curve.steps]
+        jobs, parameters = self.find_jobs(), self.model.words.parameters
+        without = tuple(
+            job.name
+            for job in jobs
+            if job.record.ended and not (job.live and job.live.curves)
+        )
+        if without and without != self._without_curves:
+            self.post_message(self.CurvesWanted(without))
+        self._without_curves = without
+        metric = self.find_metric()
+        plotted = []
+        for job in jobs:
+            words = describe_job(job.record.spec, parameters)
+            label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
+            curve = job.live.curves.get(metric) if job.live else None
+            if curve is not None and curve.steps:
+                plotted.append(Plotted(label, curve))
         room = self.size.height - 1
         below = min(len(plotted), max(1, room // 3))
         drawn = render_plot(plotted, cells, room - below, log=self.logarithmic)
@@ -108,23 +108,8 @@ class MetricsPane(TextPane):
             return ((Span(text, "muted"),),)
         return (*drawn, *render_legend(plotted, cells))
 
-    def _build_curve(self, job: JobView) -> Plotted:
-        from autoexp_tui.cockpit.render.plot import Plotted
-
-        words = describe_job(job.record.spec, self.model.words.parameters)
-        label = f"{outside(job.stage)} {words}".strip() or outside(job.name)
-        curves = job.live.curves if job.live else {}
-        return Plotted(label, curves.get(self.find_metric(), Curve()))
-
     def build_title(self) -> Line:
-        names = self.list_metrics()
-        place = (
-            f" {names.index(self.find_metric()) + 1}/{len(names)} (h l)"
-            if names
-            else ""
-        )
+        names, metric = self.list_metrics(), self.find_metric()
+        place = f" {names.index(metric) + 1}/{len(names)} (h l)" if names else ""
         scale = ", log" if self.logarithmic else ""
-        return (
-            Span(outside(self.find_metric()), "accent"),
-            Span(f"{scale}{place}", "muted"),
-        )
+        return (Span(outside(metric), "accent"), Span(f"{scale}{place}", "muted"))

@@ -1,13 +1,7 @@
 """The base of every pane: lines in a box, repainted only where they changed.
 
-A pane works its visible lines out anew at each change and compares them with what is
-on the screen; only lines that differ are drawn. So cost follows what is visible, and
-bytes follow what changed.
-
-`draw_strip` is the one door through which text reaches the screen. Every span is
-cleaned there, whoever made it, and becomes a segment with a style: never markup, never
-an escape sequence. In ASCII mode every glyph becomes its one-cell twin.
-"""
+`draw_strip` is the one door through which text reaches the screen: every span is
+cleaned there and becomes a segment with a style, never markup or an escape sequence."""
 
 from __future__ import annotations
 
@@ -24,7 +18,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.render.layout import Box
-from autoexp_tui.cockpit.spans import Line, Span, cut, pad, plain, width
+from autoexp_tui.cockpit.spans import Line, Role, Span, cut, pad, plain, width
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.text.sanitize import clean
 
@@ -52,15 +46,15 @@ def to_ascii(text: str) -> str:
     """`text` in ASCII, each character by as many cells as it took."""
     if text.isascii():
         return text
-    return "".join(map(_character_to_ascii, text.translate(_TWINS)))
-
-
-def _character_to_ascii(character: str) -> str:
-    if character.isascii():
-        return character
-    if "\u2800" <= character <= "\u28ff":
-        return "*" if character != "\u2800" else " "
-    return "?" * cell_len(character)
+    found = []
+    for character in text.translate(_TWINS):
+        if character.isascii():
+            found.append(character)
+        elif "\u2800" <= character <= "\u28ff":
+            found.append("*" if character != "\u2800" else " ")
+        else:
+            found.append("?" * cell_len(character))
+    return "".join(found)
 
 
 def draw_strip(
@@ -72,7 +66,10 @@ def draw_strip(
     is_reverse = over is not None and bool(over.reverse)
     ground = skin.base + over if over is not None else skin.base
     for span in content:
-        text = _clean_text(span.text, skin)
+        text = span.text
+        if not (text.isascii() and text.isprintable()):
+            text = clean(text)
+            text = to_ascii(text) if skin.ascii else text
         size = cell_len(text)
         if size > left:
             text, size = set_cell_size(text, left), left
@@ -84,11 +81,6 @@ def draw_strip(
     if left > 0:
         segments.append(Segment(" " * left, ground))
     return Strip(segments, cells)
-
-
-def _clean_text(text: str, skin: Skin) -> str:
-    safe = text if text.isascii() and text.isprintable() else clean(text)
-    return to_ascii(safe) if skin.ascii else safe
 
 
 class Painted(NamedTuple):
@@ -132,12 +124,11 @@ class LinesWidget(Widget, can_focus=False, inherit_css=False):
         if len(old) != len(fresh):
             self.refresh()
             return
-        regions = [
-            Region(start, y, end - start, 1)
-            for y, (before, after) in enumerate(zip(old, fresh, strict=True))
-            if before != after
-            for start, end in [_find_change(before, after, cells)]
-        ]
+        regions = []
+        for y, (before, after) in enumerate(zip(old, fresh, strict=True)):
+            if before != after:
+                start, end = _find_change(before, after, cells)
+                regions.append(Region(start, y, end - start, 1))
         if regions:
             self.refresh(*regions)
 
@@ -211,7 +202,6 @@ class Pane(LinesWidget, can_focus=True):
         self._joint = ""
         """Where the title meets a line at the right edge; empty: there is none."""
 
-    # ------------------------------------------------------- what subclasses say
     def build_title(self) -> Line:
         """What the title says after number and heading."""
         return ()
@@ -228,7 +218,6 @@ class Pane(LinesWidget, can_focus=True):
         """The body's lines from `start` on."""
         return ()
 
-    # ------------------------------------------------------------------ drawing
     @property
     def rows_in_body(self) -> int:
         """How many lines of the body are visible."""
@@ -262,11 +251,10 @@ class Pane(LinesWidget, can_focus=True):
 
     def _build_rule(self, cells: int) -> Line:
         """`─ 2 Jobs  120 ───`; the focused one is heavier, not only brighter."""
-        dash, role = ("━", "focus") if self.has_focus else ("─", "title")
         number = f"{self.number} " if self.number else ""
-        words = Span(
-            f" {number}{self.heading}", "focus" if role == "focus" else "title"
-        )
+        dash = "━" if self.has_focus else "─"
+        role: Role = "focus" if self.has_focus else "title"
+        words = Span(f" {number}{self.heading}", role)
         rest = self.build_title()
         gap = (Span("  "),) if width(rest) else ()
         content = cut((words, *gap, *rest), cells - 3 - len(self._joint))
@@ -280,7 +268,6 @@ class Pane(LinesWidget, can_focus=True):
         if value:
             self.post_message(self.Focused())
 
-    # ---------------------------------------------------------------- scrolling
     def scroll_lines(self, lines: int) -> None:
         """Move the body by `lines`, down when positive."""
         top = max(0, min(self.top + lines, self.count_lines() - self.rows_in_body))
