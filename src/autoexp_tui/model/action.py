@@ -15,8 +15,6 @@ JoinMode: TypeAlias = Literal["queue", "now"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action(Kind):
-    """The fields that every action has."""
-
     kinds: ClassVar[KindTable[Action]] = KindTable(
         "action",
         {
@@ -63,7 +61,6 @@ class Armed:
     """A rule's action and what triggered it."""
 
     key: str
-    """`<rule>/<index>`."""
     action: Action
     trigger: str
     line: str = ""

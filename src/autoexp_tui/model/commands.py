@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command(Kind):
-    """What every command is."""
-
     kinds: ClassVar[KindTable[Command]] = KindTable(
         "command",
         {
@@ -36,7 +34,6 @@ class Submit(Command):
 
     kind: Literal["submit"] = "submit"
     jobs: tuple[str, ...] = ()
-    """Empty: all."""
     plan_id: str = ""
     """The plan whose jobs were shown: no other is submitted. Empty: none is named."""
 
@@ -109,8 +106,6 @@ class Resume(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledge(Command):
-    """A warning was seen."""
-
     kind: Literal["acknowledge"] = "acknowledge"
     warnings: tuple[str, ...] = ()
     limits: tuple[tuple[str, int], ...] = ()
@@ -147,7 +142,6 @@ class Sender:
     namespace: str = ""
     pid: int = 0
     started: str = ""
-    """Start time in the kernel's ticks."""
     leader: int = 0
     """The pid of its session's leader: a login shell outlives what it starts."""
     leader_started: str = ""
@@ -181,7 +175,6 @@ class Order:
     command_id: str
     command: Command
     by: str = "person"
-    """`cockpit`, `script`, `--approve` ..."""
     seen_seq: int = 0
     expected: Mapping[str, int] = field(default_factory=dict)
     """Job -> number of attempts that the sender saw; a stale one is refused."""

@@ -111,7 +111,6 @@ class Condition(Kind):
         return self
 
     def list_parts(self) -> tuple[Condition, ...]:
-        """The conditions that it is made of."""
         return ()
 
     def replace_parts(self, parts: tuple[Condition, ...]) -> Self:
@@ -177,7 +176,6 @@ def change_parts(
 
 
 def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
-    """Every fact that judging `spec` for `job` (and one of its actions) may read."""
     nothing: frozenset[FactKey] = frozenset()
     return nothing.union(
         *(
@@ -197,7 +195,6 @@ def describe(spec: Condition) -> str:
 
 
 def describe_subject(spec: Condition, name_jobs: NameJobs) -> str:
-    """What a condition is about; its own description if it has one."""
     return spec.description or _ask(
         spec, lambda one: one.name_subject(name_jobs), spec.kind
     )
@@ -310,7 +307,6 @@ def job_fact(facts: Facts, name: str) -> JobFact | Verdict:
 
 
 def find_ended_job(facts: Facts, name: str) -> JobFact | None:
-    """A job that is known to have ended for good."""
     job = job_fact(facts, name) if name else None
     return job if isinstance(job, JobFact) and job.state in TERMINAL else None
 
@@ -346,5 +342,4 @@ def first(verdicts: Iterable[Verdict], result: Result) -> Verdict | None:
 
 
 def end_of(job: JobFact) -> dict[str, str | float | None]:
-    """How a job ended, as the arguments of a reason."""
     return {"state": job.state, "cause": job.cause, "step": job.step}

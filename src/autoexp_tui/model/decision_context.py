@@ -37,8 +37,6 @@ from autoexp_tui.text.log_lines import find_canonical_name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingPolicy:
-    """What the person chose for this engine."""
-
     auto_approve: frozenset[str] = frozenset()
     """Stages whose approvals are given without asking; `*`: all."""
     slots: int = 0
@@ -59,7 +57,6 @@ class Roster:
     lost: set[str] = field(default_factory=set)
     """A late exit record may still tell how they ended."""
     failed_policies: set[str] = field(default_factory=set)
-    """They are not asked again by this engine."""
 
     def note(self, job: JobRecord) -> None:
         if job.state in ACTIVE:
@@ -87,7 +84,6 @@ class DecisionContext:
     roster: Roster
     outside: Mapping[OutsideKey, Fact]
     metrics: Mapping[str, Mapping[str, MetricFact]]
-    """Job -> metric -> its newest value."""
     policy: SchedulingPolicy
     verdicts: dict[tuple[str, str, int], Verdict] = field(default_factory=dict)
     """(job, role, index) -> the newest verdict, volatile arguments included."""

@@ -84,7 +84,6 @@ def _work_used(job: JobRecord, other: JobRecord) -> str:
 
 
 def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
-    """Which jobs of `plan` need not run, by what was found of each."""
     done: dict[str, DoneWork] = {}
     changed: list[str] = []
     upstream: list[str] = []

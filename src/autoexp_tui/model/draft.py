@@ -33,7 +33,6 @@ class Draft:
         self._cause_id = cause_id
 
     def emit(self, event: Event) -> Recorded:
-        """Add an event and apply it to the draft; raises IllegalTransition."""
         session = self.state.session or getattr(event, "session", "")
         seq = self.state.seq + 1
         record = Recorded(

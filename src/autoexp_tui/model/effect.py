@@ -43,7 +43,6 @@ class Effect(Kind):
         return (self.find_job(),) if self.find_job() else ()
 
     def name_object(self) -> str:
-        """What it acts on, in a few words, for warnings."""
         return self.find_job()
 
     def describe(self) -> str:
@@ -55,7 +54,6 @@ class Effect(Kind):
         return "", ()
 
     def list_ended_attempts(self) -> tuple[TaskId, ...]:
-        """The tasks that it ends."""
         return ()
 
     def list_looks_before(self) -> tuple[TaskId, ...]:

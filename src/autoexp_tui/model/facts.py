@@ -18,8 +18,6 @@ from autoexp_tui.model.states import Cause, JobState
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One moment on all three scales, in seconds."""
-
     t: float
     utc: float
     lived: float
@@ -35,22 +33,16 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class StatKey:
-    """Size and age of a path."""
-
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class GlobKey:
-    """The matches of a pattern."""
-
     pattern: str
 
 
 @dataclass(frozen=True, slots=True)
 class TextKey:
-    """The text of a small file, or whether it holds a pattern."""
-
     path: str
     pattern: str = ""
     """A regex; empty: the text is asked for."""
@@ -71,31 +63,23 @@ class LogKey:
 
 @dataclass(frozen=True, slots=True)
 class CommandKey:
-    """The exit status of a command."""
-
     command: tuple[str, ...]
     timeout: float
 
 
 @dataclass(frozen=True, slots=True)
 class JobKey:
-    """The state of a job of the session."""
-
     job: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataKey:
-    """A value that a log event extracted."""
-
     job: str
     key: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetricKey:
-    """The last observed value of a metric."""
-
     job: str
     name: str
 
@@ -116,9 +100,7 @@ class FiredKey:
 
 
 OutsideKey: TypeAlias = StatKey | GlobKey | TextKey | LogKey | CommandKey
-"""Gathered by looking outside the session."""
 InsideKey: TypeAlias = JobKey | MetadataKey | MetricKey | ApprovalKey | FiredKey
-"""Read from the session's own state."""
 FactKey: TypeAlias = OutsideKey | InsideKey
 
 
@@ -190,8 +172,6 @@ class MetricFact:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalFact:
-    """The answer, None while nobody has answered."""
-
     approved: bool | None
     by: str = ""
     reason: str = ""
@@ -216,8 +196,6 @@ none."""
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """Something outside that does not answer."""
-
     place: str
     """A mount point, or a command."""
     since: float

@@ -35,6 +35,5 @@ class HeldTimes:
         return seconds
 
     def seconds(self, key: Hashable) -> float:
-        """For how long it had held at the last look; 0 when it did not."""
         held = self._held.get(key)
         return held.seconds if held else 0.0

@@ -22,7 +22,6 @@ def build_effect_id(session: str, cause_event: str, ordinal: int) -> str:
 
 
 def event_id(session: str, epoch: int, seq: int) -> str:
-    """The identity of the event `seq` written under lease `epoch`."""
     return f"{session}-{epoch}-{seq}"
 
 

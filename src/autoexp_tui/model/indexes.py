@@ -68,14 +68,12 @@ class Watch:
         return self._jobs.get(key, ())
 
     def is_measured(self, job: str) -> bool:
-        """Whether any job reads a metric of `job`."""
         return self._measured[job] > 0
 
     def is_read(self, key: FactKey) -> bool:
         return key in self._jobs
 
     def take_wanted(self) -> Iterable[OutsideKey]:
-        """Outside keys of jobs that were judged since the last call."""
         wanted, self._wanted = self._wanted, {}
         return wanted
 

@@ -25,7 +25,6 @@ GROUP: Final = "autoexp_tui.kinds"
 
 @cache
 def list_installed() -> tuple[tuple[str, str], ...]:
-    """Names and homes of the kinds that installed packages bring."""
     from importlib.metadata import entry_points  # slow, and seldom needed
 
     return tuple((found.name, found.value) for found in entry_points(group=GROUP))
@@ -166,7 +165,6 @@ class Kind:
     kind: str
 
     def find_use(self, field: str) -> FieldUse:
-        """What a text of a field is to whoever uses it."""
         return "text"
 
     @classmethod

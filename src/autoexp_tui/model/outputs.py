@@ -11,7 +11,6 @@ class Checkpoint:
     """One that a job's program may go on from."""
 
     path: str
-    """Absolute."""
     step: int | None = None
     """None: its name holds no number."""
 
@@ -49,8 +48,6 @@ class SeenCheckpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedCheckpoint:
-    """What the next attempt would go on from."""
-
     checkpoint: Checkpoint
     strikes: int = 0
     """Attempts in a row that went on from it and failed before they came further."""
@@ -104,7 +101,6 @@ class DoneWork:
     """Names the session among all that ever were, also those with the same id."""
     fingerprint: str
     at: float
-    """When it completed, UTC."""
     attempts: int = 0
     upstream: Mapping[str, str] = field(default_factory=dict)
     """Job that it depends on -> the mark of the session whose results it used."""
@@ -112,7 +108,6 @@ class DoneWork:
     """Job that it depends on -> fingerprint of the work it used; new since version
     1."""
     metadata: Mapping[str, str] = field(default_factory=dict)
-    """What its log told: others may wait for it."""
     step: int | None = None
     """Its newest metrics; None: none were noted."""
     seconds: float | None = None

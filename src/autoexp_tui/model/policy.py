@@ -39,5 +39,4 @@ class Policy:
         return False
 
     def list_lines(self, snapshot: Snapshot) -> Sequence[str]:
-        """What its pane shows, not cleaned."""
         return ()

@@ -14,7 +14,6 @@ _SCALES: Final = {"": 1, "k": 1024, "m": 1024 * 1024}
 
 
 def count_gpus(options: Mapping[str, Scalar]) -> int:
-    """GPUs that a job with these options holds in all, as far as they say."""
     nodes, tasks = count_nodes(options), count_tasks(options)
     sockets = count_of(options.get("sockets-per-node")) or 1
     for option, times in (
@@ -45,7 +44,6 @@ def count_tasks(options: Mapping[str, Scalar]) -> int:
 
 
 def count_cpus(options: Mapping[str, Scalar]) -> int:
-    """CPUs that a job holds at least: one a node where nothing is said."""
     per_task = count_of(options.get("cpus-per-task")) or 1
     per_gpu = count_of(options.get("cpus-per-gpu"))
     return max(count_tasks(options) * per_task, per_gpu * count_gpus(options))

@@ -74,7 +74,6 @@ def can_come_back(job: JobRecord) -> bool:
 
 
 def is_going_along(job: JobRecord) -> bool:
-    """Whether it comes back with what it depends on."""
     return is_ended_by_others(job) or job.done_before
 
 
@@ -143,7 +142,6 @@ def is_doomed(record: JobRecord) -> bool:
 
 
 def asks(record: JobRecord) -> bool:
-    """Whether the job waits for a person's answer."""
     ask = record.ask
     waiting = record.state is JobState.WAITING
     return waiting and ask is not None and ask.approved is None

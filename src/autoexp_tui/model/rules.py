@@ -56,8 +56,6 @@ def is_for_stage(rule: LogEvent | StateEvent, stage: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Where a job's step counter stands and ends."""
-
     metric: str = "iteration"
     total: str = ""
     """A config path that holds the last step; empty: taken from the log, or unknown."""
@@ -65,8 +63,6 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultSpec:
-    """The number that a job is for."""
-
     metric: str = ""
     """Empty: the monitoring's `loss`, else `loss`."""
     mode: Literal["min", "max", "last"] = "last"
@@ -74,8 +70,6 @@ class ResultSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anomalies:
-    """What counts as ill, and what is done about it."""
-
     nan: Literal["kill", "warn", "off"] = "kill"
     flat_share: float | None = None
     """Of the run's steps, in which the loss must fall; None: it need not."""
@@ -113,8 +107,6 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricPattern:
-    """A regex with one group that yields a metric from a log line."""
-
     name: str
     pattern: str
 
@@ -167,6 +159,5 @@ class Monitoring:
     notify_command: tuple[str, ...] = ()
     checkpoints: Checkpoints = field(default_factory=Checkpoints)
     storm: Storm = field(default_factory=Storm)
-    """One for the whole session."""
     lock_stale_seconds: float = LOCK_STALE_SECONDS
     """An engine elsewhere is dead once its heartbeat stood still so long."""

@@ -22,8 +22,6 @@ Role: TypeAlias = Literal["plan", "live", "viewer", "replay"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Curve:
-    """A metric of one job over its steps, thinned to a bounded length."""
-
     steps: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
     gaps: tuple[int, ...] = ()
@@ -69,7 +67,6 @@ class Live:
     first_step: int | None = None
     total: int | None = None
     rate: float | None = None
-    """Steps a second, observed."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Newest value of each metric; may be nan or inf."""
     result: float | None = None
@@ -85,13 +82,10 @@ class Live:
     queue: InQueue | None = None
     """Where it stands in the executor's queue; None: it runs, or is not there."""
     gpu: GpuView | None = None
-    """None: nobody samples its GPUs, or it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EngineView:
-    """The engine's own health."""
-
     role: Role
     epoch: int = 0
     host: str = ""
@@ -101,13 +95,11 @@ class EngineView:
     halted_pid: int = 0
     """Viewer: the owner's process here while Ctrl-Z or SIGSTOP keeps it; else 0."""
     stopped: bool = False
-    """The engine has ended in an orderly way: nobody runs this session any more."""
     committed_at: float = 0.0
     executor: str = ""
     executor_answered_at: float | None = None
     executor_error: str = ""
     slots: int = 0
-    """Tasks at a time; 0: no limit, or none known."""
     slots_used: int = 0
     gpus: int | None = None
     """GPUs of the machine that runs the jobs; None: not known, or a cluster's."""
@@ -117,7 +109,6 @@ class EngineView:
     """Why nothing is written just now (a full disk), empty when all is well."""
     log_file: str = ""
     directory: str = ""
-    """The session's directory, empty before there is one."""
     user: str = ""
     """Viewer and replay: the other user whose session it is; empty: one's own."""
 
@@ -128,12 +119,9 @@ LandmarkKind: TypeAlias = Literal["failed", "asked", "gone"]
 
 @dataclass(frozen=True, slots=True)
 class Landmark:
-    """A moment of a journal that a person looks for."""
-
     t: float
     kind: LandmarkKind
     until: float
-    """Its end; equal to `t` for what takes no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -147,7 +135,6 @@ class Playback:
     position: int
     length: int
     speed: float
-    """Seconds of the session in one second; inf: as fast as it goes."""
     playing: bool
     landmarks: tuple[Landmark, ...] = ()
 
@@ -167,18 +154,14 @@ class Snapshot:
     paused: Why | None
     engine: EngineView
     jobs: tuple[JobRecord, ...]
-    """In plan order."""
     live: tuple[Live | None, ...]
-    """Parallel to `jobs`."""
     warnings: tuple[Warned, ...] = ()
     pending: tuple[PendingEffect, ...] = ()
     events: tuple[Recorded, ...] = ()
     open: bool = True
     gaps: tuple[tuple[float, float], ...] = ()
-    """When no engine lived, from and until, oldest first."""
     playback: Playback | None = None
     wall_ahead: float = 0.0
-    """Seconds by which the wall clock shows more than `t`."""
 
     parts: Mapping[str, Any] = field(default_factory=dict)
     absent: float = 0.0

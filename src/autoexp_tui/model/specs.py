@@ -38,8 +38,6 @@ class Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutorSpec:
-    """Which executor runs the jobs, and its settings."""
-
     class_name: str = "LocalClient"
     max_parallel: int = 0
     """Tasks at a time; 0: the executor's own number (local: the CPU cores)."""
@@ -48,8 +46,6 @@ class ExecutorSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
-    """One job of a plan, everything resolved."""
-
     name: str
     index: int
     stage: str = ""
@@ -103,8 +99,6 @@ class JobSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edge:
-    """`after` waits for, or reads from, `before`."""
-
     before: str
     after: str
     mode: Literal["waits", "reads"]
@@ -134,9 +128,7 @@ class Hole:
     parameters: Mapping[str, Scalar] = field(default_factory=dict)
     """What the filter saw of it: of a node's own filter, the values of that node."""
     stage: str = ""
-    """Empty: of every stage that those values meet."""
     filter: str
-    """As written."""
     where: str
 
 
@@ -171,10 +163,8 @@ class Plan:
     ui: Mapping[str, object] = field(default_factory=dict)
     warnings: tuple[PlanFinding, ...] = ()
     holes: tuple[Hole, ...] = ()
-    """What filters took away, so far as it is remembered."""
     holes_more: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Names of the variables that were read -> digest of the value."""
 
     def rules_of(self, job: JobSpec) -> Monitoring:
         """How a job is watched; by the plan's own rules when it names none known."""

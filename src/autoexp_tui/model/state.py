@@ -35,8 +35,6 @@ GAPS: Final = 1000
 
 
 class Move(NamedTuple):
-    """A job went from one state to another."""
-
     job: str
     old: JobState
     new: JobState
@@ -46,8 +44,6 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One attempt at a job."""
-
     number: int
     token: str
     ordered_at: float
@@ -55,10 +51,8 @@ class Attempt:
     """Why a rule ordered it; None: no rule did, or the journal is an old one's."""
     resume: bool = False
     anew: bool = False
-    """Whether it does not continue what the attempts before it left."""
     fingerprint: str = ""
     values: Mapping[str, object] | None = None
-    """The parameters that it runs with; None: the plan's."""
     noted: NotedMetrics | None = None
     executor_id: str = ""
     submitted_at: float | None = None
@@ -70,7 +64,6 @@ class Attempt:
     pid: int = 0
     log_path: str = ""
     log_start: int = 0
-    """Where this run's own text begins in it, bytes."""
     log_replaced: int = 0
     cancel_cause: Cause | None = None
     """Set when we ordered its end: our own cancels are our own record."""
@@ -103,7 +96,6 @@ class ConditionStatus:
     why: Why
     since: float
     waived: str = ""
-    """The reason a person gave for letting it count as passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,13 +122,10 @@ class Matched:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """An approval that was asked, and its answer."""
-
     digest: str
     prompt: str
     asked_at: float
     asked_lived: float
-    """The same moment, for its time-out."""
     approved: bool | None = None
     by: str = ""
     reason: str = ""
@@ -144,8 +133,6 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
-    """A further attempt that is to come."""
-
     lived: float
     """Not before the session has lived so many seconds."""
     from_checkpoint: bool
@@ -168,18 +155,14 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """All that the session knows of a job."""
-
     spec: JobSpec
     plan_sha: str = ""
     parent: str = ""
     """The job whose rule asked for it; empty: a person did."""
     parent_action: str = ""
-    """Of that rule: `<rule>/<index>`."""
     state: JobState = JobState.PLANNED
     since: float = 0.0
     since_lived: float = 0.0
-    """The same moment, in seconds that engines lived."""
     cause: Cause | None = None
     why: Why | None = None
     """Why it ended, or why it waits although its conditions pass."""
@@ -187,7 +170,6 @@ class JobRecord:
     """Start of the waiting clock, in seconds that engines lived."""
     resume: bool = False
     ahead: bool = False
-    """Whether it goes before the others that wait for a slot."""
     attempts: tuple[Attempt, ...] = ()
     start: tuple[ConditionStatus | None, ...] = ()
     cancel: tuple[ConditionStatus | None, ...] = ()
@@ -198,7 +180,6 @@ class JobRecord:
     metadata: Mapping[str, str] = field(default_factory=dict)
     noted: NotedMetrics | None = None
     fired: Mapping[str, float] = field(default_factory=dict)
-    """Action -> when it last fired, in seconds that engines lived."""
     firings: Mapping[str, int] = field(default_factory=dict)
     deferred: Mapping[str, Deferred] = field(default_factory=dict)
     """Action -> what it was deferred for; some outlive the job's end."""
@@ -214,7 +195,6 @@ class JobRecord:
     found: Mapping[str, SetAside] = field(default_factory=dict)
     """By path, what that look has found; it is set aside when the attempt is sent."""
     aside: Mapping[str, SetAside] = field(default_factory=dict)
-    """By path, what its newest attempt does not continue."""
 
     @property
     def name(self) -> str:
@@ -268,14 +248,11 @@ class JobRecord:
 
     @property
     def started(self) -> bool:
-        """Whether an attempt was ever ordered in its present life."""
         return self.state not in NOT_STARTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingEffect:
-    """An effect without a settlement."""
-
     effect_id: str
     effect: Effect
     seq: int
@@ -285,8 +262,6 @@ class PendingEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
-    """A warning that stands."""
-
     warning_id: str
     why: Why
     job: str
@@ -316,11 +291,9 @@ class SessionState:
     paused: Why | None = None
     excluded_nodes: tuple[str, ...] = ()
     gaps: tuple[tuple[float, float], ...] = ()
-    """When no engine lived: from and until, oldest first, the newest `GAPS`."""
     plan: Plan | None = None
     """The session's first plan, with the jobs, edges and rules of all that joined."""
     joined: tuple[str, ...] = ()
-    """Shas of the plans that it is made of, the first one first."""
     order: tuple[str, ...] = ()
     jobs: MutableMapping[str, JobRecord] = field(default_factory=dict)
     tokens: MutableMapping[str, tuple[tuple[str, int], ...]] = field(
@@ -335,7 +308,6 @@ class SessionState:
     streaks: MutableMapping[str, int] = field(default_factory=dict)
     """Key of `events.runs` -> quick failures in a row, up to now."""
     parts: MutableMapping[str, Any] = field(default_factory=dict)
-    """Policy -> its part: a frozen value that its own events replace."""
     renew: Renew = field(default=changed, compare=False, repr=False)
     """How a record is changed: by a copy, but in `event.unseen`."""
     touched: set[str] = field(default_factory=set, compare=False, repr=False)

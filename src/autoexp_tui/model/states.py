@@ -36,8 +36,6 @@ class JobState(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How one attempt ended."""
-
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
@@ -45,8 +43,6 @@ class Outcome(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a job ended as it did: a closed list."""
-
     EXIT_CODE = "exit_code"
     SIGNAL = "signal"
     TIMEOUT = "timeout"
@@ -73,7 +69,6 @@ _S = JobState
 TERMINAL: Final = frozenset(
     {_S.COMPLETED, _S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST}
 )
-"""Ended for good, until somebody asks again."""
 
 BEGUN: Final = frozenset({_S.RUNNING, _S.SUSPENDED})
 """A run has begun, and nobody has seen its end."""
@@ -87,7 +82,6 @@ UNANSWERED: Final = frozenset({_S.SUBMITTING, _S.SUBMIT_UNKNOWN})
 NOT_STARTED: Final = frozenset({_S.PLANNED, _S.HELD, _S.WAITING})
 
 REVIVABLE: Final = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED, _S.LOST})
-"""What R brings back."""
 
 _OVER: Final = TERMINAL - {_S.SKIPPED}
 TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
@@ -121,7 +115,6 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 
 
 def is_legal_step(old: JobState, new: JobState) -> bool:
-    """Whether a job may go from `old` to `new`; staying is always legal."""
     return old is new or new in TRANSITIONS[old]
 
 

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
 Arg: TypeAlias = str | int | float
 
 SHORT_COLUMNS: Final = 30
-"""Columns of a short form where nobody says how much room there is."""
 _ARG_LIMIT: Final = 240
 _PATH_LIMIT: Final = 4096
-"""The same of a path: all that a path may have."""
 
 CAUSES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -131,7 +129,6 @@ _CLOSING: Final = ("?", "!", ".", "…")
 
 @functools.cache
 def _compile_template(template: str) -> tuple[tuple[bool, tuple[_Piece, ...]], ...]:
-    """(may be left out, its pieces), span after span."""
     return tuple(
         (
             bool(at % 2),

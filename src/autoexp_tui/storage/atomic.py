@@ -188,7 +188,6 @@ def make_directory(path: Path, mode: int = 0o700, *, place: Place = "state") -> 
 
 
 def make_private(path: Path, mode: int = 0o700) -> None:
-    """As `make_directory`; raises OSError."""
     # pathlib and os give the mode to the last directory alone.
     if path.is_dir():
         return

@@ -21,7 +21,6 @@ R = TypeVar("R")
 Fields: TypeAlias = Mapping[str, Any]
 
 _MOST_BYTES = 64 * 1024
-"""More than any record of ours has."""
 _SETTLE_SECONDS = 2.0
 """An age of a directory that stood so long is believed: two changes within one tick of
 a file system's clock leave the same."""
@@ -58,7 +57,6 @@ class Run:
 
     began: BeginRecord
     process: Identity
-    """Its supervisor."""
     command_pid: int = 0
     """Also its process group and session."""
     command_started: str = ""
@@ -89,7 +87,6 @@ class AttemptRecords:
     """Starts that came second: by nonce, or by executor id where the claim has it."""
     damaged: tuple[str, ...] = ()
     forged: tuple[str, ...] = ()
-    """Exit records that the wrapper did not write."""
     orphaned: tuple[str, ...] = ()
     """Exit records whose begin record is gone."""
 
@@ -122,7 +119,6 @@ class AttemptRecords:
 
     @property
     def exited(self) -> ExitRecord | None:
-        """The newest run's end."""
         return self.run.exited if self.run else None
 
 
@@ -138,8 +134,6 @@ def read_attempt(attempt_dir: str, *, copies: bool = False) -> AttemptRecords:
 
 @dataclass(slots=True)
 class _Reading:
-    """One reading of one directory."""
-
     directory: str
     names: frozenset[str]
     copies: bool

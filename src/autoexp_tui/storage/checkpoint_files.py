@@ -113,8 +113,6 @@ def _find_newest(place: CheckpointPlace) -> SeenCheckpoint | str:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A checkpoint with what orders it among others."""
-
     path: str
     step: int | None
     mtime_ns: int
@@ -130,7 +128,6 @@ def _get_age(seen: _Seen) -> tuple[int, int]:
 
 
 def _require_root(output_dir: str) -> str:
-    """The output directory as it is named, which must be there."""
     if not os.path.isdir(output_dir):
         raise EnvironmentFailed("the job has no output directory", output_dir)
     return os.path.normpath(output_dir)

@@ -24,11 +24,9 @@ VERSION: Final = 1
 _AT_ONCE: Final = 8
 """Directories that are looked at at a time: a shared file system answers slowly."""
 _MANY: Final = 16
-"""Jobs in one directory for which it is listed."""
 
 
 def get_done_path(output_dir: Path) -> Path:
-    """Where the word lies."""
     return output_dir / ".autoexp" / "done.json"
 
 

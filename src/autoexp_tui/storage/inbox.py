@@ -27,7 +27,6 @@ MAX_BYTES = 4 << 20
 AT_A_LOOK = 500
 """Commands that one look takes in, and files that it sets aside."""
 _OURS = re.compile(r"\d{17}-[^/]+\.json")
-"""As `leave` names them."""
 _ID = re.compile(r"[!-~]{1,200}")
 
 _HOPELESS = {
@@ -97,7 +96,6 @@ class FileInbox:
         return orders
 
     def done(self, command_ids: Sequence[str]) -> None:
-        """The commands' events are synced: forget them."""
         settled = frozenset(command_ids)
         for name, command_id in list(self._given.items()):
             if command_id in settled:

@@ -36,11 +36,8 @@ class Position:
     part: PartId = NO_PART
     """`NO_PART`: nothing was read."""
     start: int = 0
-    """Where the newest record begins in it."""
     offset: int = 0
-    """Where the newest record ends in it."""
     seq: int = 0
-    """Of the newest record that was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +46,6 @@ class Loaded:
 
     state: SessionState
     events: tuple[Recorded, ...]
-    """The newest ones, oldest first."""
     position: Position
     notices: tuple[str, ...] = ()
     """What is no damage but worth a word: torn lines, void bytes."""

@@ -39,7 +39,6 @@ class Seal:
     """Where a predecessor's part ends: what the first record of the next one says."""
 
     part: str = ""
-    """File name; empty: there is no predecessor."""
     bytes: int = 0
 
 

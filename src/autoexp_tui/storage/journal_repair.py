@@ -34,12 +34,10 @@ class Salvage:
     chain: tuple[Part, ...]
     """The parts that would count, the last one up to its last good commit."""
     records: int
-    """How many records that is."""
     left_out: int
     """Lines that counted, or may have, and would count no more."""
 
     def describe(self) -> str:
-        """What going on there means, as a sentence."""
         last = self.chain[-1]
         return (
             f"go on after record {self.records} (byte {last.length} of "

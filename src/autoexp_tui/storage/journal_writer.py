@@ -77,7 +77,6 @@ class FileJournal:
         self._path = session.get_part(lease.epoch)
         self._file = -1
         self._good = 0
-        """Bytes of it that count."""
         self._surplus = False
         self._seq: int | None = None
         self._closed = False

@@ -46,11 +46,9 @@ class Undecodable(ValueError):
     def __init__(self, problem: str, *, newer: bool = False) -> None:
         super().__init__(problem)
         self.newer = newer
-        """Whether a newer version wrote it."""
 
 
 def _list_fields(model: Any) -> tuple[str, ...]:
-    """The names of a dataclass's fields, in order."""
     return tuple(part.name for part in fields(model))
 
 

@@ -37,7 +37,6 @@ _ANY_TEXT: Final = ("utf-8", "surrogatepass")
 _MOST_DIFF: Final = 1 << 20
 """Bytes of a diff that are kept; data under version control must not fill the disk."""
 _MOST_NAMES: Final = 1000
-"""Untracked files that are named."""
 _DIFF: Final = (
     *("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--submodule=short"),
     *("--ignore-submodules=dirty", "HEAD", "--"),
@@ -60,8 +59,6 @@ class GitState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobConfigs:
-    """One job's config as YAML, resolved and as written."""
-
     resolved: str
     unresolved: str
 
@@ -72,7 +69,6 @@ class ProvenanceRecord:
 
     git: GitState = GitState()
     wholes: Sequence[dict[str, Any]] = ()
-    """Configs that others differ from."""
     configs: Mapping[str, str] = field(default_factory=dict)
     """Job name -> its two configs as JSON: texts, or a number of `wholes` with
     changes."""
@@ -294,7 +290,6 @@ _ENVIRONMENT: Final = {
     "GIT_PAGER": "cat",
 }
 _PROGRAMS: Final = ("GIT_EXTERNAL_DIFF", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS")
-"""Variables that name a program."""
 
 
 def read_git_state(directory: Path) -> GitState:
@@ -325,8 +320,6 @@ class Unsafe(OSError):
 
 
 class Git:
-    """git in one directory."""
-
     def __init__(self, directory: Path) -> None:
         """Switch off what its configuration would run; raises OSError or a time-out."""
         self._directory = directory

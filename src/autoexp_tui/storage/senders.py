@@ -113,7 +113,6 @@ def _read_proc(pid: int, name: str) -> bytes:
 
 
 def _read_environment(pid: int) -> dict[str, str]:
-    """As the process was started."""
     entries = _read_proc(pid, "environ").split(b"\0")
     pairs = (entry.partition(b"=") for entry in entries)
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}

@@ -45,24 +45,18 @@ RecordsOnDisk: TypeAlias = Mapping[tuple[str, int], AttemptRecords]
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """One finding of a session's check."""
-
     severity: Severity
     where: str
     """The file, with line and byte where there are any; or the job."""
     problem: str
     hint: str = ""
-    """The next step, for a person."""
     repair: str = ""
     """What a repair would do; empty: nothing is repaired by us."""
 
 
 @dataclass(slots=True)
 class SessionReport:
-    """What a check found."""
-
     flaws: list[Flaw] = field(default_factory=list)
-    """The gravest first."""
     parts: int = 0
     records: int = 0
     state: SessionState | None = None
@@ -73,7 +67,6 @@ class SessionReport:
     """What a repair would go on from; None: nothing to repair, or no way to."""
 
     def count_jobs(self) -> int:
-        """How many the journal knows."""
         return len(self.state.jobs) if self.state else 0
 
     def is_sound(self) -> bool:
@@ -83,7 +76,6 @@ class SessionReport:
     def add(
         self, severity: Severity, where: Path | str, problem: str, hint: str = ""
     ) -> None:
-        """Add a finding."""
         self.flaws.append(Flaw(severity, str(where), problem, hint))
 
 
@@ -152,7 +144,6 @@ def _check_journal(session: SessionDir, report: SessionReport) -> None:
 
 
 def _check_plans(session: SessionDir, report: SessionReport) -> None:
-    """Stored plans that are not what they were."""
     for path in sorted((session.path / "plans").glob("*.json")):
         if path.match("*.public.json"):
             continue  # a masked copy, for viewers alone

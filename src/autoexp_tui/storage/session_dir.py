@@ -55,7 +55,6 @@ class SessionDir:
         self.path = path
         self.id = path.name
         self.state_dir = path.parent
-        """The directory that holds this session beside others."""
         self.journal = path / "journal.jsonl"
         """A link to the part that is written now, for people and `tail -F`."""
         self.snapshot = path / "snapshot.json"
@@ -66,11 +65,9 @@ class SessionDir:
         self.lease = path / "lease"
         """Holds `<epoch>.json`, one for each engine that ever owned the session."""
         self.inbox = path / "inbox"
-        """Commands that other processes left."""
         self.inbox_rejected = self.inbox / "rejected"
         """What lay in the inbox and was no command, with the reasons."""
         self.attempts = path / "attempts"
-        """Holds one directory a job."""
         self.scripts = path / "scripts"
         """The wrapper as this session started with it, and scripts as sent."""
         self.engine_log = path / "engine.log"
@@ -90,7 +87,6 @@ class SessionDir:
         return self.path / f"journal.{number}.jsonl"
 
     def list_parts(self) -> list[PartId]:
-        """The parts that are there, packed or not, oldest first."""
         found = {parse_part(entry.name) for entry in self.path.iterdir()}
         return sorted(part for part in found if part)
 
@@ -180,7 +176,6 @@ def parse_part(name: str) -> PartId | None:
 
 
 def get_packed(part: Path) -> Path:
-    """The name of a finished part that was compressed."""
     return part.with_name(f"{part.name}.gz")
 
 

@@ -28,7 +28,6 @@ from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.storage.user_files import ANSWER_SECONDS
 
 _KEYS: Final = {"name", "counts", "started_at", "last_event_at", "open"}
-"""Of a row that is kept."""
 _UNREADABLE: Final = (
     OSError,
     ValueError,
@@ -48,7 +47,6 @@ class SessionRow(SessionBrief):
     owner: Alive = Alive.NO
 
     def count_jobs(self) -> int:
-        """How many jobs it has."""
         return sum(self.counts.values())
 
 
@@ -79,7 +77,6 @@ def _build_faulty(session: SessionDir, problem: str, user: str = "") -> SessionR
 
 
 def describe(session: SessionDir) -> SessionRow:
-    """One session's row."""
     user = ""
     try:
         user = session.find_user()

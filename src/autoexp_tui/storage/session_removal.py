@@ -20,13 +20,10 @@ from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
 
 _GONE = ".removed-"
-"""Begins the name of a session's directory that is being removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What lies below a directory."""
-
     files: int
     bytes: int
 

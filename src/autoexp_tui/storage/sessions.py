@@ -25,7 +25,6 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import ANSWER_SECONDS, list_places
 
 _NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
-"""Names in a state directory that are never a session's."""
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _LETTERS = _BASE32[:26]
 _DIGITS = _BASE32[26:]
@@ -86,7 +85,6 @@ def look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
 
 
 def describe_silence() -> str:
-    """What is said of a place that hangs."""
     return f"it did not answer within {ANSWER_SECONDS:g} s"
 
 

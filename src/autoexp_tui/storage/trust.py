@@ -41,7 +41,6 @@ class Untrusted(PermissionError):
     """What lies there is refused; `strerror` says why."""
 
     hint: str = ""
-    """The next step, as a sentence."""
 
 
 def build_refusal(path: Path | str, reason: str, hint: str = "") -> Untrusted:
@@ -296,7 +295,6 @@ class Accepted:
 
 
 def get_accepted_file() -> Path:
-    """Where they are kept."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(base):
         base = os.path.join(os.path.expanduser("~"), ".config")
@@ -324,7 +322,6 @@ def load_accepted() -> tuple[Accepted, ...]:
 
 
 def encode_accepted(entries: tuple[Accepted, ...]) -> bytes:
-    """The bytes of the file."""
     return json.dumps([asdict(entry) for entry in entries], indent=1).encode() + b"\n"
 
 
@@ -387,7 +384,6 @@ class _FileSystem(NamedTuple):
 
 
 _PROBED: dict[int, _FileSystem] = {}
-"""By device."""
 
 
 def _file_system(near: Path | str) -> _FileSystem:

@@ -21,7 +21,6 @@ from autoexp_tui.storage.trust import open_checked, open_regular
 ANSWER_SECONDS = 2.0
 """How long a place, or a session, is given to be looked at."""
 _LONGEST = 256 * 1024
-"""Bytes of the list of places that are read."""
 _KEY_BYTES = 32
 
 
