@@ -135,16 +135,6 @@ def test_who_waits_anew_gets_a_fresh_look() -> None:
     assert world.asked[StatKey("/a/7")] == 1
 
 
-def test_a_hurry_looks_at_everything_once() -> None:
-    world = World(files(1_000))
-    world.pass_(60)
-    world.asked.clear()
-    world.poller.hurry(world.now)
-    world.look()
-    assert set(world.asked.values()) == {1}
-    assert len(world.asked) == 1_000
-
-
 def test_what_nobody_waits_for_is_not_looked_at_any_more() -> None:
     world = World(files(10))
     world.pass_(5)

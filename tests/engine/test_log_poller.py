@@ -167,7 +167,7 @@ def test_one_look_reads_no_more_than_the_patterns_can_search(
         LogCursor(job=f"j{n}", attempt=1, run=0, path="/log", offset=0, cost=600)
         for n in range(5)
     ]
-    workers.send(cursors)
+    workers.send((at.job, at.path, at) for at in cursors)
     workers.tend(0.0, 0.0)
     while bench.pool.step():
         pass

@@ -42,12 +42,6 @@ class Disk:
     faults: list[str] = field(default_factory=list)
     heard: threading.Condition = field(default_factory=threading.Condition)
 
-    def key(self, item: str) -> str:
-        return item
-
-    def path(self, item: str) -> str:
-        return item
-
     def read(self, items: Sequence[str]) -> Iterator[str]:
         for item in items:
             with self.heard:
@@ -86,6 +80,9 @@ class Bench:
     workers: MountWorkers[str, str]
     now: float = 0.0
 
+    def send(self, paths: Sequence[str]) -> None:
+        self.workers.send((path, path, path) for path in paths)
+
     def pass_(self, seconds: float = 0.0) -> None:
         self.now += seconds
         self.workers.tend(self.now, 1_000.0 + self.now)
@@ -112,7 +109,7 @@ def bench(disk: Disk) -> Iterator[Bench]:
 
 
 def test_what_is_sent_is_answered(bench: Bench) -> None:
-    bench.workers.send(["/a/1", "/a/2"])
+    bench.send(["/a/1", "/a/2"])
     bench.pass_()
     bench.disk.until("told", "/a/1", "/a/2")
     bench.pass_()
@@ -122,11 +119,11 @@ def test_what_is_sent_is_answered(bench: Bench) -> None:
 
 def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.workers.send(["/hung/1", "/fine/1"])
+    bench.send(["/hung/1", "/fine/1"])
     bench.pass_()
     bench.disk.until("told", "/fine/1")
     bench.disk.until("asked", "/hung/1")
-    bench.workers.send(["/fine/2"])
+    bench.send(["/fine/2"])
     bench.pass_(1.0)
     bench.disk.until("told", "/fine/2")
     assert "/hung/1" not in bench.disk.told
@@ -134,7 +131,7 @@ def test_other_file_systems_go_on_beside_one_that_hangs(bench: Bench) -> None:
 
 def test_what_does_not_answer_is_silent_since_it_was_asked(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.workers.send(["/hung/a/b/c/1", "/hung/a/b/c/2"])
+    bench.send(["/hung/a/b/c/1", "/hung/a/b/c/2"])
     bench.pass_()
     bench.disk.until("asked", "/hung/a/b/c/1")
     assert bench.disk.silent == {}
@@ -144,7 +141,7 @@ def test_what_does_not_answer_is_silent_since_it_was_asked(bench: Bench) -> None
 
 def test_silence_is_told_once(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.workers.send(["/hung/1"])
+    bench.send(["/hung/1"])
     bench.pass_()
     bench.disk.until("asked", "/hung/1")
     bench.silence()
@@ -155,7 +152,7 @@ def test_silence_is_told_once(bench: Bench) -> None:
 
 def test_what_was_found_before_the_hang_is_told(bench: Bench) -> None:
     bench.disk.hanging = {"/d/2"}
-    bench.workers.send(["/d/1", "/d/2"])
+    bench.send(["/d/1", "/d/2"])
     bench.pass_()
     bench.disk.until("asked", "/d/2")
     bench.silence()
@@ -169,18 +166,18 @@ def test_a_link_to_what_hangs_uses_up_the_share_of_its_own_mount(
     bench.disk.hanging = {"/home/u/link"}
     links = [f"/home/u/link/run{n}/done" for n in range(MOST_BATCHES)]
     other = "/home/u/other/done"
-    bench.workers.send([links[0], other])
+    bench.send([links[0], other])
     bench.pass_()
     bench.disk.until("asked", links[0])
     bench.silence()
     bench.disk.until("told", other)
     for link in links[1:]:
         bench.pass_()
-        bench.workers.send([link])
+        bench.send([link])
         bench.pass_()
         bench.disk.until("asked", link)
         bench.silence()
-    bench.workers.send([other])
+    bench.send([other])
     bench.pass_()
     assert other in bench.disk.silent
     assert bench.disk.places == [("/home", False)]
@@ -189,7 +186,7 @@ def test_a_link_to_what_hangs_uses_up_the_share_of_its_own_mount(
 def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
     paths = [f"/hung/u{n}/x/y/done" for n in range(20)]
-    bench.workers.send(paths)
+    bench.send(paths)
     for n in range(MOST_BATCHES + 3):
         bench.pass_()
         bench.disk.until("asked", *paths[: min(n + 1, MOST_BATCHES)])
@@ -197,7 +194,7 @@ def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
     assert len(bench.disk.asked) == MOST_BATCHES
     assert set(bench.disk.silent) == set(paths)
     late = "/hung/z/x/y/late"
-    bench.workers.send([late])
+    bench.send([late])
     bench.pass_()
     assert late in bench.disk.silent
     bench.disk.silent.clear()
@@ -208,7 +205,7 @@ def test_a_place_that_hangs_for_good_costs_a_few_threads(bench: Bench) -> None:
 def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
     paths = ["/hung/a/b/c/1", "/hung/a/b/c/2"]
-    bench.workers.send(paths)
+    bench.send(paths)
     bench.pass_()
     bench.disk.until("asked", paths[0])
     bench.silence()
@@ -224,7 +221,7 @@ def test_when_it_answers_again_everything_is_asked_anew(bench: Bench) -> None:
 
 def test_an_engine_that_slept_calls_nobody_silent(bench: Bench) -> None:
     bench.disk.hanging = {"/hung"}
-    bench.workers.send(["/hung/1"])
+    bench.send(["/hung/1"])
     bench.pass_()
     bench.disk.until("asked", "/hung/1")
     bench.pass_(3_600.0)
@@ -235,7 +232,7 @@ def test_a_slow_look_that_moves_on_is_not_silent() -> None:
     disk = Disk()
     pool = InlinePool()
     bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
-    bench.workers.send(["/slow/1"])
+    bench.send(["/slow/1"])
     bench.pass_()
     pool.call(pool.pending[0])
     for _ in range(4):
@@ -250,9 +247,9 @@ def test_what_is_under_way_is_not_sent_twice() -> None:
     disk = Disk()
     pool = InlinePool()
     bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
-    bench.workers.send(["/a/1"])
+    bench.send(["/a/1"])
     bench.pass_()
-    bench.workers.send(["/a/1"])
+    bench.send(["/a/1"])
     bench.pass_()
     pool.drain()
     bench.pass_()
@@ -264,7 +261,7 @@ def test_what_was_answered_may_be_sent_again_at_once() -> None:
     pool, disk = InlinePool(), Disk()
     workers = MountWorkers("facts", pool, place_of, disk, disk.post)
     for _ in range(3):
-        workers.send(["/home/a"])
+        workers.send([("/home/a", "/home/a", "/home/a")])
         workers.tend(0.0, 0.0)
         pool.drain()
     assert disk.told == ["/home/a"] * 3
@@ -282,7 +279,7 @@ def test_what_raises_is_reported_and_rests_while_the_others_are_looked_at() -> N
     disk = Broken()
     pool = InlinePool()
     bench = Bench(disk, MountWorkers("t", pool, place_of, disk, disk.post))
-    bench.workers.send(["/a/1", "/a/2", "/a/3"])
+    bench.send(["/a/1", "/a/2", "/a/3"])
     for _ in range(3):
         bench.pass_(1.0)
         pool.drain()

@@ -265,7 +265,7 @@ def _build_engine(
     sink = FileLiveSink(session, clock)
     records = FileWatcher(
         [str(session.attempts)],
-        lambda paths: engine.nudge("executor") if has_record(paths) else None,
+        lambda paths: engine.nudge_executor() if has_record(paths) else None,
         debounce_ms=RECORD_DEBOUNCE_MS,
     )
     logs = FileWatcher(

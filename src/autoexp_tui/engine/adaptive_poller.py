@@ -1,8 +1,7 @@
 """When each thing outside is looked at again: often while it changes, else seldom.
 
-Cost follows change. What changed is looked at again after the shortest time; each look
-that shows nothing new makes the wait longer. What is due is found on a heap, so that
-what rests costs nothing. Times are monotonic seconds.
+Each look that shows nothing new makes the wait longer. What is due is found on a heap,
+so that what rests costs nothing. Times are monotonic seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class _Entry:
     """One key's schedule."""
 
     wait: float
-    due: float
+    due: float = UNDER_WAY
     looked_at: float = -math.inf
     outcome: object = None
 
@@ -49,16 +48,18 @@ class AdaptivePoller(Generic[K]):
         for key in keys:
             entry = self._entries.get(key)
             if entry is None:
-                entry = self._entries[key] = _Entry(shortest, UNDER_WAY)
-                self._set_due(key, entry, now)
+                entry = self._entries[key] = _Entry(shortest)
+                self._set_due(key, now)
             entry.wait = shortest
-            self._advance(key, entry, max(now, entry.looked_at + shortest))
+            if entry.due < UNDER_WAY:
+                soonest = max(now, entry.looked_at + shortest)
+                self._set_due(key, min(soonest, entry.due))
 
-    def hurry(self, now: float, keys: Iterable[K] | None = None) -> None:
-        """These are due at once, or all, unless a look is under way."""
-        for key in list(self._entries if keys is None else keys):
-            if key in self._entries:
-                self._advance(key, self._entries[key], now)
+    def hurry(self, now: float, key: K) -> None:
+        """It is due at once, unless a look is under way."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.due < UNDER_WAY:
+            self._set_due(key, min(now, entry.due))
 
     def forget(self, key: K) -> None:
         """Nobody looks at it any more."""
@@ -77,11 +78,8 @@ class AdaptivePoller(Generic[K]):
         slack: float = 0.0,
         most: float = math.inf,
     ) -> Iterator[K]:
-        """Keys to look at now, the longest due first; unwanted ones are forgotten.
-
-        What is due within `slack` of the first one is looked at with it. What is more
-        than `most` comes with the next call.
-        """
+        """At `most` so many keys to look at now, the longest due first, with what is
+        due within `slack` of the first; unwanted ones are forgotten."""
         first = self.next_at()
         until = now if first is None or first > now else now + slack
         while most > 0 and first is not None and first <= until:
@@ -114,12 +112,11 @@ class AdaptivePoller(Generic[K]):
     ) -> None:
         """A look is over: the next one comes `shortest` to `longest` seconds later."""
         entry = self._entries.get(key)
-        if entry is None:
-            return
-        slower = max(shortest, min(entry.wait * factor, longest))
-        entry.wait = shortest if changed else slower
-        entry.looked_at = now
-        self._set_due(key, entry, now + entry.wait)
+        if entry is not None:
+            slower = max(shortest, min(entry.wait * factor, longest))
+            entry.wait = shortest if changed else slower
+            entry.looked_at = now
+            self._set_due(key, now + entry.wait)
 
     def next_at(self) -> float | None:
         """When the next key is due; None: none is, until an answer comes."""
@@ -131,11 +128,9 @@ class AdaptivePoller(Generic[K]):
             heapq.heappop(self._heap)
         return None
 
-    def _advance(self, key: K, entry: _Entry, due: float) -> None:
-        if due < entry.due < UNDER_WAY:
-            self._set_due(key, entry, due)
-
-    def _set_due(self, key: K, entry: _Entry, due: float) -> None:
-        entry.due = due
-        self._pushes += 1
-        heapq.heappush(self._heap, (due, self._pushes, key))
+    def _set_due(self, key: K, due: float) -> None:
+        entry = self._entries[key]
+        if due != entry.due:
+            entry.due = due
+            self._pushes += 1
+            heapq.heappush(self._heap, (due, self._pushes, key))

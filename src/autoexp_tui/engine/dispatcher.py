@@ -7,10 +7,10 @@ observation; only the loop settles effects.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 from autoexp_tui.conditions.bindings import bind
 from autoexp_tui.conditions.files import FileCondition, group_awaited
@@ -49,14 +49,15 @@ from autoexp_tui.engine.ports import (
     Pool,
     Preparation,
 )
-from autoexp_tui.model.decision_context import rules_of
-from autoexp_tui.model.effect import TaskId
+from autoexp_tui.events import events
+from autoexp_tui.model.decision_context import DecisionContext, rules_of
+from autoexp_tui.model.effect import Effect, TaskId
 from autoexp_tui.model.errors import AutoexpError, EnvironmentFailed
 from autoexp_tui.model.facts import Fact, FileStat, Matches, OutsideKey
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.outputs import FileIdentity
-from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect, SessionState
+from autoexp_tui.model.specs import Plan
+from autoexp_tui.model.state import JobRecord, PendingEffect, SessionState
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.telemetry.metric_files import locate_files
 
@@ -98,6 +99,7 @@ class Dispatcher:
 
     outside: Outside
     post: Callable[[Observation], None]
+    monotonic: Callable[[], float]
     in_flight: set[str] = field(default_factory=set)
     in_doubt: set[str] = field(default_factory=set)
     not_before: dict[str, float] = field(default_factory=dict)
@@ -107,8 +109,6 @@ class Dispatcher:
     _tasks: dict[TaskId, Task] = field(default_factory=dict)
     _sending: dict[str, str] = field(default_factory=dict)
     """Submission under way -> the file system that it is prepared on."""
-    _crowd: Counter[str] = field(default_factory=Counter)
-    """File system -> submissions under way on it."""
     _awaited: Mapping[str, Sequence[FileCondition]] = field(default_factory=dict)
     """Job -> what others wait for that it writes."""
     _awaited_for: Plan | None = None
@@ -117,14 +117,10 @@ class Dispatcher:
 
     def take_over_effects(self, state: SessionState) -> list[PendingEffect]:
         """Take over a predecessor's effects; returns those a person must judge."""
-        asked: list[PendingEffect] = []
-        for pending in state.pending.values():
-            recovery = pending.effect.recovery
-            if recovery == "probe":
-                self.in_doubt.add(pending.effect_id)
-            elif recovery == "once":
-                asked.append(pending)
-        return asked
+        effects = state.pending.values()
+        probed = {one.effect_id for one in effects if one.effect.recovery == "probe"}
+        self.in_doubt |= probed
+        return [one for one in effects if one.effect.recovery == "once"]
 
     def dispatch(self, state: SessionState, now: float) -> None:
         """Send every pending effect that is neither under way nor told to rest.
@@ -135,19 +131,23 @@ class Dispatcher:
             self._tasks.clear()  # they tell when they were ordered, by that clock
             self.wall_ahead = state.wall_ahead
         for pending in list(state.pending.values()):
-            resting = self.not_before.get(pending.effect_id, now) > now
-            if pending.effect_id in self.in_flight or resting:
+            effect, effect_id = pending.effect, pending.effect_id
+            if effect_id in self.in_flight or self.not_before.get(effect_id, now) > now:
                 continue
-            effect = pending.effect
-            if not isinstance(effect, SubmitTasks) or self._has_room(
-                state, pending.effect_id, effect
-            ):
-                self._send(state, pending)
-                if isinstance(pending.effect, CaptureEvidence):
-                    self._looking.setdefault(pending.effect_id, now)
+            if isinstance(effect, SubmitTasks):
+                place = self.outside.place_of(
+                    state.jobs[effect.tasks[0][0]].spec.output_dir
+                )
+                if [*self._sending.values()].count(place) >= MOST_SENDING:
+                    continue
+                self._sending[effect_id] = place
+            if isinstance(effect, CaptureEvidence):
+                self._looking.setdefault(effect_id, now)
+            self._send(state, pending)
 
-    def list_overdue(self, state: SessionState, now: float) -> list[PendingEffect]:
-        """Looks at runs for which their ends wait no longer; `now`: monotonic."""
+    def list_overdue(self, state: SessionState) -> list[PendingEffect]:
+        """Looks at runs for which their ends wait no longer."""
+        now = self.monotonic() if self._looking else 0.0
         return [
             pending
             for effect_id, since in self._looking.items()
@@ -165,13 +165,18 @@ class Dispatcher:
         ]
         return min(resting, default=None)
 
-    def note_answer(self, effect_id: str, *, rest_until: float | None = None) -> None:
-        """An effect's answer is in; `rest_until`: leave it alone till then."""
+    # -------------------------------------------------------------------- answers
+    def note_answer(self, effect_id: str) -> None:
+        """An effect's answer is in."""
         self.in_flight.discard(effect_id)
-        self._note_sent(effect_id)
+        self._sending.pop(effect_id, None)
         self.not_before.pop(effect_id, None)
-        if rest_until is not None:
-            self.not_before[effect_id] = rest_until
+
+    def rest(self, effect_id: str, seconds: float) -> float:
+        """The effect is not over: leave it alone so long; returns until when."""
+        self.note_answer(effect_id)
+        until = self.not_before[effect_id] = self.monotonic() + seconds
+        return until
 
     def rest_alike(self, state: SessionState, job: str, until: float) -> None:
         """Leave alone all submissions that ask for the same as `job`'s: what one was
@@ -179,11 +184,23 @@ class Dispatcher:
         key = state.jobs[job].spec.resources.key
         for pending in state.pending.values():
             effect, effect_id = pending.effect, pending.effect_id
-            if not isinstance(effect, SubmitTasks) or effect_id in self.in_doubt:
-                continue
-            alike = state.jobs[effect.tasks[0][0]].spec.resources.key == key
-            if alike and effect_id not in self.in_flight:
+            if (
+                isinstance(effect, SubmitTasks)
+                and effect_id not in self.in_doubt
+                and effect_id not in self.in_flight
+                and state.jobs[effect.tasks[0][0]].spec.resources.key == key
+            ):
                 self.not_before[effect_id] = until
+
+    def settle(
+        self, context: DecisionContext, effect_id: str, outcome: str, detail: str
+    ) -> None:
+        """The effect is over; `outcome`: `ok`, or else it failed."""
+        came: Literal["ok", "failed"] = "ok" if outcome == "ok" else "failed"
+        context.draft.emit(
+            events.EffectSettled(effect_id=effect_id, outcome=came, detail=detail)
+        )
+        self.forget(effect_id)
 
     def forget(self, effect_id: str) -> None:
         """The effect is settled."""
@@ -195,7 +212,8 @@ class Dispatcher:
         """One attempt as the executor sees it."""
         attempt = job.attempts[number - 1]
         known = self._tasks.get((job.name, number))
-        if known is not None and _is_current(known, attempt):
+        current = (attempt.executor_id, attempt.token)
+        if known is not None and (known.executor_id, known.token) == current:
             return known
         made = task_of(
             job.spec,
@@ -210,30 +228,17 @@ class Dispatcher:
         return made
 
     # ------------------------------------------------------------------- sending
-    def _has_room(
-        self, state: SessionState, effect_id: str, submit: SubmitTasks
-    ) -> bool:
-        """Whether its file system has room for a further submission."""
-        job, _ = submit.tasks[0]
-        place = self.outside.place_of(state.jobs[job].spec.output_dir)
-        if self._crowd[place] >= MOST_SENDING:
-            return False
-        self._sending[effect_id] = place
-        self._crowd[place] += 1
-        return True
-
-    def _note_sent(self, effect_id: str) -> None:
-        place = self._sending.pop(effect_id, None)
-        if place is not None:
-            self._crowd[place] -= 1
-
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
         outside = self.outside
         match pending.effect:
             case SubmitTasks() as submit:
-                self._send_submit(state, pending.effect_id, submit)
+                call = self._make_submit(state, pending.effect_id, submit)
+                self._run(outside.executor_pool, pending, call, "submit")
             case CancelTasks() as cancel:
-                self._send_cancel(state, pending.effect_id, cancel)
+                jobs = ((state.jobs[job], number) for job, number in cancel.tasks)
+                tasks = [self.find_task(job, number) for job, number in jobs]
+                pool = outside.executor_pool
+                self._run(pool, pending, lambda: outside.executor.cancel(tasks))
             case ComposeJob(job=job, overrides=overrides):
                 plan = state.plan_of(job)
                 if plan is not None:
@@ -253,137 +258,33 @@ class Dispatcher:
             case MoveCheckpoint() as move:
                 pool = outside.executor_pool
                 self._find(pool, pending, lambda: outside.checkpoints.move(move))
-            case OutsideEffect() as effect:
-                self._send_effect(state, pending.effect_id, effect)
             case CaptureEvidence() as capture:
                 self._send_capture(state, pending, capture)
             case PlanJobs() | AddJob() as further:
                 self._send_further(state, pending, further)
             case effect:
-                bug = NotImplementedError(effect.kind)
-                self._note_bug(pending.effect_id, effect.kind, bug)
+                self._send_other(state, pending, effect)
 
     def _run(
-        self, pool: Pool, effect_id: str, what: str, call: Callable[[], Observation]
+        self,
+        pool: Pool,
+        pending: PendingEffect,
+        call: Callable[[], object],
+        what: str = "",
     ) -> None:
+        """Have `call` made in the pool; what it gives is the answer."""
+        effect_id, what = pending.effect_id, what or pending.effect.kind
+
         def done(answer: object, problem: BaseException | None) -> None:
             if problem is not None:
                 self.post(seen.call_failed(what, problem, effect_id))
             else:
-                self.post(answer)  # type: ignore[arg-type]
+                self.post(seen.EffectAnswered(effect_id=effect_id, answer=answer))
 
         self.in_flight.add(effect_id)
         if not pool.submit(effect_id, call, done):
             self.in_flight.discard(effect_id)
-            self._note_sent(effect_id)
-
-    def _send_submit(
-        self, state: SessionState, effect_id: str, submit: SubmitTasks
-    ) -> None:
-        jobs = [state.jobs[job] for job, _ in submit.tasks]
-        submission = Submission(
-            token=submit.token,
-            session=state.session,
-            tasks=tuple(
-                self._complete_task(self.find_task(job, number), state, job)
-                for job, (_, number) in zip(jobs, submit.tasks, strict=True)
-            ),
-            ordered_at=jobs[0].attempts[submit.tasks[0][1] - 1].ordered_at
-            + state.wall_ahead,
-        )
-        specs = [job.spec for job in jobs]
-        plans = [state.plan_of(job.name) for job in jobs]
-        if effect_id in self.in_doubt:
-            call = self._probe_call(effect_id, submission)
-        else:
-            call = self._submit_call(effect_id, submission, specs, plans)
-        self._run(self.outside.executor_pool, effect_id, "submit", call)
-
-    @staticmethod
-    def _complete_task(task: Task, state: SessionState, job: JobRecord) -> Task:
-        """A task with what only counts while it is sent."""
-        places = locate_files(rules_of(state, job.spec), job.spec)
-        complete = replace(task, metric_places=places) if places else task
-        return _exclude_nodes(complete, state.excluded_nodes)
-
-    def _submit_call(
-        self,
-        effect_id: str,
-        submission: Submission,
-        specs: list[JobSpec],
-        plans: list[Plan | None],
-    ) -> Callable[[], Observation]:
-        def call() -> Observation:
-            answer: SubmitAnswer
-            try:
-                self.outside.preparation.prepare(submission, specs, plans)
-            except AutoexpError as error:
-                answer = not_prepared(error)
-            else:
-                answer = self._submit(submission)
-            return seen.Submitted(
-                effect_id=effect_id, token=submission.token, answer=answer
-            )
-
-        return call
-
-    def _submit(self, submission: Submission) -> SubmitAnswer:
-        try:
-            return self.outside.executor.submit(submission)
-        except OSError as error:  # it may have been sent before this
-            return Uncertain(message=str(error))
-
-    def _probe_call(
-        self, effect_id: str, submission: Submission
-    ) -> Callable[[], Observation]:
-        def call() -> Observation:
-            try:
-                answer = self.outside.executor.adopt([submission])
-            except OSError as error:
-                answer = AdoptAnswer(error=str(error))
-            return seen.Probed(
-                effect_id=effect_id, token=submission.token, answer=answer
-            )
-
-        return call
-
-    def _send_cancel(
-        self, state: SessionState, effect_id: str, cancel: CancelTasks
-    ) -> None:
-        tasks = [
-            self.find_task(state.jobs[job], number) for job, number in cancel.tasks
-        ]
-
-        def call() -> Observation:
-            answer = self.outside.executor.cancel(tasks)
-            return seen.Cancelled(effect_id=effect_id, answer=answer)
-
-        self._run(self.outside.executor_pool, effect_id, "cancel", call)
-
-    def _send_effect(
-        self, state: SessionState, effect_id: str, effect: OutsideEffect
-    ) -> None:
-        pools = {
-            "executor": self.outside.executor_pool,
-            "command": self.outside.command_pool,
-            "planner": self.outside.planner_pool,
-            "errand": self.outside.errand_pool,
-        }
-        try:
-            call, pool = effect.send(self.outside, state), pools[effect.pool]
-        except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
-            self._note_bug(effect_id, effect.kind, bug)
-            return
-
-        def answer() -> Observation:
-            return seen.EffectAnswered(effect_id=effect_id, answer=call())
-
-        self._run(pool, effect_id, effect.kind, answer)
-
-    def _note_bug(self, effect_id: str, kind: str, bug: Exception) -> None:
-        """An effect could not even be sent: that is its answer."""
-        self.in_flight.add(effect_id)
-        self.post(seen.call_failed(kind, bug, effect_id))
+            self._sending.pop(effect_id, None)
 
     def _find(
         self,
@@ -395,17 +296,76 @@ class Dispatcher:
     ) -> None:
         """Run a call whose value is the answer; `is_planning`: its problems are told
         with their hints."""
-        effect_id = pending.effect_id
 
-        def answer() -> Observation:
+        def answer() -> object:
             try:
-                found = seen.FoundAnswer(value=call())
+                return call()
             except AutoexpError as error:
-                detail = str(error) if is_planning else error.line
-                found = seen.FoundAnswer(ok=False, detail=detail)
-            return seen.EffectAnswered(effect_id=effect_id, answer=found)
+                return seen.Problem(str(error) if is_planning else error.line)
 
-        self._run(pool, effect_id, pending.effect.kind, answer)
+        self._run(pool, pending, answer)
+
+    def _send_other(
+        self, state: SessionState, pending: PendingEffect, effect: Effect
+    ) -> None:
+        """Send what says itself how; where it cannot even be sent, that is its
+        answer."""
+        try:
+            assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
+            call = effect.send(self.outside, state)
+            pools = {
+                "executor": self.outside.executor_pool,
+                "command": self.outside.command_pool,
+                "planner": self.outside.planner_pool,
+                "errand": self.outside.errand_pool,
+            }
+            pool = pools[effect.pool]
+        except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
+            self.in_flight.add(pending.effect_id)
+            self.post(seen.call_failed(effect.kind, bug, pending.effect_id))
+            return
+        self._run(pool, pending, call)
+
+    def _make_submit(
+        self, state: SessionState, effect_id: str, submit: SubmitTasks
+    ) -> Callable[[], SubmitAnswer | AdoptAnswer]:
+        """The call that sends a submission, or asks for one that is in doubt."""
+        outside, tasks = self.outside, []
+        jobs = [state.jobs[job] for job, _ in submit.tasks]
+        for job, (_, number) in zip(jobs, submit.tasks, strict=True):
+            task = self.find_task(job, number)  # and what counts only while it is sent
+            if places := locate_files(rules_of(state, job.spec), job.spec):
+                task = replace(task, metric_places=places)
+            if nodes := state.excluded_nodes:
+                task = replace(task, resources=task.resources.exclude(nodes))
+            tasks.append(task)
+        attempt = jobs[0].attempts[submit.tasks[0][1] - 1]
+        submission = Submission(
+            token=submit.token,
+            session=state.session,
+            tasks=tuple(tasks),
+            ordered_at=attempt.ordered_at + state.wall_ahead,
+        )
+        specs = [job.spec for job in jobs]
+        plans = [state.plan_of(job.name) for job in jobs]
+
+        def adopt() -> AdoptAnswer:
+            try:
+                return outside.executor.adopt([submission])
+            except OSError as error:
+                return AdoptAnswer(error=str(error))
+
+        def send() -> SubmitAnswer:
+            try:
+                outside.preparation.prepare(submission, specs, plans)
+            except AutoexpError as error:
+                return not_prepared(error)
+            try:
+                return outside.executor.submit(submission)
+            except OSError as error:  # it may have been sent before this
+                return Uncertain(message=str(error))
+
+        return adopt if effect_id in self.in_doubt else send
 
     def _send_further(
         self, state: SessionState, pending: PendingEffect, effect: PlanJobs | AddJob
@@ -429,8 +389,17 @@ class Dispatcher:
     ) -> None:
         effect_id, source = pending.effect_id, self.outside.evidence
         job = state.jobs[capture.job]
-        task = self.find_task(job, capture.attempt)
-        parting = build_parting(job, task, capture, pending)
+        task, attempt = self.find_task(job, capture.attempt), job.attempts
+        parting = Parting(
+            task=task,
+            run=capture.run,
+            node=attempt[capture.attempt - 1].node,
+            log_path=attempt[capture.attempt - 1].log_path,
+            directory=find_evidence_directory(task.attempt_dir, capture),
+            reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
+            log_only=capture.log_only,
+            seconds=capture.seconds,
+        )
 
         def call() -> Kept:
             if source is not None and effect_id in self.in_flight:
@@ -441,11 +410,8 @@ class Dispatcher:
         self._find(pool, pending, call)
 
     def _find_files(self, keys: Sequence[OutsideKey]) -> tuple[FileIdentity, ...]:
-        """The files that lie there; blocks.
-
-        Raises:
-            EnvironmentFailed: they could not be looked at.
-        """
+        """The files that lie there; blocks; raises EnvironmentFailed where they could
+        not be looked at."""
         files: dict[str, FileIdentity] = {}
         for fact in self.outside.facts.observe_all(keys):
             if fact.error:
@@ -476,35 +442,6 @@ def list_files(fact: Fact) -> Sequence[FileIdentity]:
         return value.files
     file = value.file if isinstance(value, FileStat) else None
     return (file,) if file is not None else ()
-
-
-def _exclude_nodes(task: Task, nodes: tuple[str, ...]) -> Task:
-    """The task, to start on none of `nodes`."""
-    if not nodes:
-        return task
-    return replace(task, resources=task.resources.exclude(nodes))
-
-
-def _is_current(task: Task, attempt: Attempt) -> bool:
-    """Whether the task was made of all that is known of the attempt by now."""
-    return (task.executor_id, task.token) == (attempt.executor_id, attempt.token)
-
-
-def build_parting(
-    job: JobRecord, task: Task, capture: CaptureEvidence, pending: PendingEffect
-) -> Parting:
-    """What `capture` asks to be looked at."""
-    attempt = job.attempts[capture.attempt - 1]
-    return Parting(
-        task=task,
-        run=capture.run,
-        node=attempt.node,
-        log_path=attempt.log_path,
-        directory=find_evidence_directory(task.attempt_dir, capture),
-        reason=sentence(pending.why, pending.ordered_utc) if pending.why else "",
-        log_only=capture.log_only,
-        seconds=capture.seconds,
-    )
 
 
 def find_evidence_directory(attempt_dir: str, capture: CaptureEvidence) -> str:

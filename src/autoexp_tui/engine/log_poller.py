@@ -1,7 +1,7 @@
 """Which logs and files of metrics are read when: those of what runs, and last words.
 
 A file that said nothing new waits longer for its next look; one that grew, or that
-somebody saw change, is read with the next poll; where very many grow, a little later.
+somebody saw change, is read with the next poll; where very many run, a little later.
 What is left of ended runs is read at once. Only `wake` may be called from another
 thread.
 """
@@ -9,7 +9,7 @@ thread.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Final
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import BACKOFF, AdaptivePoller
 from autoexp_tui.engine.ephemeral_state import EphemeralState
-from autoexp_tui.engine.mount_workers import MountWorkers, Probe
+from autoexp_tui.engine.mount_workers import MountWorkers
 from autoexp_tui.engine.observations import LogRead, Observation
 from autoexp_tui.engine.ports import (
     GPU,
@@ -45,9 +45,8 @@ MOST_REREAD: Final = 500
 """Ended jobs whose logs a new engine reads again unasked: the newest."""
 GPU_FILE: Final = "gpu.jsonl"
 """In an attempt's directory, by the wrapper."""
-GPU_SECONDS: Final = 15.0
+GPU_SECONDS: Final = (15.0, 60.0)
 """Between two looks for samples of GPUs, of which there is one every half minute."""
-SLOWEST_GPU_SECONDS: Final = 60.0
 SLOWEST_SECONDS: Final = 15.0
 """Between two looks at a quiet file, at most."""
 PATIENCE_SHARE: Final = 0.1
@@ -58,7 +57,7 @@ SLACK: Final = 0.25
 MOST_AT_ONCE: Final = 250
 """Files that are sent with one commit: the commit that reads them stays short."""
 BUSY_LOOKS: Final = 500
-"""Looks a second that growing files cost together, at most and about ..."""
+"""Jobs whose logs may grow with each poll; of more, all are read more seldom ..."""
 BUSIEST_SECONDS: Final = 5.0
 """... but each is looked at so often, however many there are."""
 
@@ -81,6 +80,8 @@ class LogPoller:
         self._runs = runs
         self._attempt_dir = attempt_dir
         self._workers = workers
+        self._shortest = 1.0
+        """Seconds between two looks at a file that grows."""
         self._forget_all()
 
     def _forget_all(self) -> None:
@@ -90,8 +91,6 @@ class LogPoller:
         """Job -> its log, and which of its files are watched."""
         self._moved: set[str] = set()
         """Jobs of which other files may have to be watched than are."""
-        self._growing: set[Stream] = set()
-        """What grew at its last look."""
         self._paths: dict[str, Stream] = {}
         """What was looked at, by its path."""
         self._woken: deque[Stream] = deque()
@@ -100,27 +99,27 @@ class LogPoller:
         """Logs of ended jobs are read again, the newest first: a former engine took
         their curves with it."""
         self._forget_all()
-        ended = [
-            job for job in self._state.jobs.values() if job.ended and _find_log(job)
-        ]
+        ended = [job for job in self._state.jobs.values() if job.ended]
         ended.sort(key=lambda job: job.since)
-        for job in ended[-MOST_REREAD:]:
-            self._read_again(job)
+        self._read_again([job for job in ended if _find_log(job)][-MOST_REREAD:])
         self._moved.update(self._ephemeral.roster.active)
         self._runs.drained.clear()
 
-    def _read_again(self, job: JobRecord) -> None:
-        """Before all others that are to be read again."""
-        streams = ((job.name, source) for source in self._telemetry.list_sources(job))
-        self._to_reread = dict.fromkeys(streams) | self._to_reread
+    def _read_again(self, jobs: Iterable[JobRecord]) -> None:
+        """The last before the others, and all before what is to be read already."""
+        for job in jobs:
+            sources = self._telemetry.list_sources(job)
+            streams = dict.fromkeys((job.name, source) for source in sources)
+            self._to_reread = streams | self._to_reread
 
     def open(self, names: Iterable[str]) -> None:
         """Somebody looks at these jobs: what a former engine has read is read again."""
-        for name in names:
-            job = self._state.jobs.get(name)
-            known = job is None or self._telemetry.has_read(name)
-            if job is not None and not known and job.ended and _find_log(job):
-                self._read_again(job)
+        jobs = [self._state.jobs[name] for name in names if name in self._state.jobs]
+        self._read_again(
+            job
+            for job in jobs
+            if job.ended and _find_log(job) and not self._telemetry.has_read(job.name)
+        )
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Something was decided of these jobs: other logs may be theirs."""
@@ -131,8 +130,8 @@ class LogPoller:
 
         May be called from another thread.
         """
-        slow = self._poll_seconds() * BACKOFF
-        known = {self._paths.get(path, ("", "")) for path in paths} - self._growing
+        known = {self._paths.get(path, ("", "")) for path in paths}
+        slow = self._shortest * BACKOFF
         woken = [one for one in known if self._schedule.wait_of(one) > slow]
         self._woken.extend(sorted(woken))
         return bool(woken)
@@ -141,110 +140,85 @@ class LogPoller:
     def note(self, got: seen.LogsRead, now: float) -> None:
         """Learn from answers when to look again. `now`: monotonic seconds."""
         for read in got.reads:
-            self._settle(read, now)
+            stream, chunk = (read.job, read.source), read.chunk
+            shortest, longest = self._find_waits(read.job, read.source)
+            self._schedule.settle(
+                stream,
+                now,
+                changed=chunk is not None,
+                shortest=shortest,
+                longest=longest,
+            )
+            if chunk is not None and chunk.offset + len(chunk.data) < chunk.size:
+                self._schedule.hurry(now, stream)
             if read.found is not None:
                 self._moved.add(read.job)
-            if read.stream in self._to_reread and read.chunk is None:
-                del self._to_reread[read.stream]
+            if chunk is None and stream in self._to_reread:
+                del self._to_reread[stream]
                 files = ((read.job, one.path) for one in read.found or ())
                 self._to_reread |= dict.fromkeys(files)
-        for stream in [one for one in self._to_reread if not self._has_ended(one)]:
-            del self._to_reread[stream]
+        for stream in [*self._to_reread]:
+            if not self._state.jobs[stream[0]].ended:
+                del self._to_reread[stream]
 
-    def _settle(self, read: LogRead, now: float) -> None:
-        stream, chunk = read.stream, read.chunk
-        shortest = self._find_shortest_wait(read.source)
-        if chunk is None:
-            self._growing.discard(stream)
-        elif read.job in self._watched:
-            self._growing.add(stream)
-            often = min(len(self._growing) / BUSY_LOOKS, BUSIEST_SECONDS)
-            shortest = max(shortest, often)
-        self._schedule.settle(
-            stream,
-            now,
-            changed=chunk is not None,
-            shortest=shortest,
-            longest=self._find_longest_wait(read),
-        )
-        if chunk is not None and chunk.offset + len(chunk.data) < chunk.size:
-            self._schedule.hurry(now, [stream])
-
-    def _find_shortest_wait(self, source: str) -> float:
-        return GPU_SECONDS if source == GPU else self._poll_seconds()
-
-    def _find_longest_wait(self, read: LogRead) -> float:
-        if read.source == GPU:
-            return SLOWEST_GPU_SECONDS
-        if read.source:
-            return SLOWEST_SECONDS
-        patience = self._telemetry.find_patience(read.job) * PATIENCE_SHARE
-        return min(patience, SLOWEST_SECONDS)
+    def _find_waits(self, job: str, source: str) -> tuple[float, float]:
+        """Seconds between two looks at a file: while it grows, and at most."""
+        if source == GPU:
+            return GPU_SECONDS
+        if source:
+            return self._shortest, SLOWEST_SECONDS
+        patience = self._telemetry.find_patience(job) * PATIENCE_SHARE
+        return self._shortest, min(patience, SLOWEST_SECONDS)
 
     # -------------------------------------------------------------------------- looks
-    def look(self, now: float, t: float) -> None:
+    def look(self, now: float, t: float, poll_seconds: float) -> None:
         """Read what is due; `now` is monotonic, `t` the same moment."""
-        poll = self._poll_seconds()
-        self._watch_moved(now)
+        if self._moved:
+            self._watch_moved(now)
+        often = min(len(self._watched) / BUSY_LOOKS, BUSIEST_SECONDS)
+        self._shortest = max(poll_seconds, often)
         while self._woken:
             stream = self._woken.popleft()
             if stream in self._schedule:
-                self._schedule.want([stream], now, self._find_shortest_wait(stream[1]))
-        due = self._schedule.take_due(now, slack=poll * SLACK, most=MOST_AT_ONCE)
-        cursors = [
-            self._make_cursor(one) for one in dict.fromkeys((*self._list_last(), *due))
-        ]
-        self._paths.update((cursor.path, cursor.stream) for cursor in cursors)
-        self._workers.send(cursors)
+                self._schedule.want([stream], now, self._find_waits(*stream)[0])
+        slack = poll_seconds * SLACK
+        due = list(self._schedule.take_due(now, slack=slack, most=MOST_AT_ONCE))
+        last: list[Stream] = []
+        if self._runs.ending:
+            last += self._runs.list_undrained(self._state.jobs)
+        old = islice(self._to_reread, REREAD_AT_ONCE)
+        last += [one for one in old if self._state.jobs[one[0]].ended]
+        last = [stream for stream in last if not self._workers.holds(stream)]
+        if streams := dict.fromkeys((*last, *due)):
+            cursors = [(one, self._make_cursor(one)) for one in streams]
+            self._paths.update((cursor.path, one) for one, cursor in cursors)
+            self._workers.send((one, cursor.path, cursor) for one, cursor in cursors)
         self._workers.tend(now, t)
 
     def next_at(self, now: float) -> float | None:
         """When the next log is to be read; an answer that is still out wakes us."""
         return now if self._woken or self._moved else self._schedule.next_at()
 
-    def _poll_seconds(self) -> float:
-        plan = self._state.plan
-        return plan.monitoring.poll_seconds if plan else 1.0
-
     def _watch_moved(self, now: float) -> None:
         """Watch the files that there are now of the jobs that moved, and no others."""
+        active = self._ephemeral.roster.active
         for name in sorted(self._moved):
-            log, sources = self._find_sources(name)
+            job = self._state.jobs.get(name)
+            log = _find_log(job) if job is not None and name in active else ""
+            sources: tuple[str, ...] = ()
+            if job is not None and log:  # nothing is watched before there is one
+                sources = (*self._telemetry.list_sources(job), GPU)
             old_log, old = self._watched.pop(name, ("", ()))
             for source in old:
                 if log != old_log or source not in sources:
-                    self._forget((name, source))
+                    self._schedule.forget((name, source))
             if sources:
                 self._watched[name] = (log, sources)
             for source in sources:
                 if log != old_log or source not in old:
-                    shortest = self._find_shortest_wait(source)
+                    shortest, _ = self._find_waits(name, source)
                     self._schedule.want([(name, source)], now, shortest)
         self._moved.clear()
-
-    def _forget(self, stream: Stream) -> None:
-        self._schedule.forget(stream)
-        self._growing.discard(stream)
-
-    def _find_sources(self, name: str) -> tuple[str, tuple[str, ...]]:
-        """What is to be watched of a job: nothing unless it runs, and has a log."""
-        job = self._state.jobs.get(name)
-        runs = job is not None and name in self._ephemeral.roster.active
-        if job is None or not runs or not _find_log(job):
-            return "", ()
-        return _find_log(job), (*self._telemetry.list_sources(job), GPU)
-
-    def _list_last(self) -> list[Stream]:
-        """What is to be read to its end now."""
-        old = islice(self._to_reread, REREAD_AT_ONCE)
-        streams = [
-            *self._runs.list_undrained(self._state.jobs),
-            *(one for one in old if self._has_ended(one)),
-        ]
-        return [stream for stream in streams if not self._workers.holds(stream)]
-
-    def _has_ended(self, stream: Stream) -> bool:
-        return self._state.jobs[stream[0]].ended
 
     def _make_cursor(self, stream: Stream) -> LogCursor:
         name, source = stream
@@ -266,29 +240,42 @@ def _find_log(job: JobRecord) -> str:
     return job.attempt.log_path if job.attempt else ""
 
 
-# ------------------------------------------------------------------------------ reading
 @dataclass(frozen=True, slots=True)
-class LogProbe(Probe[LogCursor, LogRead]):
+class LogProbe:
     """How logs are looked at; those on a mount that is silent are waited for."""
 
     source: LogSource
 
-    def key(self, item: LogCursor) -> Hashable:
-        return item.stream
-
-    def path(self, item: LogCursor) -> str:
-        return item.path
-
     def read(self, items: Sequence[LogCursor]) -> Iterator[LogRead]:
         """One by one, in their order, up to `LOOK_BYTES` and `LOOK_WORK`."""
         room, work = LOOK_BYTES, LOOK_WORK
-        for item in items:
+        for at in items:
             if room <= 0 or work <= 0:
                 return
-            read = self._read(item)
-            size = len(read.chunk.data) if read.chunk else 0
-            room, work = room - size, work - size * item.cost
-            yield read
+            chunk, tail, problem = None, "", ""
+            found: tuple[FoundFile, ...] | None = None
+            try:
+                if at.search is not None:
+                    found = tuple(self.source.find(at.search))
+                else:
+                    chunk = self.source.read(at)
+                    if at.final and not at.source:
+                        tail = self.source.tail(at.path, TAIL_BYTES)
+            except OSError as error:
+                chunk, problem = None, f"{at.path}: {format_os_reason(error)}"
+            size = len(chunk.data) if chunk else 0
+            room, work = room - size, work - size * at.cost
+            yield LogRead(
+                job=at.job,
+                attempt=at.attempt,
+                run=at.run,
+                chunk=chunk,
+                final=at.final,
+                tail=tail,
+                problem=problem,
+                source=at.source,
+                found=found,
+            )
 
     def report(self, answers: Sequence[LogRead]) -> Observation:
         return seen.LogsRead(reads=tuple(answers))
@@ -297,27 +284,3 @@ class LogProbe(Probe[LogCursor, LogRead]):
         self, items: Sequence[LogCursor], silence: Silence, t: float
     ) -> None:
         return None
-
-    def _read(self, at: LogCursor) -> LogRead:
-        chunk, tail, problem = None, "", ""
-        found: tuple[FoundFile, ...] | None = None
-        try:
-            if at.search is not None:
-                found = tuple(self.source.find(at.search))
-            else:
-                chunk = self.source.read(at)
-                if at.final and not at.source:
-                    tail = self.source.tail(at.path, TAIL_BYTES)
-        except OSError as error:
-            chunk, problem = None, f"{at.path}: {format_os_reason(error)}"
-        return LogRead(
-            job=at.job,
-            attempt=at.attempt,
-            run=at.run,
-            chunk=chunk,
-            final=at.final,
-            tail=tail,
-            problem=problem,
-            source=at.source,
-            found=found,
-        )

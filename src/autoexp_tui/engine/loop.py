@@ -21,6 +21,7 @@ from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock, Journal, Lease, LiveSink
+from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.settlement import leave_in_doubt
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.telemetry import Telemetry
@@ -90,16 +91,14 @@ class Engine:
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._ephemeral = EphemeralState()
         self._telemetry = Telemetry(state)
-        self._dispatcher = Dispatcher(parts.outside, self._mailbox.post)
-        self._handlers = ObservationHandlers(
-            dispatcher=self._dispatcher,
-            telemetry=self._telemetry,
-            health=self._health,
-            outside=self._outside_facts,
-            monotonic=self._clock.monotonic,
-            lived_at=self._timeline.lived_at,
-            find_lost_seconds=lambda: parts.sources.executor.lost_after_seconds,
-            log_fault=parts.log_fault,
+        self._dispatcher = Dispatcher(
+            parts.outside, self._mailbox.post, self._clock.monotonic
+        )
+        runs = RunReports(
+            self._telemetry,
+            self._health,
+            self._outside_facts,
+            lambda: parts.sources.executor.lost_after_seconds,
         )
         self._poller = Poller(
             state,
@@ -107,8 +106,17 @@ class Engine:
             parts.sources,
             self._dispatcher,
             self._telemetry,
-            self._handlers,
+            runs,
             self._mailbox.post,
+        )
+        self._handlers = ObservationHandlers(
+            self._dispatcher,
+            self._poller,
+            runs,
+            self._health,
+            self._clock.monotonic,
+            self._timeline.lived_at,
+            parts.log_fault,
         )
         self._unwritten: list[Recorded] = []
         """What the disk refused: nothing else is decided before it is written."""
@@ -132,7 +140,6 @@ class Engine:
         """The newest one that was published."""
         return self._publisher.snapshot
 
-    # -------------------------------------------------------------- from outside
     def post(self, observation: Observation) -> None:
         """An answer from a pool."""
         self._mailbox.post(observation)
@@ -145,10 +152,9 @@ class Engine:
         """Somebody looks at these jobs: curves of old runs are read again."""
         self._mailbox.post(seen.JobsOpened(jobs=tuple(jobs)))
 
-    def nudge(self, *kinds: str) -> None:
-        """Something changed outside: look at `kinds` now."""
-        for kind in kinds or ("executor", "logs", "facts"):
-            self._poller.nudge(kind)
+    def nudge_executor(self) -> None:
+        """A record was written: ask the executor now."""
+        self._poller.hurry_executor()
         self._mailbox.wake()
 
     def nudge_files(self, paths: Iterable[str]) -> None:
@@ -171,17 +177,13 @@ class Engine:
         except EnvironmentFailed as problem:  # a successor elsewhere will wait
             self._parts.log_fault(str(problem))
 
-    # --------------------------------------------------------------------- begin
     def note_recent(self, newest: Sequence[Recorded]) -> None:
         """The newest events of a session that is taken up again, for its screens."""
         self._publisher.note(newest)
 
     def begin(self, first: Sequence[events.Event] = ()) -> None:
-        """Take up the session: write its first events, or a predecessor's loose ends.
-
-        Raises:
-            OSError: the first events could not be written.
-        """
+        """Take up the session: write its first events, or a predecessor's loose ends;
+        raises OSError where they cannot be written."""
         draft = self._draft()
         for event in first:
             draft.emit(event)
@@ -200,10 +202,13 @@ class Engine:
         self._poller.restart()
         self._publisher.restart()
 
-    # -------------------------------------------------------------------- commit
     def commit(self) -> None:
         """One step. Returns when it is durable, or when the disk refuses it."""
-        self._check_wall_clock()
+        if not self._unwritten and (step := self._timeline.take_step()):
+            # The wall clock was set: who waits for a time is judged anew.
+            self._telemetry.restart_clocks()
+            self._ephemeral.pending |= self.state.jobs.keys()
+            self._record_alone(warn_of_step(step))
         if self._unwritten and not self._write(self._unwritten):
             self._publish()
             return
@@ -228,17 +233,9 @@ class Engine:
         others: list[Observation] = []
         for one in observations:
             (logs if isinstance(one, seen.LogsRead) else others).append(one)
-        self._mailbox.put_back([([], logs)])
+        if logs:
+            self._mailbox.put_back([([], logs)])
         return orders, others
-
-    def _check_wall_clock(self) -> None:
-        """Tell of a wall clock that was set; who waits for a time is judged anew."""
-        step = 0.0 if self._unwritten else self._timeline.take_step()
-        if not step:
-            return
-        self._telemetry.restart_clocks()
-        self._ephemeral.pending |= self.state.jobs.keys()
-        self._record_alone(warn_of_step(step))
 
     def _record_alone(self, event: events.Event) -> None:
         """An event that is a commit of its own."""
@@ -252,9 +249,8 @@ class Engine:
         observations: Sequence[Observation],
         touched: set[str],
     ) -> None:
-        draft = self._draft()
         try:
-            self._decide_all(draft, orders, observations, touched)
+            draft = self._decide_all(orders, observations, touched)
         except Exception:  # noqa: BLE001 - a bug in one input must not stop the rest
             self._decide_singly(orders, observations, touched)
             return
@@ -262,25 +258,35 @@ class Engine:
 
     def _decide_all(
         self,
-        draft: Draft,
         orders: Sequence[Order],
         observations: Sequence[Observation],
         touched: set[str],
-    ) -> None:
-        context = self._build_context(draft)
+    ) -> Draft:
+        draft, ephemeral = self._draft(), self._ephemeral
+        size = self._parts.sources.executor.array_size
+        context = DecisionContext(
+            draft=draft,
+            watch=ephemeral.watch,
+            timers=ephemeral.timers,
+            roster=ephemeral.roster,
+            outside=self._outside_facts,
+            metrics=self._telemetry.metrics,
+            policy=replace(self._parts.policy, array_size=size),
+            verdicts=ephemeral.verdicts,
+        )
         judged = set(touched)
         for order in orders:
             handle_order(context, order)
         for observation in observations:
             judged.update(self._handlers.handle(context, observation))
-            self._poller.note(observation, self._clock.monotonic())
         self._telemetry.watch_stalls(context)
         if self.state.pending:
-            self._handlers.effects.end_overdue_looks(context)
+            self._handlers.end_overdue_looks(context)
             self._handlers.submissions.settle_cancels(context)
         if judged or draft.records or self.state.parts:
             settle_jobs(context, judged)
-        self._ephemeral.reworded |= context.reworded
+        ephemeral.reworded |= context.reworded
+        return draft
 
     def _decide_singly(
         self,
@@ -300,27 +306,18 @@ class Engine:
         )
         while single and not self._unwritten:
             some_orders, some_observations = single.popleft()
-            draft = self._draft()
             try:
-                self._decide_all(draft, some_orders, some_observations, set())
-            except Exception as bug:  # noqa: BLE001 - reported as an event below
+                draft = self._decide_all(some_orders, some_observations, set())
+            except Exception as bug:  # noqa: BLE001 - reported as an event here
                 self._rebuild()
+                self._parts.log_fault("".join(traceback.format_exception(bug)))
+                inputs = (*some_orders, *some_observations)
+                where = ", ".join(type(one).__name__ for one in inputs)
+                problem = f"{type(bug).__name__}: {bug}"
                 draft = self._draft()
-                draft.emit(self._build_fault(bug, some_orders, some_observations))
+                draft.emit(events.EngineFaulted(where=where, problem=problem))
             self._finish(draft, some_orders)
         self._mailbox.put_back(single)
-
-    def _build_fault(
-        self,
-        bug: Exception,
-        orders: Sequence[Order],
-        observations: Sequence[Observation],
-    ) -> events.EngineFaulted:
-        self._parts.log_fault("".join(traceback.format_exception(bug)))
-        inputs = [type(one).__name__ for one in (*orders, *observations)]
-        return events.EngineFaulted(
-            where=", ".join(inputs), problem=f"{type(bug).__name__}: {bug}"
-        )
 
     def _finish(self, draft: Draft, orders: Sequence[Order]) -> None:
         stops = (one.command for one in orders if isinstance(one.command, StopEngine))
@@ -331,7 +328,6 @@ class Engine:
         else:
             self._publisher.note_moves(self._clock.monotonic())
 
-    # --------------------------------------------------------------- write, apply
     def _write(self, records: list[Recorded]) -> bool:
         """Append and sync, then let the events be true. False: they are not (yet)."""
         if not self._append(records):
@@ -382,7 +378,6 @@ class Engine:
         self.stopped = True
         self._publisher.dirty = True
 
-    # ---------------------------------------------------------------- look around
     def _look(self) -> None:
         if self._health.deposed:
             self._stop()
@@ -396,23 +391,8 @@ class Engine:
             reason = "stopped with its jobs"
             self._record_alone(events.EngineStopped(reason=reason, on_request=True))
 
-    # --------------------------------------------------------------------- helpers
     def _draft(self) -> Draft:
         return Draft(self.state, self._timeline.now(), self._parts.lease.epoch)
-
-    def _build_context(self, draft: Draft) -> DecisionContext:
-        return DecisionContext(
-            draft=draft,
-            watch=self._ephemeral.watch,
-            timers=self._ephemeral.timers,
-            roster=self._ephemeral.roster,
-            outside=self._outside_facts,
-            metrics=self._telemetry.metrics,
-            policy=replace(
-                self._parts.policy, array_size=self._parts.sources.executor.array_size
-            ),
-            verdicts=self._ephemeral.verdicts,
-        )
 
     def next_wake(self) -> float:
         """Seconds until the next commit has something to do."""
@@ -429,16 +409,12 @@ class Engine:
             times.append(now)
         return max(0.0, min(times) - now)
 
-    # --------------------------------------------------------------------- publish
     def _publish(self) -> None:
-        now = self._clock.monotonic()
-        due = self.stopped or now >= self._publisher.due_at
-        if self._publisher.dirty and due:
-            self._publisher.publish(self._build_view(), now)
-
-    def _build_view(self) -> EngineView:
+        now, publisher = self._clock.monotonic(), self._publisher
+        if not publisher.dirty or not (self.stopped or now >= publisher.due_at):
+            return
         executor = self._parts.sources.executor
-        return EngineView(
+        view = EngineView(
             role="live",
             epoch=self._parts.lease.epoch,
             host=self.state.engine_host,
@@ -456,3 +432,4 @@ class Engine:
             directory=str(self._parts.directory),
             owner_alive=not self._health.deposed,
         )
+        publisher.publish(view, now)

@@ -1,12 +1,9 @@
 """Looks at files, apart for each file system: one that hangs holds up nobody else.
 
-Each mount point has one batch of looks under way. A batch that makes no progress for a
-while is *stuck*: its thread keeps the file in hand, and the rest goes on in another
-batch. A mount point has a bounded share of the pool's threads. When all of them are
-stuck, everything on it is *silent* until one returns. Nothing is waited for or joined.
-
-The mount point is told by the path alone. A file behind a symbolic link to a file
-system that hangs uses up the share of the mount point where the link lies.
+Each mount point, told by the path alone, has one batch of looks under way. A batch that
+makes no progress for a while is *stuck*: its thread keeps the file in hand, the rest
+goes on in another. When as many are stuck as a mount point has threads, all that lies
+there is *silent* until one returns. Nothing is waited for or joined.
 """
 
 from __future__ import annotations
@@ -43,14 +40,6 @@ been asleep."""
 class Probe(Protocol[T_contra, A]):
     """How the items of one kind are looked at."""
 
-    def key(self, item: T_contra) -> Hashable:
-        """What is never looked at twice at a time."""
-        ...
-
-    def path(self, item: T_contra) -> str:
-        """Where it lies."""
-        ...
-
     def read(self, items: Sequence[T_contra]) -> Iterator[A]:
         """One answer an item, in order, or fewer; blocks, on a pool's thread."""
         ...
@@ -71,7 +60,7 @@ class _Batch(Generic[T, A]):
     """One thread's items. `answers` grows on the pool's thread."""
 
     name: str
-    items: Sequence[T]
+    items: Sequence[tuple[Hashable, T]]
     answers: list[A] = field(default_factory=list)
     seen: int = 0
     quiet: float = 0.0
@@ -87,26 +76,18 @@ class _Batch(Generic[T, A]):
             self.answers.append(answer)
             return not self.stuck
 
-    def note_time(self, passed: float) -> bool:
-        """Whether it has made no progress for too long just now."""
-        done = len(self.answers)
-        self.quiet = 0.0 if done > self.seen else self.quiet + passed
-        self.seen = done
-        return not self.stuck and self.quiet >= SILENT_SECONDS
-
-    def give_up(self) -> tuple[Sequence[T], list[A], Sequence[T]] | None:
-        """Leave it the item in hand alone: what is done, its answers, and the rest.
-
-        None when it is through: only its end is on its way.
-        """
+    def give_up(
+        self,
+    ) -> tuple[Sequence[tuple[Hashable, T]], list[A], Sequence[tuple[Hashable, T]]]:
+        """Leave it the item in hand alone: what is done, its answers, and the rest;
+        nothing of all that when it is through, and only its end is on its way."""
         with self._lock:
-            done, answers = len(self.answers), self.answers
-            if done == len(self.items):
-                return None
-            finished, rest = self.items[:done], self.items[done + 1 :]
-            self.items, self.answers = self.items[done : done + 1], []
+            items, answers, done = self.items, self.answers, len(self.answers)
+            if done == len(items):
+                return (), [], ()
+            self.items, self.answers = items[done : done + 1], []
             self.seen, self.stuck = 0, True
-            return finished, answers, rest
+            return items[:done], answers, items[done + 1 :]
 
 
 @dataclass(slots=True)
@@ -118,12 +99,6 @@ class _Mount(Generic[T, A]):
     batches: list[_Batch[T, A]] = field(default_factory=list)
     answering: bool | None = None
     """Whether it answered, as was posted last; None: nothing was."""
-
-    def choose_name(self) -> str:
-        """A name that none of its batches has."""
-        taken = {batch.name for batch in self.batches}
-        names = (f"{self.path} #{n}" for n in range(1, MOST_BATCHES + 1))
-        return next(name for name in names if name not in taken)
 
 
 class MountWorkers(Generic[T, A]):
@@ -140,7 +115,7 @@ class MountWorkers(Generic[T, A]):
         self._kind = kind
         self._pool = pool
         self._mount_of = mount_of
-        self.probe = probe
+        self._probe = probe
         self._post = post
         self._mounts: dict[str, _Mount[T, A]] = {}
         self._held: set[Hashable] = set()
@@ -148,7 +123,7 @@ class MountWorkers(Generic[T, A]):
         self._silent: set[Hashable] = set()
         """Of that, what was reported silent."""
         self._ended: deque[tuple[_Mount[T, A], _Batch[T, A]]] = deque()
-        self._resting: deque[tuple[float, _Mount[T, A], T]] = deque()
+        self._resting: deque[tuple[float, _Mount[T, A], Hashable, T]] = deque()
         """Until when (monotonic) what raised is left alone."""
         self._tended_at: float | None = None
 
@@ -156,105 +131,95 @@ class MountWorkers(Generic[T, A]):
         """Whether it waits for a look, or is being looked at."""
         return key in self._held
 
-    def send(self, items: Iterable[T]) -> None:
-        """Look at these as soon as their mount can; those under way are left out."""
+    def send(self, items: Iterable[tuple[Hashable, str, T]]) -> None:
+        """Look at these, each with its key and path, as soon as their mount can; those
+        under way are left out."""
         self._take_ended()  # else what is due again counts as under way still
-        for item in items:
-            key = self.probe.key(item)
+        for key, path, item in items:
             if key not in self._held:
                 self._held.add(key)
-                path = self._mount_of(self.probe.path(item))
-                mount = self._mounts.setdefault(path, _Mount(path))
-                mount.waiting[key] = item
+                place = self._mount_of(path)
+                self._mounts.setdefault(place, _Mount(place)).waiting[key] = item
 
     def tend(self, now: float, t: float) -> None:
         """Take what ended, notice what is stuck, begin what can begin."""
         self._take_ended()
         while self._resting and self._resting[0][0] <= now:
-            _, mount, item = self._resting.popleft()
-            mount.waiting[self.probe.key(item)] = item
+            _, mount, key, item = self._resting.popleft()
+            mount.waiting[key] = item
         last, self._tended_at = self._tended_at, now
         passed = 0.0 if last is None else min(max(now - last, 0.0), _STEP_SECONDS)
         for mount in self._mounts.values():
             for batch in mount.batches:
-                if batch.note_time(passed):
+                done = len(batch.answers)
+                batch.quiet = 0.0 if done > batch.seen else batch.quiet + passed
+                batch.seen = done
+                if not batch.stuck and batch.quiet >= SILENT_SECONDS:
                     self._give_up(mount, batch, t)
-            self._start(mount, t)
+            if mount.waiting and all(batch.stuck for batch in mount.batches):
+                self._start(mount, t)
 
     def _take_ended(self) -> None:
         while self._ended:
-            self._end(*self._ended.popleft())
+            mount, batch = self._ended.popleft()
+            mount.batches.remove(batch)
+            done = len(batch.answers)
+            self._release(batch.items[:done])
+            rest = batch.items[done:]
+            if batch.failed and rest:
+                until = (self._tended_at or 0.0) + FAULT_SECONDS
+                self._resting.append((until, mount, *rest[0]))
+                rest = rest[1:]
+            mount.waiting = dict(rest) | mount.waiting  # nobody got to these
+            if not mount.answering and not any(one.stuck for one in mount.batches):
+                mount.answering = True
+                self._post(seen.PlaceHeard(place=mount.path))
 
-    def _end(self, mount: _Mount[T, A], batch: _Batch[T, A]) -> None:
-        mount.batches.remove(batch)
-        done = len(batch.answers)
-        self._release(batch.items[:done])
-        rest = batch.items[done:]
-        if batch.failed and rest:
-            until = (self._tended_at or 0.0) + FAULT_SECONDS
-            self._resting.append((until, mount, rest[0]))
-            rest = rest[1:]
-        self._wait_again(mount, rest)
-        if not mount.answering and not any(one.stuck for one in mount.batches):
-            mount.answering = True
-            self._post(seen.PlaceHeard(place=mount.path))
-
-    def _release(self, items: Iterable[T]) -> None:
-        keys = {self.probe.key(item) for item in items}
+    def _release(self, items: Iterable[tuple[Hashable, T]]) -> None:
+        keys = {key for key, _ in items}
         self._held -= keys
         self._silent -= keys
 
-    def _wait_again(self, mount: _Mount[T, A], items: Iterable[T]) -> None:
-        """Nobody got to these: they come first in the next batch."""
-        first = {self.probe.key(item): item for item in items}
-        mount.waiting = first | mount.waiting
-
-    # ------------------------------------------------------------------------ silence
     def _give_up(self, mount: _Mount[T, A], batch: _Batch[T, A], t: float) -> None:
-        parts = batch.give_up()
-        if parts is None:
-            return
-        finished, answers, rest = parts
-        if answers:
-            self._post(self.probe.report(answers))
-        self._release(finished)
-        self._wait_again(mount, rest)
-        self._report_silence(mount, [*batch.items, *rest], t)
+        finished, answers, rest = batch.give_up()
+        if batch.stuck:
+            if answers:
+                self._post(self._probe.report(answers))
+            self._release(finished)
+            mount.waiting = dict(rest) | mount.waiting
+            self._report_silence(mount, [*batch.items, *rest], t)
 
     def _report_silence(
-        self, mount: _Mount[T, A], items: Iterable[T], t: float
+        self, mount: _Mount[T, A], items: Iterable[tuple[Hashable, T]], t: float
     ) -> None:
         """Post, once each, what is not known because the mount does not answer."""
-        new = [item for item in items if self.probe.key(item) not in self._silent]
+        new = {key: item for key, item in items if key not in self._silent}
         if not new:
             return
-        self._silent.update(self.probe.key(item) for item in new)
+        self._silent |= new.keys()
         quiet = max(batch.quiet for batch in mount.batches)
         silence = Silence(mount.path, t - quiet)
-        observation = self.probe.report_silence(new, silence, t)
+        observation = self._probe.report_silence([*new.values()], silence, t)
         if observation is not None:
             self._post(observation)
         if mount.answering is not False:
             mount.answering = False
             self._post(seen.PlaceHeard(place=mount.path, silence=silence))
 
-    # ------------------------------------------------------------------------- begins
     def _start(self, mount: _Mount[T, A], t: float) -> None:
-        if not mount.waiting or not all(batch.stuck for batch in mount.batches):
+        """Begin a batch, on a thread that none of the mount's stuck ones has."""
+        taken = {batch.name for batch in mount.batches}
+        names = [f"{mount.path} #{n}" for n in range(1, MOST_BATCHES + 1)]
+        free = [name for name in names if name not in taken]
+        if not free:
+            self._report_silence(mount, mount.waiting.items(), t)
             return
-        if len(mount.batches) < MOST_BATCHES:
-            self._submit(mount)
-        else:
-            self._report_silence(mount, mount.waiting.values(), t)
-
-    def _submit(self, mount: _Mount[T, A]) -> None:
-        keys = list(islice(mount.waiting, BATCH_ITEMS))
-        items = [mount.waiting.pop(key) for key in keys]
-        batch: _Batch[T, A] = _Batch(mount.choose_name(), items)
+        items = list(islice(mount.waiting.items(), BATCH_ITEMS))
+        batch: _Batch[T, A] = _Batch(free[0], items)
         name = f"{self._kind} {batch.name}"
 
         def call() -> None:
-            for answer in self.probe.read(items):
+            for answer in self._probe.read([item for _, item in items]):
                 if not batch.add_answer(answer):
                     return
 
@@ -265,9 +230,11 @@ class MountWorkers(Generic[T, A]):
             if problem is not None:
                 self._post(seen.call_failed(name, problem))
             if answers:
-                self._post(self.probe.report(answers))
+                self._post(self._probe.report(answers))
 
         mount.batches.append(batch)
-        if not self._pool.submit(name, call, done):
+        if self._pool.submit(name, call, done):
+            for key, _ in items:
+                del mount.waiting[key]
+        else:
             mount.batches.remove(batch)
-            self._wait_again(mount, items)

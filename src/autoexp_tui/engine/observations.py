@@ -6,58 +6,25 @@ import traceback
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from autoexp_tui.effects.outside import Answer
-from autoexp_tui.engine.executor_port import (
-    AdoptAnswer,
-    CancelAnswer,
-    PollAnswer,
-    SubmitAnswer,
-)
+from autoexp_tui.engine.executor_port import PollAnswer
 from autoexp_tui.engine.ports import FoundFile, LogChunk
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import Fact, OutsideKey, Silence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """The executor's answer to a submission."""
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why what an effect was to find or to make is not there."""
 
-    effect_id: str
-    token: str
-    answer: SubmitAnswer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """What became of a submission that was in doubt."""
-
-    effect_id: str
-    token: str
-    answer: AdoptAnswer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cancelled:
-    """The executor's answer to a cancel."""
-
-    effect_id: str
-    answer: CancelAnswer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundAnswer(Answer):
-    """The answer of a call that looks for something, or makes it."""
-
-    value: object = None
-    """As the effect's kind has it; None: there is none."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectAnswered:
-    """What came of an effect: all but submissions and cancels."""
+    """What came of an effect, as its kind has it."""
 
     effect_id: str
-    answer: Answer
+    answer: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +114,7 @@ class CallFailed:
 
 
 Observation: TypeAlias = (
-    Submitted
-    | Probed
-    | Cancelled
-    | EffectAnswered
+    EffectAnswered
     | JobsOpened
     | Polled
     | FactsSeen

@@ -1,13 +1,13 @@
 """When to look outside, and at what: the executor, files, logs, the inbox, the lease.
 
 Looks only; what they show comes back as observations. Each look runs on a pool, at most
-one of a kind at a time. A nudge (a changed directory) makes the next look come sooner.
+one of a kind at a time.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
@@ -15,13 +15,14 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import AdaptivePoller
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
-from autoexp_tui.engine.executor_port import Executor, PollAnswer, Task
+from autoexp_tui.engine.executor_port import Executor, PollAnswer
 from autoexp_tui.engine.log_poller import LogPoller, LogProbe
-from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers, Probe
-from autoexp_tui.engine.observation_handlers import ObservationHandlers
+from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers
 from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.ports import FactSource, Inbox, Lease, LogSource, Pool
+from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
+from autoexp_tui.model.commands import Order
 from autoexp_tui.model.facts import (
     CommandKey,
     Fact,
@@ -32,7 +33,7 @@ from autoexp_tui.model.facts import (
     StatKey,
     TextKey,
 )
-from autoexp_tui.model.state import Attempt, SessionState
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import Outcome
 
 FileKey: TypeAlias = StatKey | GlobKey | TextKey | LogKey
@@ -83,84 +84,59 @@ class Poller:
         sources: Sources,
         dispatcher: Dispatcher,
         telemetry: Telemetry,
-        handlers: ObservationHandlers,
+        runs: RunReports,
         post: Callable[[Observation], None],
     ) -> None:
         self._state = state
         self._ephemeral = ephemeral
         self._sources = at = sources
         self._dispatcher = dispatcher
-        self._handlers = handlers
+        self._outside = runs.outside
         self._post = post
+        self.poll_seconds = 1.0
         self._due: dict[str, float] = {}
         self._busy: set[str] = set()
         """Looks under way."""
-        self._nudged: set[str] = set()
-        self._facts = FactPoller(
+        self.facts = FactPoller(
             at.facts, at.file_pool, at.command_pool, at.place_of, post
         )
         self.logs = LogPoller(
             state,
             ephemeral,
             telemetry,
-            handlers.runs,
+            runs,
             dispatcher.outside.attempt_dir,
             MountWorkers("logs", at.log_pool, at.place_of, LogProbe(at.logs), post),
         )
 
     def restart(self) -> None:
         """What is volatile is made anew."""
-        self._facts.restart()
+        self.facts.restart()
         self.logs.restart()
 
-    def nudge(self, kind: str) -> None:
-        """Look at this kind at the next opportunity. Any thread may call it."""
-        self._due.pop(kind, None)
-        self._nudged.add(kind)
-
-    def note(self, observation: Observation, now: float) -> None:
-        """Learn from an answer when to look again."""
-        match observation:
-            case seen.JobsOpened():
-                self.logs.open(observation.jobs)
-            case seen.LogsRead():
-                self.logs.note(observation, now)
-            case seen.FactsSeen():
-                self._facts.note(observation, now, self._poll_seconds())
-            case seen.OrdersTaken():
-                known = self._state.commands  # a predecessor could not clear its inbox
-                ids = [one.command_id for one in observation.orders]
-                self.forget_orders(one for one in ids if one in known)
-            case _:
-                pass
+    def hurry_executor(self) -> None:
+        """Ask the executor at the next opportunity. Any thread may call it."""
+        self._due.pop("executor", None)
 
     def look(self, now: float, t: float) -> None:
         """Every look that is due; `t` is the same moment."""
+        at, watch, plan = self._sources, self._ephemeral.watch, self._state.plan
+        self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
         if self._is_due("inbox", now):
             # Before logs, whose answer takes a commit's time.
-            inbox, pool = self._sources.inbox, self._sources.house_pool
-            self._submit(
-                "inbox",
-                pool,
-                lambda: seen.OrdersTaken(orders=tuple(inbox.take())),
-                now + INBOX_SECONDS,
-            )
-        if self._is_due("executor", now) and (tasks := self._list_open_tasks()):
-            executor, pool = self._sources.executor, self._sources.poll_pool
-            due = now + executor.poll_seconds
-            self._submit("executor", pool, lambda: _poll(executor, tasks), due)
-        watch = self._ephemeral.watch
-        self._handlers.forget(watch.take_dropped())
-        self._facts.want(watch.take_wanted(), now, self._poll_seconds())
-        if "facts" in self._nudged:
-            self._facts.hurry(now)
-        self._nudged.clear()
-        self._facts.look(now, t, watch.is_read)
-        self.logs.look(now, t)
+            due = now + INBOX_SECONDS
+            self._submit("inbox", at.house_pool, self._read_inbox, due)
+        if self._is_due("executor", now):
+            self._ask_executor(now)
+        for key in watch.take_dropped():  # an old look must not count as a new one
+            self._outside.pop(key, None)
+        if wanted := watch.take_wanted():
+            self.facts.want(wanted, now, self.poll_seconds)
+        self.facts.look(now, t, watch.is_read)
+        self.logs.look(now, t, self.poll_seconds)
         if self._is_due("heartbeat", now):
-            lease, pool = self._sources.lease, self._sources.house_pool
             due = now + HEARTBEAT_SECONDS
-            self._submit("heartbeat", pool, lambda: _beat(lease), due)
+            self._submit("heartbeat", at.house_pool, self._beat, due)
 
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
@@ -169,32 +145,51 @@ class Poller:
             kinds.add("executor")
         times = [
             *(self._due.get(kind, now) for kind in kinds),
-            self._facts.next_at(),
+            self.facts.next_at(),
             self.logs.next_at(now),
             self._dispatcher.next_at(self._state),
         ]
         return [at for at in times if at is not None]
 
-    def _poll_seconds(self) -> float:
-        plan = self._state.plan
-        return plan.monitoring.poll_seconds if plan else 1.0
-
     def _is_due(self, kind: str, now: float) -> bool:
         return kind not in self._busy and self._due.get(kind, now) <= now
 
-    # ------------------------------------------------------------------------- looks
-    def _list_open_tasks(self) -> list[Task]:
-        roster = self._ephemeral.roster
-        jobs = [
-            self._state.jobs[name]
-            for name in (*sorted(roster.active), *sorted(roster.lost))
-        ]
-        return [
+    def _ask_executor(self, now: float) -> None:
+        roster, executor = self._ephemeral.roster, self._sources.executor
+        names = (*sorted(roster.active), *sorted(roster.lost))
+        tasks = [
             self._dispatcher.find_task(job, attempt.number)
-            for job in jobs
+            for job in map(self._state.jobs.__getitem__, names)
             for attempt in job.attempts[-1:]
-            if attempt.outcome in (None, Outcome.LOST) and _is_known(attempt)
+            if attempt.outcome in (None, Outcome.LOST)
+            # Before the executor has answered for it, its absence says nothing.
+            and (attempt.submitted_at is not None or attempt.run >= 0)
         ]
+
+        def call() -> Observation:
+            try:
+                return seen.Polled(answer=executor.poll(tasks))
+            except OSError as error:
+                return seen.Polled(answer=PollAnswer(error=str(error)))
+
+        if tasks:
+            due = now + executor.poll_seconds
+            self._submit("executor", self._sources.poll_pool, call, due)
+
+    def _read_inbox(self) -> Observation:
+        return seen.OrdersTaken(orders=tuple(self._sources.inbox.take()))
+
+    def _beat(self) -> Observation:
+        """Show that we live, and learn whether we still own the session."""
+        try:
+            return seen.Heartbeat(ours=self._sources.lease.heartbeat())
+        except OSError as error:
+            return seen.Heartbeat(ours=True, problem=str(error))
+
+    def forget_known(self, orders: Iterable[Order]) -> None:
+        """Of orders that were taken, those whose events a predecessor has synced."""
+        known = self._state.commands
+        self.forget_orders(one.command_id for one in orders if one.command_id in known)
 
     def forget_orders(self, command_ids: Iterable[str]) -> None:
         """Their events are synced: the inbox may forget the commands."""
@@ -204,11 +199,9 @@ class Poller:
             if problem is not None:
                 self._post(seen.call_failed("inbox", problem))
 
-        def call() -> None:
-            self._sources.inbox.done(ids)
-
         if ids:
-            self._sources.house_pool.submit(f"done {ids[0]}", call, done)
+            inbox, pool = self._sources.inbox, self._sources.house_pool
+            pool.submit(f"done {ids[0]}", lambda: inbox.done(ids), done)
 
     def _submit(
         self, kind: str, pool: Pool, call: Callable[[], Observation], next_due: float
@@ -226,30 +219,19 @@ class Poller:
             self._busy.discard(kind)
 
 
-def _poll(executor: Executor, tasks: Sequence[Task]) -> Observation:
-    """One look at the executor."""
-    try:
-        return seen.Polled(answer=executor.poll(tasks))
-    except OSError as error:
-        return seen.Polled(answer=PollAnswer(error=str(error)))
+@dataclass(slots=True, eq=False)
+class CommandRun:
+    """One run of a command."""
+
+    key: CommandKey
+    begun_at: float
+    fact: Fact | None = None
+    is_late: bool = False
 
 
-def _beat(lease: Lease) -> Observation:
-    """Show that we live, and learn whether we still own the session."""
-    try:
-        return seen.Heartbeat(ours=lease.heartbeat())
-    except OSError as error:
-        return seen.Heartbeat(ours=True, problem=str(error))
-
-
-def _is_known(attempt: Attempt) -> bool:
-    """Whether the executor answered for it: before that, its absence says nothing."""
-    return attempt.submitted_at is not None or attempt.run >= 0
-
-
-# ---------------------------------------------------------------------------- facts
 class FactPoller:
-    """Looks at what is due. Used by the engine's thread alone."""
+    """Looks at files that are due, and runs commands: a few at a time, and seldom when
+    they never pass. Used by the engine's thread alone."""
 
     def __init__(
         self,
@@ -259,11 +241,16 @@ class FactPoller:
         mount_of: Callable[[str], str],
         post: Callable[[Observation], None],
     ) -> None:
-        self._files: AdaptivePoller[FileKey] = AdaptivePoller()
+        self._source = source
+        self._command_pool = command_pool
+        self._post = post
         self._workers = MountWorkers(
             "facts", file_pool, mount_of, FileProbe(source), post
         )
-        self._commands = CommandPoller(source, command_pool, post)
+        self._files: AdaptivePoller[FileKey] = AdaptivePoller()
+        self._commands: AdaptivePoller[CommandKey] = AdaptivePoller()
+        self._running: list[CommandRun] = []
+        self._ended: deque[CommandRun] = deque()
 
     def restart(self) -> None:
         """Whoever waits asks anew."""
@@ -273,13 +260,9 @@ class FactPoller:
         """Somebody asks for these just now, or has reason to ask again."""
         for key in keys:
             if isinstance(key, CommandKey):
-                self._commands.schedule.want([key], now, COMMAND_SECONDS)
+                self._commands.want([key], now, COMMAND_SECONDS)
             else:
                 self._files.want([key], now, poll_seconds)
-
-    def hurry(self, now: float) -> None:
-        """Files may have changed: look at all of them."""
-        self._files.hurry(now)
 
     def note(self, got: seen.FactsSeen, now: float, poll_seconds: float) -> None:
         """Learn from answers when to look again."""
@@ -295,92 +278,34 @@ class FactPoller:
         self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
     ) -> None:
         """Look at everything that is due; `now` is monotonic, `t` the same moment."""
-        due = self._files.take_due(now, is_wanted)
-        # Neighbours share their reading.
-        self._workers.send(sorted(due, key=self._workers.probe.path))
+        due = [
+            (key.pattern if isinstance(key, GlobKey) else key.path, key)
+            for key in self._files.take_due(now, is_wanted)
+        ]
+        due.sort(key=lambda one: one[0])  # neighbours share their reading
+        self._workers.send((key, path, key) for path, key in due)
         self._workers.tend(now, t)
-        self._commands.look(now, t, is_wanted)
-
-    def next_at(self) -> float | None:
-        """When something is due, monotonic."""
-        times = (self._files.next_at(), self._commands.next_at())
-        return min((at for at in times if at is not None), default=None)
-
-
-@dataclass(frozen=True, slots=True)
-class FileProbe(Probe[FileKey, FileFact]):
-    """How facts of files are looked at."""
-
-    source: FactSource
-
-    def key(self, item: FileKey) -> Hashable:
-        return item
-
-    def path(self, item: FileKey) -> str:
-        return item.pattern if isinstance(item, GlobKey) else item.path
-
-    def read(self, items: Sequence[FileKey]) -> Iterator[FileFact]:
-        return zip(items, self.source.observe_all(items), strict=True)
-
-    def report(self, answers: Sequence[FileFact]) -> Observation:
-        return seen.FactsSeen(facts=tuple(answers))
-
-    def report_silence(
-        self, items: Sequence[OutsideKey], silence: Silence, t: float
-    ) -> Observation:
-        return _report_unknown(items, silence, t)
-
-
-def _report_unknown(
-    keys: Sequence[OutsideKey], silence: Silence, t: float
-) -> seen.FactsSeen:
-    fact = Fact(None, t, f"no answer from {silence.place}", silence)
-    return seen.FactsSeen(facts=tuple((key, fact) for key in keys))
-
-
-# ----------------------------------------------------------------------- commands
-@dataclass(slots=True, eq=False)
-class CommandRun:
-    """One run of a command."""
-
-    key: CommandKey
-    begun_at: float
-    fact: Fact | None = None
-    is_late: bool = False
-
-
-class CommandPoller:
-    """Which command is asked when: a few at a time, and seldom when it never passes."""
-
-    def __init__(
-        self, source: FactSource, pool: Pool, post: Callable[[Observation], None]
-    ) -> None:
-        self.schedule: AdaptivePoller[CommandKey] = AdaptivePoller()
-        self._source = source
-        self._pool = pool
-        self._post = post
-        self._running: list[CommandRun] = []
-        self._ended: deque[CommandRun] = deque()
-
-    def look(
-        self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
-    ) -> None:
-        """Take what ended, report what is late, begin what is due."""
         while self._ended:
-            self._settle(self._ended.popleft(), now)
+            self._settle_command(self._ended.popleft(), now)
         for run in self._running:
-            self._report_late(run, now, t)
-        for key in self.schedule.take_due(now, is_wanted, most=self._count_free()):
-            self._begin(CommandRun(key, now))
+            took = now - run.begun_at
+            if not run.is_late and took > run.key.timeout + SILENT_SECONDS:
+                run.is_late = True  # its own time limit did not end it
+                silence = Silence(" ".join(run.key.command), t - took)
+                self._post(_report_unknown([run.key], silence, t))
+        for command in self._commands.take_due(now, is_wanted, most=self._count_free()):
+            self._run_command(CommandRun(command, now))
 
     def next_at(self) -> float | None:
-        """When the next one is due; None: none is, until one ends."""
-        return self.schedule.next_at() if self._count_free() > 0 else None
+        """When something is due, monotonic; None: nothing is, until an answer comes."""
+        commands = self._commands.next_at() if self._count_free() > 0 else None
+        times = (self._files.next_at(), commands)
+        return min((at for at in times if at is not None), default=None)
 
     def _count_free(self) -> int:
         return MOST_COMMANDS - sum(not run.is_late for run in self._running)
 
-    def _begin(self, run: CommandRun) -> None:
+    def _run_command(self, run: CommandRun) -> None:
         name = f"command {run.key}"
 
         def call() -> None:
@@ -394,27 +319,44 @@ class CommandPoller:
                 self._post(seen.FactsSeen(facts=((run.key, run.fact),)))
 
         self._running.append(run)
-        if not self._pool.submit(name, call, done):
+        if not self._command_pool.submit(name, call, done):
             self._ended.append(run)
 
-    def _settle(self, run: CommandRun, now: float) -> None:
+    def _settle_command(self, run: CommandRun, now: float) -> None:
         """Only its exit code counts as a change, not what it printed."""
         self._running.remove(run)
         fact, took = run.fact, now - run.begun_at
         outcome = fact and (getattr(fact.value, "exit_code", None), bool(fact.error))
-        self.schedule.settle(
+        self._commands.settle(
             run.key,
             now,
-            changed=self.schedule.is_news(run.key, outcome),
+            changed=self._commands.is_news(run.key, outcome),
             shortest=min(max(COMMAND_SECONDS, took * _REST), MOST_COMMAND_SECONDS),
             longest=MOST_COMMAND_SECONDS,
             factor=_COMMAND_BACKOFF,
         )
 
-    def _report_late(self, run: CommandRun, now: float, t: float) -> None:
-        """A command that its own time limit does not end hangs in the kernel."""
-        took = now - run.begun_at
-        if not run.is_late and took > run.key.timeout + SILENT_SECONDS:
-            run.is_late = True
-            silence = Silence(" ".join(run.key.command), t - took)
-            self._post(_report_unknown([run.key], silence, t))
+
+@dataclass(frozen=True, slots=True)
+class FileProbe:
+    """How facts of files are looked at."""
+
+    source: FactSource
+
+    def read(self, items: Sequence[FileKey]) -> Iterator[FileFact]:
+        return zip(items, self.source.observe_all(items), strict=True)
+
+    def report(self, answers: Sequence[FileFact]) -> Observation:
+        return seen.FactsSeen(facts=tuple(answers))
+
+    def report_silence(
+        self, items: Sequence[FileKey], silence: Silence, t: float
+    ) -> Observation:
+        return _report_unknown(items, silence, t)
+
+
+def _report_unknown(
+    keys: Sequence[OutsideKey], silence: Silence, t: float
+) -> seen.FactsSeen:
+    fact = Fact(None, t, f"no answer from {silence.place}", silence)
+    return seen.FactsSeen(facts=tuple((key, fact) for key in keys))

@@ -284,11 +284,6 @@ class LogCursor:
     search: Search | None = None
     """Files are looked for; none is read."""
 
-    @property
-    def stream(self) -> Stream:
-        """Whose file it is, and which: of each one there is one look at a time."""
-        return (self.job, self.source)
-
 
 class LogSource(Protocol):
     """Reads new bytes of logs; blocks."""

@@ -1,11 +1,9 @@
-"""What becomes of an ordered effect: it is settled for good, or rests before more.
-
-And warnings that stand in a session: raised once, cleared when their cause is gone.
+"""What becomes of an ordered effect, and warnings that stand in a session: raised once,
+cleared when their cause is gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -18,57 +16,23 @@ from autoexp_tui.model.states import Why, why
 
 FAULT_SECONDS = 5.0
 """Before an effect whose sending raised is sent again."""
-
-
-@dataclass(frozen=True, slots=True)
-class EffectSettler:
-    """Tells the draft and the dispatcher alike."""
-
-    dispatcher: Dispatcher
-    monotonic: Callable[[], float]
-
-    def settle(
-        self, context: DecisionContext, effect_id: str, outcome: str, detail: str
-    ) -> None:
-        """The effect is over; `outcome`: `ok`, or else it failed."""
-        settled = events.EffectSettled(
-            effect_id=effect_id,
-            outcome="ok" if outcome == "ok" else "failed",
-            detail=detail,
-        )
-        context.draft.emit(settled)
-        self.dispatcher.forget(effect_id)
-
-    def rest(self, effect_id: str, seconds: float) -> float:
-        """The effect is not over: leave it alone so long; returns until when."""
-        until = self.monotonic() + seconds
-        self.dispatcher.note_answer(effect_id, rest_until=until)
-        return until
+Severity: TypeAlias = Literal["info", "warning", "error"]
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Of one effect."""
+    """Of one effect; implements `effects.outside.Settlement`."""
 
-    settler: EffectSettler
+    dispatcher: Dispatcher
     pending: PendingEffect
 
     def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
         """The effect is over; `outcome`: `ok`, or else it failed."""
-        self.settler.settle(context, self.pending.effect_id, outcome, detail)
+        self.dispatcher.settle(context, self.pending.effect_id, outcome, detail)
 
     def rest(self, seconds: float) -> float:
         """The effect is not over: leave it alone so long; returns until when."""
-        return self.settler.rest(self.pending.effect_id, seconds)
-
-
-def format_exchange(sent: str, said: str) -> str:
-    """The command that was sent and the answer to it, as people read them."""
-    return "\n".join(part for part in (f"$ {sent}" if sent else "", said) if part)
-
-
-# ------------------------------------------------------------------------- warnings
-Severity: TypeAlias = Literal["info", "warning", "error"]
+        return self.dispatcher.rest(self.pending.effect_id, seconds)
 
 
 def raise_warning(

@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import observations as seen
-from autoexp_tui.engine.dispatcher import PROBE_SECONDS
+from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import (
     Accepted,
+    AdoptAnswer,
     Busy,
+    CancelAnswer,
     Rejected,
     Uncertain,
     Unexplained,
@@ -22,9 +24,7 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.engine.settlement import (
     FAULT_SECONDS,
-    EffectSettler,
     clear_warning,
-    format_exchange,
     leave_in_doubt,
     raise_warning,
 )
@@ -50,55 +50,50 @@ TELL_AGAIN_SECONDS = 3600.0
 class SubmissionAnswers:
     """Moves attempts on by what the executor answered."""
 
-    settler: EffectSettler
+    dispatcher: Dispatcher
     health: Health
     log_fault: Callable[[str], None]
     """Writes a traceback to the session's log."""
     refused: Counter[str] = field(default_factory=Counter)
     """How often in a row a submission that is pending came to nothing, by effect."""
 
-    def note_submitted(self, context: DecisionContext, got: seen.Submitted) -> None:
-        """The executor took a submission, refused it, or nobody knows."""
-        if got.effect_id not in context.state.pending:
-            return
-        answer = got.answer
+    def note(
+        self, context: DecisionContext, effect_id: str, token: str, answer: object
+    ) -> None:
+        """The executor took a submission, refused it, knows it, or nobody knows."""
         away = isinstance(answer, Busy) and answer.unreachable
         if not away and not isinstance(answer, Unexplained):
-            self.refused.pop(got.effect_id, None)
+            self.refused.pop(effect_id, None)
         match answer:
             case Accepted():
-                self._accept(context, got, answer)
+                accepted = events.SubmissionAccepted(
+                    token=token,
+                    executor_ids=answer.executor_ids,
+                    submitted_at=answer.submitted_at,
+                )
+                context.draft.emit(accepted)
+                detail = format_exchange(answer.sent, answer.said)
+                self.dispatcher.settle(context, effect_id, "ok", detail)
+                for job, _ in context.state.tokens[token]:
+                    clear_warning(context, _make_refusal_id(job))
             case Rejected():
-                self._reject(context, got, answer)
+                self._reject(context, effect_id, token, answer)
             case Busy(unreachable=True):
-                self._wait_for_executor(context, got, answer)
+                self._wait_for_executor(context, effect_id, token, answer)
             case Busy():
-                self._wait_for_room(context, got, answer)
+                self._wait_for_room(context, effect_id, token, answer)
             case Unexplained():
-                self._try_again(context, got, answer)
+                self._try_again(context, effect_id, token, answer)
             case Uncertain():
-                self.note_doubt(context, got.effect_id, got.token, answer)
-
-    def _accept(
-        self, context: DecisionContext, got: seen.Submitted, answer: Accepted
-    ) -> None:
-        context.draft.emit(
-            events.SubmissionAccepted(
-                token=got.token,
-                executor_ids=answer.executor_ids,
-                submitted_at=answer.submitted_at,
-            )
-        )
-        detail = format_exchange(answer.sent, answer.said)
-        self.settler.settle(context, got.effect_id, "ok", detail)
-        for job, _ in context.state.tokens[got.token]:
-            clear_warning(context, _make_refusal_id(job))
+                self.note_doubt(context, effect_id, token, answer)
+            case AdoptAnswer():
+                self._note_probed(context, effect_id, token, answer)
 
     def _reject(
-        self, context: DecisionContext, got: seen.Submitted, answer: Rejected
+        self, context: DecisionContext, effect_id: str, token: str, answer: Rejected
     ) -> None:
-        self._fail(context, got, answer)
-        tasks = context.state.tokens[got.token]
+        self._fail(context, effect_id, answer)
+        tasks = context.state.tokens[token]
         if answer.cause is Cause.SUBMIT_ERROR and len(tasks) > 1:
             reason = why("sent_apart", message=answer.message)
             self._send_apart(context, tasks, reason, most=1)
@@ -112,78 +107,65 @@ class SubmissionAnswers:
     def _fail(
         self,
         context: DecisionContext,
-        got: seen.Submitted,
+        effect_id: str,
         answer: Rejected | Busy | Unexplained,
     ) -> None:
         detail = format_exchange(answer.sent, answer.message)
-        self.settler.settle(context, got.effect_id, "failed", detail)
+        self.dispatcher.settle(context, effect_id, "failed", detail)
 
     def _wait_for_room(
-        self, context: DecisionContext, got: seen.Submitted, answer: Busy
+        self, context: DecisionContext, effect_id: str, token: str, answer: Busy
     ) -> None:
         """Send it again later; what is too large for a limit, in two parts."""
-        until = self.settler.rest(got.effect_id, BUSY_SECONDS)
+        until = self.dispatcher.rest(effect_id, BUSY_SECONDS)
         code = "disk_refuses" if answer.disk else "busy"
         reason = why(code, message=answer.message, sent=answer.sent)
-        _explain(context, got.token, reason)
-        tasks = context.state.tokens[got.token]
+        _explain(context, token, reason)
+        tasks = context.state.tokens[token]
         if answer.fewer and len(tasks) > 1:
-            self._fail(context, got, answer)
+            self._fail(context, effect_id, answer)
             self._send_apart(context, tasks, reason, most=(len(tasks) + 1) // 2)
         if not answer.disk:
-            self.settler.dispatcher.rest_alike(context.state, tasks[0][0], until)
+            self.dispatcher.rest_alike(context.state, tasks[0][0], until)
 
     def _wait_for_executor(
-        self, context: DecisionContext, got: seen.Submitted, answer: Busy
+        self, context: DecisionContext, effect_id: str, token: str, answer: Busy
     ) -> None:
         """Nobody was there: send it again soon, then ever later."""
         first, most = AWAY_SECONDS
-        seconds = min(first * 2 ** self.refused[got.effect_id], most)
-        self.refused[got.effect_id] += 1
-        self.settler.rest(got.effect_id, seconds)
-        reason = why(
-            "unreachable", message=answer.message, seconds=seconds, sent=answer.sent
-        )
-        _explain(context, got.token, reason)
+        seconds = min(first * 2 ** self.refused[effect_id], most)
+        self.refused[effect_id] += 1
+        self.dispatcher.rest(effect_id, seconds)
+        told = {"message": answer.message, "seconds": seconds, "sent": answer.sent}
+        _explain(context, token, why("unreachable", **told))
 
     def _try_again(
-        self, context: DecisionContext, got: seen.Submitted, answer: Unexplained
+        self, context: DecisionContext, effect_id: str, token: str, answer: Unexplained
     ) -> None:
-        """Send it again twice, then hold it until a person has looked."""
-        tries = self.refused[got.effect_id] + 1
-        if tries > len(UNEXPLAINED_SECONDS):
-            self._hold(context, got, answer, tries)
+        """Send it again twice; then it is held for a person: nobody understands it, and
+        nothing of it was started."""
+        tries, most = self.refused[effect_id] + 1, len(UNEXPLAINED_SECONDS) + 1
+        if tries < most:
+            self.refused[effect_id] = tries
+            seconds = UNEXPLAINED_SECONDS[tries - 1]
+            self.dispatcher.rest(effect_id, seconds)
+            reason = why(
+                "refused_unexplained",
+                message=answer.message,
+                tries=tries,
+                most=most,
+                seconds=seconds,
+                sent=answer.sent,
+            )
+            _explain(context, token, reason)
             return
-        self.refused[got.effect_id] = tries
-        seconds = UNEXPLAINED_SECONDS[tries - 1]
-        self.settler.rest(got.effect_id, seconds)
+        del self.refused[effect_id]
+        self._fail(context, effect_id, answer)
+        seconds = sum(UNEXPLAINED_SECONDS)
         reason = why(
-            "refused_unexplained",
-            message=answer.message,
-            tries=tries,
-            most=len(UNEXPLAINED_SECONDS) + 1,
-            seconds=seconds,
-            sent=answer.sent,
+            "held_by_refusal", tries=tries, seconds=seconds, message=answer.message
         )
-        _explain(context, got.token, reason)
-
-    def _hold(
-        self,
-        context: DecisionContext,
-        got: seen.Submitted,
-        answer: Unexplained,
-        tries: int,
-    ) -> None:
-        """What nobody understands goes to a person; nothing of it was started."""
-        del self.refused[got.effect_id]
-        self._fail(context, got, answer)
-        reason = why(
-            "held_by_refusal",
-            tries=tries,
-            seconds=sum(UNEXPLAINED_SECONDS),
-            message=answer.message,
-        )
-        tasks = self._end_unwanted(context, context.state.tokens[got.token])
+        tasks = self._end_unwanted(context, context.state.tokens[token])
         for task in tasks:
             context.draft.emit(
                 _build_end(context, task, Outcome.FAILED, Cause.REJECTED, reason)
@@ -228,8 +210,8 @@ class SubmissionAnswers:
         self, context: DecisionContext, effect_id: str, token: str, answer: Uncertain
     ) -> None:
         """It may have been taken: it is asked for before it is sent again."""
-        self.settler.dispatcher.in_doubt.add(effect_id)
-        self.settler.rest(effect_id, PROBE_SECONDS)
+        self.dispatcher.in_doubt.add(effect_id)
+        self.dispatcher.rest(effect_id, PROBE_SECONDS)
         reason = why(
             "in_doubt",
             message=answer.message,
@@ -239,58 +221,57 @@ class SubmissionAnswers:
         )
         context.draft.emit(events.SubmissionUncertain(token=token, why=reason))
 
-    # --------------------------------------------------------------------- in doubt
-    def note_probed(self, context: DecisionContext, got: seen.Probed) -> None:
+    def _note_probed(
+        self, context: DecisionContext, effect_id: str, token: str, answer: AdoptAnswer
+    ) -> None:
         """A submission in doubt was looked for."""
-        if got.effect_id not in context.state.pending:
-            return
-        for found in got.answer.found:
-            if found.token == got.token:
-                context.draft.emit(
-                    events.SubmissionAccepted(
-                        token=got.token,
-                        executor_ids=found.executor_ids,
-                        submitted_at=found.submitted_at,
-                        adopted=True,
-                    )
+        dispatcher = self.dispatcher
+        for found in answer.found:
+            if found.token == token:
+                adopted = events.SubmissionAccepted(
+                    token=token,
+                    executor_ids=found.executor_ids,
+                    submitted_at=found.submitted_at,
+                    adopted=True,
                 )
-                self.settler.settle(context, got.effect_id, "ok", "found by its name")
+                context.draft.emit(adopted)
+                dispatcher.settle(context, effect_id, "ok", "found by its name")
                 return
-        if got.token in got.answer.absent:
-            self._note_absent(context, got)
-        else:
-            self.settler.rest(got.effect_id, PROBE_SECONDS)
-
-    def _note_absent(self, context: DecisionContext, got: seen.Probed) -> None:
-        tasks = context.state.tokens[got.token]
+        if token not in answer.absent:
+            dispatcher.rest(effect_id, PROBE_SECONDS)
+            return
+        tasks = context.state.tokens[token]
         attempts = [find_attempt(context.job(job), number) for job, number in tasks]
-        context.draft.emit(events.SubmissionAbsent(token=got.token))
+        context.draft.emit(events.SubmissionAbsent(token=token))
         if all(a is None or a.outcome or a.is_told_to_end for a in attempts):
             detail = "never taken, no longer wanted"
-            self.settler.settle(context, got.effect_id, "ok", detail)
+            dispatcher.settle(context, effect_id, "ok", detail)
             self._end_unwanted(context, tasks)
-            return
-        self.settler.dispatcher.in_doubt.discard(got.effect_id)
-        self.settler.dispatcher.note_answer(got.effect_id)
+        else:
+            dispatcher.in_doubt.discard(effect_id)
+            dispatcher.note_answer(effect_id)
 
     # ---------------------------------------------------------------------- cancels
-    def note_cancelled(self, context: DecisionContext, got: seen.Cancelled) -> None:
+    def note_cancelled(
+        self,
+        context: DecisionContext,
+        effect_id: str,
+        cancel: CancelTasks,
+        answer: object,
+    ) -> None:
         """The order to end tasks was given, or has to be given again."""
-        pending = context.state.pending.get(got.effect_id)
-        if pending is None:
-            return
-        answer = got.answer
+        assert isinstance(answer, CancelAnswer)
+        warning_id = "c" + ids.digest(effect_id)
         if answer.ok:
             detail = format_exchange(answer.sent, answer.said)
-            self._settle_cancel(context, got.effect_id, detail)
+            self.dispatcher.settle(context, effect_id, "ok", detail)
+            clear_warning(context, warning_id)
             return
-        self.settler.rest(got.effect_id, FAULT_SECONDS)
+        self.dispatcher.rest(effect_id, FAULT_SECONDS)
         self.health.error = answer.said
-        if isinstance(pending.effect, CancelTasks):
-            tasks = pending.effect.tasks
-            reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
-            warning_id = _make_unconfirmed_id(got.effect_id)
-            raise_warning(context, warning_id, reason, tasks[0][0])
+        tasks = cancel.tasks
+        reason = why("cancel_unconfirmed", message=answer.said, count=len(tasks))
+        raise_warning(context, warning_id, reason, tasks[0][0])
 
     def settle_cancels(self, context: DecisionContext) -> None:
         """A cancel that nobody confirmed is over with the attempts that it is for."""
@@ -298,18 +279,14 @@ class SubmissionAnswers:
             effect, effect_id = pending.effect, pending.effect_id
             if (
                 isinstance(effect, CancelTasks)
-                and _make_unconfirmed_id(effect_id) in context.state.warnings
+                and (warning_id := "c" + ids.digest(effect_id))
+                in context.state.warnings
                 and not any(_may_live(context, task) for task in effect.tasks)
             ):
-                self._settle_cancel(context, effect_id, "what it was for has ended")
+                detail = "what it was for has ended"
+                self.dispatcher.settle(context, effect_id, "ok", detail)
+                clear_warning(context, warning_id)
 
-    def _settle_cancel(
-        self, context: DecisionContext, effect_id: str, detail: str
-    ) -> None:
-        self.settler.settle(context, effect_id, "ok", detail)
-        clear_warning(context, _make_unconfirmed_id(effect_id))
-
-    # ----------------------------------------------------------------- failed calls
     def note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
         """A call raised where it must not: a fault of ours."""
         if not got.effect_id and self._was_told_lately(got):
@@ -318,26 +295,31 @@ class SubmissionAnswers:
         pending = context.state.pending.get(got.effect_id)
         if pending is not None and pending.effect.recovery == "once":
             leave_in_doubt(context.draft, pending)
-            self.settler.dispatcher.forget(got.effect_id)
+            self.dispatcher.forget(got.effect_id)
         elif (
             pending is not None
             and isinstance(pending.effect, SubmitTasks)
-            and got.effect_id not in self.settler.dispatcher.in_doubt
+            and got.effect_id not in self.dispatcher.in_doubt
         ):  # nobody knows how far it came: it is asked for before it is sent again
             answer = Uncertain(message=f"a fault of ours: {got.problem}")
             self.note_doubt(context, got.effect_id, pending.effect.token, answer)
         elif got.effect_id:
-            self.settler.rest(got.effect_id, FAULT_SECONDS)
+            self.dispatcher.rest(got.effect_id, FAULT_SECONDS)
         context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
 
     def _was_told_lately(self, got: seen.CallFailed) -> bool:
         """Whether the same was told of the same look: it goes on being tried."""
-        now = self.settler.monotonic()
+        now = self.dispatcher.monotonic()
         problem, since = self.health.faults.get(got.what, ("", 0.0))
         if problem == got.problem and now - since < TELL_AGAIN_SECONDS:
             return True
         self.health.faults[got.what] = (got.problem, now)
         return False
+
+
+def format_exchange(sent: str, said: str) -> str:
+    """The command that was sent and the answer to it, as people read them."""
+    return "\n".join(part for part in (f"$ {sent}" if sent else "", said) if part)
 
 
 def _explain(context: DecisionContext, token: str, reason: Why) -> None:
@@ -350,11 +332,6 @@ def _explain(context: DecisionContext, token: str, reason: Why) -> None:
 def _make_refusal_id(job: str) -> str:
     """The warning that a job, and those that were sent with it, are held."""
     return "r" + ids.digest(job, "refused")
-
-
-def _make_unconfirmed_id(effect_id: str) -> str:
-    """The warning that a cancel is not confirmed."""
-    return "c" + ids.digest(effect_id)
 
 
 def _may_live(context: DecisionContext, task: TaskId) -> bool:
