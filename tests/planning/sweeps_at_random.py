@@ -239,6 +239,7 @@ _ROOTS = _named(
             },
             optional={
                 "derived_jobs": _DERIVED,
+                "list_composition": st.one_of(st.lists(_KEYS, max_size=2), _SCALARS),
                 "base_values": _ENTRIES,
             },
         ),

@@ -83,8 +83,13 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     Raises SweepRefused with every finding.
     """
     read = read_sweep(sweep, where)
-    expander = _Expander()
+    expander = _Expander(read.accumulated)
     made = _add_derived(read, expander.expand_body(read.root, "", {}))
+    if read.accumulated:
+        made = [
+            replace(one, parameters=_merge([one.parameters], read.accumulated))
+            for one in made
+        ]
     kept = expander.filter_made(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
@@ -119,7 +124,8 @@ class Fragment:
 class _Expander:
     """Expands nodes; keeps what filters removed, and their failures."""
 
-    def __init__(self) -> None:
+    def __init__(self, accumulated: frozenset[str]) -> None:
+        self._accumulated = accumulated
         self.removed: list[RemovedPoint] = []
         self.forgotten = 0
         self.problems: list[Problem] = []
@@ -134,7 +140,7 @@ class _Expander:
         self, node: Node, address: str, above: Parameters
     ) -> Sequence[Fragment]:
         """The fragments of a node with its defaults under them."""
-        below = _merge([above, node.defaults])
+        below = _merge([above, node.defaults], self._accumulated)
         match node.body:
             case Params():
                 made = _expand_params(node.body, _join(address, "params"))
@@ -142,10 +148,13 @@ class _Expander:
                 made = self._expand_configs(node.body, _join(address, "configs"), below)
             case Groups():
                 made = self._expand_groups(node.body, _join(address, "groups"), below)
-        if not node.defaults:
+        if not node.defaults and not self._accumulated:
             return made
         return [
-            replace(one, parameters=_merge([node.defaults, one.parameters]))
+            replace(
+                one,
+                parameters=_merge([node.defaults, one.parameters], self._accumulated),
+            )
             for one in made
         ]
 
@@ -172,11 +181,9 @@ class _Expander:
             for at, node in enumerate(body.nodes)
         ]
         if body.crossed:
-            return (
-                parts[0]
-                if len(parts) == 1
-                else list(map(_join_fragments, itertools.product(*parts)))
-            )
+            if len(parts) == 1 and not self._accumulated:
+                return parts[0]
+            return list(map(self._join, itertools.product(*parts)))
         return [
             _add_choice(choice, fragment)
             for choice, part in zip(
@@ -184,6 +191,13 @@ class _Expander:
             )
             for fragment in part
         ]
+
+    def _join(self, row: Sequence[Fragment]) -> Fragment:
+        return Fragment(
+            _merge([fragment.parameters for fragment in row], self._accumulated),
+            tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
+            tuple(itertools.chain.from_iterable(part.deferred for part in row)),
+        )
 
     def filter_made(
         self, node: Node, made: Sequence[Fragment], above: Parameters
@@ -214,7 +228,7 @@ class _Expander:
         for fragment in made:
             own = fragment.parameters
             # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
-            seen = _merge([above, own]) if above else own
+            seen = _merge([above, own], self._accumulated) if above else own
             if _is_kept(test, seen):
                 kept.append(fragment)
             elif len(self.removed) < _MOST_REMOVED:
@@ -237,14 +251,6 @@ def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
             if value is not None
         )
         raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
-
-
-def _join_fragments(row: Sequence[Fragment]) -> Fragment:
-    return Fragment(
-        _merge([fragment.parameters for fragment in row]),
-        tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
-        tuple(itertools.chain.from_iterable(part.deferred for part in row)),
-    )
 
 
 def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
@@ -300,8 +306,11 @@ def _join(address: str, part: str) -> str:
     return f"{address}.{part}" if address else part
 
 
-def _merge(rows: Sequence[Parameters]) -> dict[str, object]:
-    """The parameters of all rows; a later one wins, and notes add up."""
+def _merge(
+    rows: Sequence[Parameters], accumulated: frozenset[str] = frozenset()
+) -> dict[str, object]:
+    """The parameters of all rows; a later one wins, notes and `accumulated` add up
+    (these are lists, also where one row alone sets them)."""
     merged: dict[str, object] = {}
     spellings: dict[str, str] = {}
     for row in rows:
@@ -314,11 +323,19 @@ def _merge(rows: Sequence[Parameters]) -> dict[str, object]:
         for key, value in row.items():
             plain = plain_key(key)
             before = merged.pop(spellings.get(plain, key), None)
-            if key == NOTES and isinstance(before, Mapping | None):
+            if plain in accumulated:
+                value = [*_to_list(before), *_to_list(value)]
+            elif key == NOTES and isinstance(before, Mapping | None):
                 value = {**(before or {}), **_to_mapping(value)}
             spellings[plain] = key
             merged[key] = value
     return merged
+
+
+def _to_list(value: object) -> Sequence[object]:
+    if isinstance(value, list | tuple):
+        return value
+    return [] if value is None else [value]
 
 
 def _to_mapping(value: object) -> Mapping[str, object]:

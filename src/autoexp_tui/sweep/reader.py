@@ -48,7 +48,8 @@ _MOST_STAGES_SHOWN: Final = 4
 """Of a config that says several."""
 _NODE_KEYS: Final = frozenset({"type", *BODIES, "defaults", "filter", "name"})
 _ROOT_KEYS: Final = _NODE_KEYS | {
-    *("grids", "derived_jobs", "base_values", "max_points"),
+    *("grids", "derived_jobs", "base_values"),
+    *("list_composition", "max_points"),
 }
 _CONDITION_KEYS: Final = (
     "start_conditions",
@@ -80,6 +81,8 @@ class Sweep:
     """A sweep that was read without a finding."""
 
     root: Node
+    accumulated: frozenset[str]
+    """Plain keys whose values add up over groups, as lists."""
     max_points: int
     derived: tuple[DerivedJob, ...] = ()
 
@@ -101,11 +104,19 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
     reader = _Reader()
     found = {} if raw is None else reader.read_mapping(raw, where)
     reader.check_keys(found, _ROOT_KEYS, where)
+    place = f"{where}.list_composition"
+    keys = reader.read_list(found.get("list_composition"), place)
     sweep = Sweep(
         reader.read_root(found, where),
+        frozenset(plain_key(str(key)) for key in keys),
         reader.read_bound(found.get("max_points"), f"{where}.max_points"),
         reader.read_derived(found.get("derived_jobs"), f"{where}.derived_jobs"),
     )
+    derived = (plain_key(key) for job in sweep.derived for key in job.parameters)
+    known = sorted({*sweep.root.sets.words, *derived})
+    for key in sorted(sweep.accumulated.difference(known)):
+        hint = did_you_mean(key, known, "keys")
+        reader.note(place, f"names `{key}`, which no point sets", hint)
     # Points are counted, with those made on the way, before the first is made.
     if (most := max(sweep.count, sweep.root.size.most)) > sweep.max_points:
         message = (
