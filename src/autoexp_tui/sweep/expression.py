@@ -44,6 +44,17 @@ _COMMENT: Final = re.compile(
 )
 """A string, which is kept, or a comment; an open string goes on to the end."""
 
+_KINDS: Final = {
+    **dict.fromkeys(
+        ("ListComp", "SetComp", "DictComp", "GeneratorExp"), "comprehensions are"
+    ),
+    "JoinedStr": "f-strings are",
+    "Lambda": "functions are",
+    "NamedExpr": "assignments are",
+    "Starred": "stars are",
+    "Dict": "mappings are",
+}
+
 Run: TypeAlias = Callable[[Mapping[str, object]], object]
 
 
@@ -59,11 +70,7 @@ class Expression:
     _run: Run = field(repr=False)
 
     def evaluate(self, names: Mapping[str, object]) -> object:
-        """The value over `names`.
-
-        Raises:
-            ExpressionError: a name is unknown, or an operation does not fit its values.
-        """
+        """The value; ExpressionError: a name is unknown, or an operation fits not."""
         try:
             return self._run(names)
         except ExpressionError:
@@ -81,10 +88,7 @@ def compile_expression(text: str, *, dotted: bool = False) -> Expression:
     """Check and compile `text`.
 
     `dotted`: `a.b.c` is one name, and `p["any key"]` the name in the brackets, as in
-    sweep filters; otherwise neither is allowed.
-
-    Raises:
-        ExpressionError: what is refused, and what to write instead.
+    sweep filters; otherwise neither is allowed. ExpressionError: what is refused.
     """
     builder = _Builder(dotted=dotted)
     run = builder.build(_parse(text), 0)
@@ -92,11 +96,11 @@ def compile_expression(text: str, *, dotted: bool = False) -> Expression:
     return Expression(text, names, frozenset(builder.keys), run)
 
 
-# ---------------------------------------------------------------------- parsing
 def _parse(text: str) -> ast.expr:
     if len(text.strip()) > MAX_TEXT:
         raise ExpressionError(f"is longer than {MAX_TEXT} characters")
-    line = _join_lines(text)
+    # Lines as one; a comment ends with its own line, not with the last.
+    line = _NEWLINE.sub(" ", strip_comments(text)).strip()
     if not line:
         raise ExpressionError("is empty")
     _check_size(line)
@@ -105,17 +109,16 @@ def _parse(text: str) -> ast.expr:
             warnings.simplefilter("ignore")
             tree = ast.parse(line, mode="eval").body
     except SyntaxError as error:
-        raise ExpressionError(_explain_syntax(line, error)) from None
+        pairs = (("&&", "and"), ("||", "or"))
+        hints = [f"; write `{good}` for `{bad}`" for bad, good in pairs if bad in line]
+        place = f" at column {error.offset}" if error.offset else ""
+        message = f"does not parse: {error.msg}{place}{''.join(hints)}"
+        raise ExpressionError(message) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ExpressionError(f"does not parse: {error}") from None
     if sum(1 for _ in ast.walk(tree)) > MAX_NODES:
         raise ExpressionError(f"has more than {MAX_NODES} parts")
     return tree
-
-
-def _join_lines(text: str) -> str:
-    """Lines as one; a comment ends with its own line, not with the last."""
-    return _NEWLINE.sub(" ", strip_comments(text)).strip()
 
 
 def strip_comments(text: str) -> str:
@@ -141,21 +144,11 @@ def _check_size(text: str) -> None:
         raise ExpressionError(f"has more than {MAX_NODES} parts")
 
 
-def _explain_syntax(text: str, error: SyntaxError) -> str:
-    pairs = (("&&", "and"), ("||", "or"))
-    hints = [
-        f"; write `{right}` for `{wrong}`" for wrong, right in pairs if wrong in text
-    ]
-    place = f" at column {error.offset}" if error.offset else ""
-    return f"does not parse: {error.msg}{place}{''.join(hints)}"
-
-
 def _format_node(node: ast.AST) -> str:
     text = ast.unparse(node)
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-# --------------------------------------------------------------------- building
 class _Builder:
     """Turns the allowed nodes into closures; collects the names on the way."""
 
@@ -169,8 +162,12 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise ExpressionError("is nested too deeply")
         match node:
-            case ast.Constant():
-                return _build_constant(node)
+            case ast.Constant(value=value):
+                if not isinstance(value, str | bool | int | float | None):
+                    shown = f"`{_format_node(node)}`"
+                    raise ExpressionError(f"{shown} is not a value for configs")
+                check_bounds_of(value)
+                return lambda _names: value
             case ast.Name():
                 return self._build_name(node.id)
             case ast.Attribute():
@@ -186,12 +183,18 @@ class _Builder:
             case ast.Compare():
                 return self._build_comparison(node, depth + 1)
             case ast.IfExp():
-                return self._build_conditional(node, depth + 1)
+                parts = (node.test, node.body, node.orelse)
+                test, then, other = (self.build(part, depth + 1) for part in parts)
+                return lambda names: then(names) if test(names) else other(names)
             case ast.List() | ast.Tuple() | ast.Set():
-                return self._build_collection(node, depth + 1)
+                runs = [self.build(element, depth + 1) for element in node.elts]
+                kind = {ast.List: list, ast.Tuple: tuple, ast.Set: set}[type(node)]
+                return lambda names: kind(run(names) for run in runs)
             case ast.Call():
                 return self._build_call(node, depth + 1)
-        raise ExpressionError(_refuse_node(node))
+        name = type(node).__name__
+        what = _KINDS.get(name, f"{name} is")
+        raise ExpressionError(f"`{_format_node(node)}`: {what} not allowed here")
 
     def _build_name(self, name: str) -> Run:
         self.names.append(name)
@@ -247,7 +250,9 @@ class _Builder:
 
     def _build_binary(self, node: ast.BinOp, depth: int) -> Run:
         if type(node.op) not in ARITHMETIC:
-            raise ExpressionError(_refuse_operator(node))
+            words = {ast.BitAnd: "; write `and`", ast.BitOr: "; write `or`"}
+            hint = f"an operator that is not allowed{words.get(type(node.op), '')}"
+            raise ExpressionError(f"`{_format_node(node)}` uses {hint}")
         sign, operate = ARITHMETIC[type(node.op)]
         left, right = self.build(node.left, depth), self.build(node.right, depth)
         first, second = _format_node(node.left), _format_node(node.right)
@@ -267,7 +272,12 @@ class _Builder:
         runs = [self.build(operand, depth) for operand in operands]
         tests = []
         for op, left, right in zip(node.ops, operands, operands[1:], strict=False):
-            _check_identity(op, left, right)
+            has_none = any(
+                isinstance(one, ast.Constant) and one.value is None
+                for one in (left, right)
+            )
+            if isinstance(op, ast.Is | ast.IsNot) and not has_none:
+                raise ExpressionError("`is` works with None alone; write `==`")
             tests.append(build_comparison(op, _format_node(left), _format_node(right)))
 
         def run(names: Mapping[str, object]) -> object:
@@ -281,19 +291,6 @@ class _Builder:
 
         return run
 
-    def _build_conditional(self, node: ast.IfExp, depth: int) -> Run:
-        parts = (node.test, node.body, node.orelse)
-        test, then, other = (self.build(part, depth) for part in parts)
-        return lambda names: then(names) if test(names) else other(names)
-
-    def _build_collection(
-        self, node: ast.List | ast.Tuple | ast.Set, depth: int
-    ) -> Run:
-        runs = [self.build(element, depth) for element in node.elts]
-        kinds = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
-        kind: Callable[[Iterable[object]], object] = kinds[type(node)]
-        return lambda names: kind(run(names) for run in runs)
-
     def _build_call(self, node: ast.Call, depth: int) -> Run:
         name = node.func.id if isinstance(node.func, ast.Name) else ""
         if name not in FUNCTIONS or node.keywords:
@@ -303,20 +300,13 @@ class _Builder:
             )
         function, fewest, most = FUNCTIONS[name]
         if len(node.args) < fewest or (most is not None and len(node.args) > most):
-            raise ExpressionError(f"`{name}` takes {_format_count(fewest, most)}")
+            count = f"{fewest} to {most} values" if most else f"{fewest} or more values"
+            count = "one value" if most == 1 else count
+            raise ExpressionError(f"`{name}` takes {count}")
         runs = [self.build(argument, depth) for argument in node.args]
         return lambda names: check_bounds_of(function(*(run(names) for run in runs)))
 
 
-def _build_constant(node: ast.Constant) -> Run:
-    value = node.value
-    if value is not None and not isinstance(value, str | bool | int | float):
-        raise ExpressionError(f"`{_format_node(node)}` is not a value for configs")
-    check_bounds_of(value)
-    return lambda _names: value
-
-
-# ------------------------------------------------------------------------ names
 _WORDS: Final = {"true": "True", "false": "False", "null": "None", "none": "None"}
 
 
@@ -337,45 +327,3 @@ def explain_unknown_name(name: str, known: Iterable[str]) -> str:
     if name in FUNCTIONS:
         return f"`{name}` is a function: write `{name}(...)`"
     return f"`{name}` is not known; {did_you_mean(name, known, 'names')}"
-
-
-# --------------------------------------------------------------------- refusals
-def _check_identity(op: ast.cmpop, left: ast.expr, right: ast.expr) -> None:
-    """`is` is for None alone, so that it means the same as `==`."""
-    if not isinstance(op, ast.Is | ast.IsNot):
-        return
-    if not any(isinstance(n, ast.Constant) and n.value is None for n in (left, right)):
-        raise ExpressionError("`is` works with None alone; write `==`")
-
-
-def _format_count(fewest: int, most: int | None) -> str:
-    if most is None:
-        return f"{fewest} or more values"
-    return "one value" if most == 1 else f"{fewest} to {most} values"
-
-
-_BITWISE: Final = {ast.BitAnd: "and", ast.BitOr: "or"}
-
-
-def _refuse_operator(node: ast.BinOp) -> str:
-    word = _BITWISE.get(type(node.op))
-    hint = f"; write `{word}`" if word else ""
-    return f"`{_format_node(node)}` uses an operator that is not allowed{hint}"
-
-
-_KINDS: Final = {
-    "JoinedStr": "f-strings are",
-    "Lambda": "functions are",
-    "ListComp": "comprehensions are",
-    "SetComp": "comprehensions are",
-    "DictComp": "comprehensions are",
-    "GeneratorExp": "comprehensions are",
-    "NamedExpr": "assignments are",
-    "Starred": "stars are",
-    "Dict": "mappings are",
-}
-
-
-def _refuse_node(node: ast.expr) -> str:
-    kind = type(node).__name__
-    return f"`{_format_node(node)}`: {_KINDS.get(kind, f'{kind} is')} not allowed here"

@@ -36,13 +36,8 @@ class NoneOperand(ExpressionError):
         self.operand = operand
 
 
-# ------------------------------------------------------------------- arithmetic
 def check_number(value: object, operand: str, sign: str) -> Number:
-    """`value` as an operand of `sign`.
-
-    Raises:
-        ExpressionError: it is not a number.
-    """
+    """`value` as an operand of `sign`; ExpressionError: it is not a number."""
     if isinstance(value, int | float):
         return value
     if value is None:
@@ -74,13 +69,9 @@ def _raise_power(base: Number, exponent: Number) -> object:
 
 def _multiply(left: Number, right: Number) -> object:
     whole = isinstance(left, int) and isinstance(right, int)
-    if whole and _count_bits(left) + _count_bits(right) > MAX_BITS + 1:
+    if whole and int(left).bit_length() + int(right).bit_length() > MAX_BITS + 1:
         raise ExpressionError(f"`*` makes a number of more than {MAX_BITS} bits")
     return left * right
-
-
-def _count_bits(value: Number) -> int:
-    return int(value).bit_length()
 
 
 ARITHMETIC: Final[Mapping[type, tuple[str, Callable[[Number, Number], object]]]] = {
@@ -95,7 +86,6 @@ ARITHMETIC: Final[Mapping[type, tuple[str, Callable[[Number, Number], object]]]]
 """Operators between numbers: how they are written, and what they do."""
 
 
-# ------------------------------------------------------------------ comparisons
 _ORDERINGS: Final[Mapping[type, tuple[str, Callable[[Any, Any], bool]]]] = {
     ast.Lt: ("<", operator.lt),
     ast.LtE: ("<=", operator.le),
@@ -142,7 +132,6 @@ def _compare(a: object, b: object, op: type, left: str, right: str) -> bool:
     raise ExpressionError(f"{shown} orders {kinds}, which have no common order")
 
 
-# -------------------------------------------------------------------- functions
 def _list_items(values: Sequence[object], name: str) -> Iterable[object]:
     if len(values) != 1:
         return values
@@ -192,11 +181,9 @@ def _to_whole(value: object) -> object:
 
 
 def _to_text(value: object) -> object:
-    return (
-        "None"
-        if value is None
-        else str(_check_spelled(value, "`str` wants a text or a number"))
-    )
+    if value is None:
+        return "None"
+    return str(_check_spelled(value, "`str` wants a text or a number"))
 
 
 def _check_spelled(value: object, wants: str) -> Any:
