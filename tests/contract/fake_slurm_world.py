@@ -15,10 +15,11 @@ from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.testing.clock import ManualClock
-from autoexp_tui.testing.executor_contract import Does, Remembering
+from autoexp_tui.testing.executor_contract import Does
 from tests.support.fake_script import RunScript, Write
 from tests.support.fake_slurm import FakeSlurm
 from tests.support.fake_slurm_jobs import ClusterSettings
+from tests.support.remembering import Remembering
 
 STEP = 0.1
 """Seconds of made-up time between two looks."""

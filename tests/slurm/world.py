@@ -16,8 +16,8 @@ from autoexp_tui.executors.wrapper_copy import install_wrapper
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import Resources, Scalar
 from autoexp_tui.probes.clock import SystemClock
-from autoexp_tui.testing.executor_contract import Remembering
 from tests.contract.real_world import RealWorld
+from tests.support.remembering import Remembering
 
 HALF: Mapping[str, Scalar] = {"nodes": 2, "exclusive": True, "time": 60}
 """Half of a cluster of four nodes: two such jobs run at a time."""

@@ -216,7 +216,12 @@ monitoring:
 def render_config(name: str, command: Sequence[str]) -> str:
     """The experiment's YAML."""
     knobs = extract_knobs(command)
-    swept, values = _select_swept(knobs), knobs.values
+    values = knobs.values
+    # None with braces: in a sweep they are references of ours.
+    plain = {k: v for k, v in values.items() if not re.search("[{}]", v)}
+    likely = [key for key in _LIKELY if key in plain]
+    numbers = [key for key, value in plain.items() if _NUMBER.fullmatch(value)]
+    swept = next(iter([*likely, *numbers, *plain]), "")
     lines = [f"{key}: {_format_scalar(value)}\n" for key, value in values.items()]
     sweep, job_name = "# sweep:\n#   params: {seed: [1, 2, 3]}", name
     if swept:  # its value is in the name where it can stand there, else the index
@@ -233,17 +238,6 @@ def render_config(name: str, command: Sequence[str]) -> str:
         words=", ".join(map(format_scalar, knobs.words)),
         sweep=sweep,
     )
-
-
-def _select_swept(knobs: Knobs) -> str:
-    """The knob that the sweep begins with: a likely one, a number, else the first.
-
-    None with braces: in a sweep they are references of ours.
-    """
-    plain = {k: v for k, v in knobs.values.items() if not re.search("[{}]", v)}
-    likely = (key for key in _LIKELY if key in plain)
-    numbers = (key for key, value in plain.items() if _NUMBER.fullmatch(value))
-    return next(likely, "") or next(numbers, "") or next(iter(plain), "")
 
 
 def _format_scalar(text: str) -> str:

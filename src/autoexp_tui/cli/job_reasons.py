@@ -43,8 +43,13 @@ def explain_job(job: JobRecord, live: Live | None, now: float) -> str:
     """Why a job is where it is, as a sentence; empty when there is nothing to say."""
     if job.state in BEGUN and live is not None and live.queue is not None:
         return live.queue.reason
-    if queued := _describe_queue(job, live, now):
-        return f"in the queue: {queued}"
+    if job.state is JobState.QUEUED and live is not None and live.queue is not None:
+        queue, when = live.queue, ""
+        if queue.expected_at is not None:
+            when = f"expected start {clock_time(queue.expected_at, now)}"
+        place = queue.partition and f"partition {queue.partition}"
+        if parts := list(filter(None, (queue.reason, place, when))):
+            return f"in the queue: {', '.join(parts)}"
     if job.why is not None:
         return format_reason(job.why, job.cause, now)
     return "; ".join(sentence(why, now, keys=False) for why in find_waits(job))
@@ -58,18 +63,6 @@ def find_waits(job: JobRecord) -> Sequence[Why]:
         return ()
     found = [status.why for _, _, status in all_unmet(job) if status is not None]
     return [why for why in found if why.code not in _NOT_KNOWN]
-
-
-def _describe_queue(job: JobRecord, live: Live | None, now: float) -> str:
-    """What the executor says of a job that it has not started yet."""
-    if job.state is not JobState.QUEUED or live is None or live.queue is None:
-        return ""
-    queue = live.queue
-    when = ""
-    if queue.expected_at is not None:
-        when = f"expected start {clock_time(queue.expected_at, now)}"
-    parts = (queue.reason, queue.partition and f"partition {queue.partition}", when)
-    return ", ".join(filter(None, parts))
 
 
 def list_rule_news(

@@ -8,22 +8,18 @@ suite talks about behaviour alone and never about files or commands.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from autoexp_tui.engine.executor_port import (
     Accepted,
-    AdoptAnswer,
-    CancelAnswer,
     Executor,
-    PollAnswer,
     Submission,
     SubmitAnswer,
     Task,
     TaskPhase,
     TaskReport,
 )
-from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.ids import build_submission_token
 
 LONG = 300.0
@@ -90,46 +86,6 @@ class ExecutorWorld(Protocol):
 
     def new_engine(self) -> None:
         """Forget `executor` and build another, as the next engine would."""
-
-
-class Remembering:
-    """An executor told what an engine would remember.
-
-    An engine knows each task's token and the id that it was accepted under; the
-    contract hands the same bare task in again and again.
-    """
-
-    def __init__(self, inner: Executor, known: dict[TaskId, Task]) -> None:
-        self.inner = inner
-        self.known = known
-        self.name = inner.name
-        self.slots = inner.slots
-        self.poll_seconds = inner.poll_seconds
-
-    @property
-    def array_size(self) -> int:
-        return self.inner.array_size
-
-    @property
-    def lost_after_seconds(self) -> float:
-        return self.inner.lost_after_seconds
-
-    def submit(self, submission: Submission) -> SubmitAnswer:
-        answer = self.inner.submit(submission)
-        if isinstance(answer, Accepted):
-            for task, name in zip(submission.tasks, answer.executor_ids, strict=True):
-                told = replace(task, token=submission.token, executor_id=name)
-                self.known.setdefault(task.id, told)
-        return answer
-
-    def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
-        return self.inner.cancel([self.known.get(task.id, task) for task in tasks])
-
-    def poll(self, tasks: Sequence[Task]) -> PollAnswer:
-        return self.inner.poll([self.known.get(task.id, task) for task in tasks])
-
-    def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
-        return self.inner.adopt(submissions)
 
 
 class ExecutorContract:
