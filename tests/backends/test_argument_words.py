@@ -184,15 +184,6 @@ def test_type_bool_calls_only_the_empty_text_false() -> None:
     assert rendered({"old": False}, schema).words == ("--old", "")
 
 
-def test_a_number_that_looks_like_an_option_is_refused_in_a_list() -> None:
-    def add(parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("-1", dest="one", action="store_true")
-        parser.add_argument("--xs", nargs="+", type=int)
-
-    assert rendered({"xs": [2]}, small(add)).words == ("--xs", "2")
-    assert len(rendered({"xs": [-2]}, small(add)).problems) == 1
-
-
 def test_a_value_that_the_program_would_read_as_a_file_is_joined() -> None:
     parser = argparse.ArgumentParser(fromfile_prefix_chars="@")
     parser.add_argument("--name")

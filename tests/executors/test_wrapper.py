@@ -908,7 +908,7 @@ def test_in_the_end_the_exit_status_alone_tells(
 ) -> None:
     task = wrapper.load_task(str(attempt.task("exit 0", record_patience=0)))
     FullDisk(monkeypatch, failures=10_000)
-    child = wrapper.Child(0, -1, -1, -1)
+    child = wrapper.Child(0, -1, -1)
     supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
     assert supervisor.record_end(child, {**ENDED, "exit_code": 7}) == 7
     assert not attempt.has("exit.0.json")
@@ -1133,7 +1133,7 @@ def test_a_guard_that_a_debugger_holds_is_killed_with_its_command(
     supervisor.guard = wrapper.Peer(guard.pid, 0.1)
     assert until(supervisor.guard.is_stopped)
     monkeypatch.setattr(supervisor.guard, "resume", lambda: None)
-    child = wrapper.Child(guard.pid, -1, -1, -1)
+    child = wrapper.Child(guard.pid, -1, -1)
     supervisor._kill(child, 100.0)
     supervisor._kill(child, 100.0 + wrapper.SWEEP_SECONDS)
     assert guard.wait(PATIENCE) == -signal.SIGKILL

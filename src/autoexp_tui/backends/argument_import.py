@@ -67,7 +67,6 @@ class Source:
     target: str
     """`pkg.mod:function`, or `path/to/file.py:function`."""
     verb: str = ""
-    """Of its sub-commands."""
     python: str = ""
     """The interpreter; empty: the one that runs us."""
     paths: tuple[str, ...] = ()

@@ -51,7 +51,6 @@ class Refused(Exception):
     """No parser can be had; says why, and the next step."""
 
     def __init__(self, message: str, **more: "Any") -> None:
-        """`more`: hint, or what is `near` and what it may be `among`."""
         super().__init__(message)
         self.answer = {"error": message, **more}
 
@@ -97,7 +96,6 @@ def load_target(target: str, paths: "list[str]") -> "Any":
 
 
 def load_module(name: str) -> "Any":
-    """An imported module, by its name or by its file."""
     if not name.endswith(".py"):
         sys.path.insert(0, os.getcwd())
         return importlib.import_module(name)
@@ -197,7 +195,6 @@ def extract_schema(parser: argparse.ArgumentParser) -> "Record":
 def extract_action(
     parser: argparse.ArgumentParser, action: argparse.Action, group: str
 ) -> "Record":
-    """One `add_argument`."""
     found: Record = {"dest": action.dest, "options": list(action.option_strings)}
     # A program's own kind of action is a switch where it takes no value.
     other = "true" if action.nargs == 0 else "other"

@@ -20,7 +20,6 @@ from autoexp_tui.text.did_you_mean import did_you_mean
 VERSION: Final = 1
 SUFFIX: Final = ".schema.json"
 FOLDER: Final = "args"
-"""Of a root of configs: where schemas are looked for by name."""
 _MAKE_ONE: Final = (
     f"`autoexp-import-args MODULE:FUNCTION --name NAME` writes config/args/NAME{SUFFIX}"
 )
@@ -58,11 +57,9 @@ class Action:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
         return self.flag or self.dest
 
     def turns_off(self, option: str) -> bool:
-        """Whether this spelling is for false."""
         return self.action == "boolean" and option.startswith("--no-")
 
 
@@ -115,12 +112,6 @@ class Schema:
         """Destinations without which the program does not start."""
         return tuple(dict.fromkeys(a.dest for a in self.actions if a.required))
 
-    @cached_property
-    def has_negative_options(self) -> bool:
-        """Whether `-1` would be an option: then it is no number for argparse."""
-        options = (option for action in self.actions for option in action.options)
-        return any(option[:1] == "-" and option[1:2].isdigit() for option in options)
-
 
 def load_schema(name: str, places: Places) -> Schema:
     """The schema that a config names: a name (of `args/` of a root), or a path.
@@ -150,7 +141,7 @@ def load_schema(name: str, places: Places) -> Schema:
 
 
 def decode_schema(data: Any) -> Schema:
-    """A schema from its JSON; raises ValueError, KeyError, TypeError,
+    """A schema from its JSON; raises ValueError, KeyError, TypeError or
     AttributeError."""
     if not isinstance(data, dict) or "autoexp_schema" not in data:
         raise ValueError("it has no `autoexp_schema`")
@@ -164,7 +155,6 @@ def decode_schema(data: Any) -> Schema:
 
 
 def format_choices(choices: Iterable[object], most: int = 8) -> str:
-    """Choices as people read them."""
     names = [str(choice) for choice in choices]
     rest = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + rest

@@ -138,7 +138,6 @@ def _join_flags(actions: Sequence[Action]) -> str:
 
 
 def _render_once(value: object, action: Action, schema: Schema) -> Words:
-    """The flag once, with all that belongs to it."""
     nargs, by_flag = action.nargs, bool(action.options)
     if nargs not in (None, "?") or action.action == "extend":
         items, count = _check_list(value, action), 1 if nargs is None else nargs
@@ -164,11 +163,10 @@ def _render_once(value: object, action: Action, schema: Schema) -> Words:
 
 
 def _render_item(value: object, action: Action, schema: Schema) -> str:
-    """One word of a list."""
     word = _format_typed(value, action)
     if isinstance(value, float) and word[:1] == "-" and not _NEGATIVE.fullmatch(word):
         word = format(Decimal(word), "f")
-    is_number = _NEGATIVE.fullmatch(word) and not schema.has_negative_options
+    is_number = _NEGATIVE.fullmatch(word)
     is_option = len(word) > 1 and word[0] in schema.prefix_chars and not is_number
     if word == "--" or (is_option and action.options):
         message = f"holds {word!r}, which argparse would take for an option"

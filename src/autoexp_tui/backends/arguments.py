@@ -129,20 +129,16 @@ class Rendered:
 
 
 class SchemaRenderer:
-    """Renders and checks arguments by one schema.
-
-    Jobs have much the same arguments: what one value comes to is remembered.
-    """
+    """Renders and checks arguments by one schema; remembers what each value comes
+    to."""
 
     def __init__(self, schema: Schema, place: str) -> None:
-        """`place`: the key of the backend that the arguments stand at."""
         self._schema = schema
         self._place = place
         self._values: dict[tuple[str, str], Rendered] = {}
         self._positional = tuple(a.dest for a in schema.actions if not a.options)
 
     def render(self, args: Mapping[str, object]) -> Rendered:
-        """Words and findings of one job's arguments."""
         words: list[str] = []
         problems: list[Problem] = []
         given: dict[str, Words] = {}

@@ -61,7 +61,6 @@ def problem(key: str, message: str, hint: str = "") -> Problem:
 
 
 def format_word(value: object) -> str:
-    """A value as one word of a command line."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
@@ -106,7 +105,6 @@ def is_word_list(value: object) -> bool:
 
 
 def choice_of(names: Sequence[str]) -> Check:
-    """One of these words."""
     accepts = lambda value: value in names  # noqa: E731
     return Check(accepts, f"is {{!r}}; it may be {', '.join(names)}")
 

@@ -199,7 +199,6 @@ class Environment:
         return os.path.join(self.places.cwd, os.path.expanduser(str(path)))
 
     def words(self) -> tuple[str, ...]:
-        """What stands in front of the command."""
         inside: tuple[str, ...] = ()
         conda: Any = self.backend.get("conda")
         if self.backend.get("venv") is not None:

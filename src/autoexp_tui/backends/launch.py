@@ -133,8 +133,7 @@ _ANSWERS: Final[Mapping[str, tuple[object, Callable[[Any], object], str]]] = {
     "outside": ((), is_word_list, "a list of words"),
     "environment": ({}, lambda found: isinstance(found, Mapping), "a mapping"),
 }
-"""By function: what one that is not there gives, whether an answer is of use, what is
-wanted."""
+"""By function: what a missing one gives; if an answer is of use; what is wanted."""
 
 
 def _refuse_class(message: str, hint: str) -> SpecRefused:
@@ -191,8 +190,7 @@ class Backends:
     def _check(
         self, backend: Config, config: Config
     ) -> tuple[Backend, Sequence[Problem]]:
-        """The backend, and what it finds wrong; raises SpecRefused, with all around
-        it."""
+        """The backend, and what it finds wrong; raises SpecRefused."""
         around = check_surroundings(backend)
         try:
             chosen = self._select(backend)

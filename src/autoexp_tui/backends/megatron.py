@@ -90,7 +90,7 @@ class MegatronTorchrun(Backend):
         return torchrun.outside(backend, config)
 
     def environment(self, backend: Config, config: Config) -> Mapping[str, str]:
-        """What Megatron needs: kernels that begin in the order they are launched.
+        """Kernels begin in the order they are launched.
 
         Overlapped all-to-alls of experts need the opposite, many connections.
         """

@@ -1,10 +1,9 @@
 """Runs one attempt at one job and leaves records of it that survive anything.
 
-A session keeps its own copy of this file and starts it as `python wrapper.py TASK.json`
-on whatever machine the job was sent to, so it imports the standard library alone and
-keeps to what Python 3.6 understands (hence annotations as strings); an older Python
-refuses it with a line that says so. It knows nothing of plans or engines: a task file
-comes in, records in `attempt_dir` go out, each written whole by rename:
+Started as `python wrapper.py TASK.json` on whatever machine the job was sent to, so it
+imports the standard library alone and keeps to what Python 3.6 understands (hence
+annotations as strings). A task file comes in, records in `attempt_dir` go out, each
+written whole by rename:
 
     claim                who may run the attempt: a hard link, made once and for all
     duplicate.<id>.json  this start came second and did nothing
@@ -18,18 +17,14 @@ comes in, records in `attempt_dir` go out, each written whole by rename:
 
 Started again under the same executor id and nonce, it is a further run of the attempt
 when the queue counts it as a restart (SLURM_RESTART_COUNT), or when nothing of the
-earlier run lives and it did not end by itself; otherwise it was started twice, and the
-later one does nothing. A run that sees a further one begin (the queue had lost its
-node) ends itself.
+earlier run lives and it did not end by itself; otherwise the later start does nothing.
+A run that sees a further one begin (the queue had lost its node) ends itself.
 
-Three processes share the work. The *supervisor* keeps the records and takes signals.
-The *guard*, its child, is the parent of the *command*: it inherits whatever the
-command leaves behind and ends it. Killing any one of the three, even with SIGKILL,
-still ends the command's processes and still leaves a true exit record. Supervisor and
-guard continue each other when one of them is stopped.
-
-An exit record that cannot be written is tried again, and left meanwhile in
-`<output_dir>/.autoexp/exit.<nonce>.json`.
+The *supervisor* keeps the records and takes signals. The *guard*, its child, is the
+parent of the *command*: it inherits whatever that leaves behind and ends it. Killing
+any one of the three, even with SIGKILL, still ends the command's processes and still
+leaves a true exit record; one that cannot be written is tried again, and lies meanwhile
+in `<output_dir>/.autoexp/exit.<nonce>.json`.
 """
 
 import errno
@@ -615,24 +610,22 @@ class Guard:
         self.control = control
         self.report = report
         self.command = 0
-        self.fault = -1
-        """Where the command says why it could not start."""
+        self.go = self.fault = -1
+        """Where the command is given the word, and says why it could not start."""
         self.ended: Record = {}
         self.orphaned = False
         """The supervisor is gone: its duties are ours."""
         self.begun = False
         self.supervisor = Peer(os.getppid(), task.grace_seconds)
 
-    def watch(self, env: "dict[str, str]", log: int, go: "tuple[int, int]") -> None:
+    def watch(self, env: "dict[str, str]", log: int) -> None:
         """Start the command (it waits for the word) and see it through."""
         os.setsid()
         inherits = set_subreaper()
         for number in (signal.SIGTERM, *FORWARDED):
             signal.signal(number, signal.SIG_IGN)
         signals = Signals((signal.SIGCHLD,))
-        os.close(go[1])
-        self.command = self._start_command(env, log, go[0])
-        os.close(go[0])
+        self.command = self._start_command(env, log)
         self._send(pid=self.command)
         while not self.ended and not self.orphaned:
             if signals.wait(1.0, self.control):
@@ -647,14 +640,15 @@ class Guard:
         self._send(**self.ended)
         self._wait_for_ack(signals)
 
-    def _start_command(self, env: "dict[str, str]", log: int, go: int) -> int:
-        guard, ready, fault = os.getpid(), os.pipe(), os.pipe()
+    def _start_command(self, env: "dict[str, str]", log: int) -> int:
+        guard, go, ready, fault = os.getpid(), os.pipe(), os.pipe(), os.pipe()
         command = os.fork()
         if command == 0:
-            run_command(self.task, env, (log, go, ready[1], fault[1]), guard)
-        os.close(ready[1])
-        os.close(fault[1])
-        self.fault = fault[0]
+            os.close(go[1])
+            run_command(self.task, env, (log, go[0], ready[1], fault[1]), guard)
+        for handle in (go[0], ready[1], fault[1]):
+            os.close(handle)
+        self.go, self.fault = go[1], fault[0]
         os.read(ready[0], 1)  # until then it would not hear a signal to its group
         os.close(ready[0])
         return command
@@ -666,8 +660,10 @@ class Guard:
     def _obey(self, orders: bytes) -> None:
         self.orphaned = orders == b""
         for number in orders:
-            if number == BEGUN:
+            if number == BEGUN:  # the command execs
                 self.begun = True
+                with suppress(OSError):
+                    os.write(self.go, b"g")
                 continue
             if number == signal.SIGKILL:
                 kill_all(list_descendants(os.getpid()), signal.SIGKILL)
@@ -805,11 +801,10 @@ def end_descendants(polite_seconds: float, group: int) -> "tuple[int, dict[int, 
 class Child:
     """The supervisor's side of the guard and the command."""
 
-    def __init__(self, guard: int, control: int, report: int, go: int) -> None:
+    def __init__(self, guard: int, control: int, report: int) -> None:
         self.guard = guard
         self.control = control
         self.report = report
-        self.go = go
         self.told: Record = {}
         """All that the guard said: `pid`; later how the command ended; at last
         `leftovers`, when every process of it is gone."""
@@ -824,13 +819,6 @@ class Child:
         with suppress(OSError):  # a dead guard: the end of its report says so
             os.write(self.control, bytes([number]))
 
-    def send_go(self) -> None:
-        """Give the word, now that the run has begun: the command execs."""
-        self.send(BEGUN)
-        with suppress(OSError):
-            os.write(self.go, b"g")
-        os.close(self.go)
-
     def read_report(self) -> bool:
         """Take in what the guard says next; False when it is gone."""
         data = os.read(self.report, 4096)
@@ -842,12 +830,12 @@ class Child:
 
 
 def start_guard(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
-    """Fork the guard; the command waits for a byte on `go`.
+    """Fork the guard; the command waits until it is told that the run has begun.
 
     Forked, not started afresh: we have a single thread here, and the guard shares our
     locks, so that a slot stays taken until the last process of it is gone.
     """
-    control, report, go = os.pipe(), os.pipe(), os.pipe()
+    control, report = os.pipe(), os.pipe()
     env = build_environment(task, run, gpus)
     guard = os.fork()
     if guard == 0:
@@ -855,15 +843,15 @@ def start_guard(task: Task, run: int, gpus: "list[str]", log: int) -> Child:
         try:
             os.close(control[1])
             os.close(report[0])
-            Guard(task, run, control[0], report[1]).watch(env, log, go)
+            Guard(task, run, control[0], report[1]).watch(env, log)
             code = 0
         finally:
             if code:
                 sys.excepthook(*sys.exc_info())
             os._exit(code)
-    for handle in (control[0], report[1], go[0]):
-        os.close(handle)
-    return Child(guard, control[1], report[0], go[1])
+    os.close(control[0])
+    os.close(report[1])
+    return Child(guard, control[1], report[0])
 
 
 class Supervisor:
@@ -980,7 +968,6 @@ class Supervisor:
                 self.kept.append(Kept(self.task.path("claim"), claimed))
             return True
         os.close(child.control)
-        os.close(child.go)
         if isinstance(error, FileExistsError):
             self.ending = f"another start has begun run {self.run}"
             log_line(self.ending)
@@ -995,7 +982,7 @@ class Supervisor:
         update_current_log(self.task)
         if self.task.time_limit_seconds:
             self.limit_at = time.monotonic() + float(self.task.time_limit_seconds)
-        child.send_go()
+        child.send(BEGUN)
         while "leftovers" not in child.told:
             self._check(child)
             times = [self.look_at, self.kill_at, self.limit_at]

@@ -16,7 +16,6 @@ from contextlib import suppress
 from autoexp_tui.model.facts import CommandResult
 
 KEPT_BYTES = 2000
-"""Of the output's end."""
 _LOOK_SECONDS = 0.02
 """Between looks whether the command has ended while others hold its output open."""
 
@@ -85,7 +84,6 @@ class _Output:
         return True
 
     def close(self) -> str:
-        """What there is of the output's end, as text."""
         if self._open:
             self._read()
         self._pipe.close()

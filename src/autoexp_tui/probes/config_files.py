@@ -67,7 +67,6 @@ def config_roots(directory: Path) -> tuple[Path, ...]:
 
 
 def find_config(name: str, roots: Iterable[Path]) -> Path | None:
-    """The file of a config, by its name without `.yaml`; None when no root has it."""
     places = (root / f"{name}.yaml" for root in roots)
     return next((place for place in places if place.is_file()), None)
 

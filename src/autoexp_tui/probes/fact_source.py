@@ -47,7 +47,6 @@ _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
 """Bytes read again, so that a match across two reads or two lines is not missed."""
 _MOST_LINE = 500
-"""Characters of a found line that are kept."""
 LOOK_BYTES = 16 << 20
 """Read of one file at one look; the rest follows at the next."""
 LOOK_WORK = 100_000_000
@@ -64,7 +63,6 @@ class OutsideFacts:
         self._texts: dict[TextKey, _Text] = {}
 
     def observe(self, key: OutsideKey) -> Fact:
-        """The fact for `key`; a failed look has `error` and no value."""
         return next(self.observe_all([key]))
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
@@ -174,10 +172,7 @@ def look_at(path: str, at: Glance) -> FileStat:
 
 
 def find_matches(pattern: str, at: Glance) -> Matches:
-    """The matches of a pattern, newest last.
-
-    Raises OSError: nothing was found, and something could not be looked at.
-    """
+    """The matches of a pattern, newest last; raises OSError: nobody knows of any."""
     expansion = expand(pattern, at)
     problem = expansion.problem
     found: list[tuple[float, str, FileIdentity]] = []
@@ -237,15 +232,12 @@ class LogWatch:
     """The line in which the pattern was found; None: not found."""
     _identity: tuple[int, int] | None = None
     _offset: int = 0
-    """Where the next search starts."""
     _end: int = 0
     """Up to here everything was searched."""
 
     def look(self, path: str, at: Glance) -> None:
-        """Search what is new; other searches of the same file share its reading.
-
-        Raises OSError: it cannot be read, for another reason than that it is not there.
-        """
+        """Search what is new, sharing the reading; raises OSError: it cannot be
+        read."""
         file = at.open(path)
         self.exists = file is not None
         if file is None:

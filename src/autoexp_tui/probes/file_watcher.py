@@ -44,7 +44,6 @@ class FileWatcher:
         ]
 
     def start(self) -> None:
-        """Watch from now on, on threads of its own."""
         for thread in self._threads:
             thread.start()
 

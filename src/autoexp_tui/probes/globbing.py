@@ -51,7 +51,6 @@ class _Walk:
         self.problem: OSError | None = None
 
     def list_below(self, base: str, parts: Sequence[str]) -> Iterator[str]:
-        """Matches of `parts` under `base`."""
         if not parts:
             yield base
             return

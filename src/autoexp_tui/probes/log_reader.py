@@ -30,11 +30,10 @@ _MEMORY = 64
 """Bytes that are compared, before the cursor and at the start of the file."""
 
 _SETTLE_SECONDS = 2.0
-"""How long a file's state must stand before a look at its end is believed for good: two
-writes of one length within a tick of the file system's clock leave the same state."""
+"""For which a file's state must stand before a look at its end is believed for good:
+two writes within a tick of the file system's clock leave the same state."""
 
 _MOST_ENTRIES = 1000
-"""Of a directory that are looked at."""
 
 _Key: TypeAlias = tuple[str, int, int, str]
 Stamp: TypeAlias = tuple[int, int, int, int]
@@ -70,9 +69,10 @@ class LogReader:
         self._places: dict[_Key, Place] = {}
 
     def read(self, at: LogCursor) -> LogChunk | None:
-        """At most `at.limit` bytes (and 1 MiB) up to the last whole line; raises
-        OSError.          A line longer than that comes in pieces. After a truncation or
-        replacement the         chunk starts a new file with `reset`, and may be empty.
+        """At most `at.limit` bytes (and 1 MiB) up to the last whole line.
+
+        A line longer than that comes in pieces. After a truncation or replacement the
+        chunk starts a new file with `reset`, and may be empty. Raises OSError.
         """
         attempt, run = (0, -1) if at.outlives else (at.attempt, at.run)
         key = (at.job, attempt, run, at.path)
@@ -281,8 +281,7 @@ def _make_stamp(found: os.stat_result) -> tuple[int, int, int, int]:
 
 
 def _skip_hole(handle: int, size: int, offset: int = 0) -> int:
-    """Where the first data from `offset` on lies: a writer that kept its place in a
-    truncated file, or sought ahead, leaves a hole before it."""
+    """Where the first data from `offset` on lies, past the hole of a truncated file."""
     try:
         return os.lseek(handle, offset, os.SEEK_DATA)
     except OSError as error:
@@ -312,8 +311,7 @@ def _list_candidates(path: str, place: Place) -> list[str]:
 
 
 def _open_rest(path: str, place: Place) -> int | None:
-    """A file that begins as the log did up to the place, and has more; never for
-    nothing known."""
+    """A file that begins as the log did up to the place, and has more."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
     back = len(place.before)
     with suppress(OSError):  # gone again, or not for us

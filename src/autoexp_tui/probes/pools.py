@@ -30,9 +30,8 @@ class _Item:
 class ThreadPool:
     """`ports.Pool` over at most `threads` daemon threads, started when needed.
 
-    While `done` runs, the key may be submitted again (its answer may well make the
-    engine want another look), but that call starts only after `done` returned: the
-    answers of one key arrive in order.
+    While `done` runs, the key may be submitted again, but that call starts only after
+    `done` returned: the answers of one key arrive in order.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -49,10 +48,9 @@ class ThreadPool:
         self._closed = False
 
     def submit(self, key: str, call: Call, done: Done) -> bool:
-        """Run `call` elsewhere, then `done(answer, None)` or `done(None, error)`.
+        """Run `call` elsewhere, then `done(answer, None)` or `done(None, error)` there.
 
-        False when `key` is still outstanding, or the pool is closed. `done` is called
-        from the pool's thread, and not at all after `close`.
+        False when `key` is still outstanding, or the pool is closed.
         """
         item = _Item(key, call, done)
         with self._lock:

@@ -1,8 +1,4 @@
-"""What one look at the file system has seen: each path and directory is asked once.
-
-Conditions often share paths, directories and logs. A glance lives for one batch of
-looks and is thrown away; what it says is as old as the batch.
-"""
+"""What one batch of looks at the file system has seen: each path is asked once."""
 
 from __future__ import annotations
 
@@ -75,6 +71,5 @@ class Glance:
         return self._file[1]
 
     def close(self) -> None:
-        """Let go of the open file."""
         self._file = ("", None)
         self._newest.close()
