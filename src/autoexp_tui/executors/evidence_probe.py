@@ -38,7 +38,9 @@ def processes_of(attempt_dir: str, root: int) -> list[int]:
 
 
 def all_pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    with suppress(OSError):
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return []
 
 
 def stat_of(pid: int) -> list[str]:

@@ -119,7 +119,9 @@ def find_refusal(attempt_dir: str) -> str:
 
 
 def _list_pids() -> list[int]:
-    return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+    with suppress(OSError):
+        return [int(name) for name in os.listdir(_PROC) if name.isdigit()]
+    return []
 
 
 def is_start_alive(task_file: str) -> bool:

@@ -74,7 +74,9 @@ _FOREIGN_SETTLE_SECONDS = 60.0
 
 
 def count_cpus() -> int:
-    return len(os.sched_getaffinity(0))
+    """The CPUs that this process may use; beside Linux, all."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def list_gpus() -> tuple[str, ...]:
