@@ -8,7 +8,6 @@ import json
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -179,9 +178,7 @@ def die_and_stop_the_start():
     os.kill(os.getpid(), signal.SIGSTOP)
 
 settings, submission, place = pickle.load(sys.stdin.buffer)
-if place == "before it starts anything":
-    local_start.subprocess.Popen = die
-elif place == "between fork and exec":
+if place == "between fork and exec":
     popen = functools.partial(subprocess.Popen, preexec_fn=die_and_stop_the_start)
     local_start.subprocess.Popen = popen
 elif place == "before it hears of the start":
@@ -216,13 +213,6 @@ def test_no_start_leaves_a_zombie(machine: Machine) -> None:
     for number in range(3):
         executor.submit(one(machine.task("exit 0", f"job{number}"), token=str(number)))
     assert _children() == before
-
-
-def test_a_machine_leaves_no_node_out_for_it_has_no_other(machine: Machine) -> None:
-    resources = Resources(options={"exclude": socket.gethostname()})
-    task = machine.task("touch ran", resources=resources)
-    assert isinstance(machine.executor().submit(one(task)), Accepted)
-    until(lambda: (machine.root / "out" / "ran").exists())
 
 
 def test_the_resume_mark_of_the_task_reaches_the_command(machine: Machine) -> None:
@@ -406,15 +396,6 @@ def test_a_time_limit_is_the_cause(machine: Machine) -> None:
     assert report.exited is not None
 
 
-def test_a_cancelled_task_names_the_person_as_its_cause(machine: Machine) -> None:
-    task = machine.task("sleep 30")
-    executor = machine.executor()
-    executor.submit(one(task))
-    wait_for(Path(task.attempt_dir) / "begin.0.json")
-    executor.cancel([task])
-    assert ended(executor, task).cause is Cause.USER
-
-
 def test_what_cancels_a_task_that_never_came_is_private_at_every_level(
     machine: Machine,
 ) -> None:
@@ -448,20 +429,6 @@ def test_a_task_that_waits_for_a_slot_says_so(machine: Machine) -> None:
     assert report.reason == (
         "waits for a slot: the one of this machine is taken, by session k7f2"
     )
-
-
-def test_slots_hold_across_engines(machine: Machine) -> None:
-    first, second = machine.task("sleep 30", "first"), machine.task("exit 0", "second")
-    machine.executor(slots=1).submit(one(first))
-    wait_for(Path(first.attempt_dir) / "begin.0.json")
-    other = machine.executor(slots=1)
-    other.submit(one(second, token="other"))
-    assert look(other, second).phase is TaskPhase.QUEUED
-    other.cancel([first])
-    began, before = ended(other, second).began, ended(other, first).exited
-    assert began is not None
-    assert before is not None
-    assert began.began_at >= before.ended_at
 
 
 def test_a_poll_of_what_did_not_change_reads_no_records(machine: Machine) -> None:
@@ -895,19 +862,6 @@ def test_records_that_cannot_be_looked_at_decide_nothing(machine: Machine) -> No
         clock.advance(100.0)
 
 
-def test_an_engine_killed_before_it_started_anything_left_nothing(
-    machine: Machine,
-) -> None:
-    task = machine.task("echo ran >> ran")
-    place = "before it starts anything"
-    assert dead_engine(machine, one(task), place) == signal.SIGKILL
-    executor = machine.executor(settle_seconds=0.1)
-    assert until(lambda: executor.adopt([one(task)]).absent == (TOKEN,))
-    assert isinstance(executor.submit(one(task)), Accepted)
-    ended(executor, task)
-    assert machine.ran() == ["ran"]
-
-
 def test_what_an_engine_started_before_it_was_killed_is_found(machine: Machine) -> None:
     task = machine.task("echo ran >> ran; sleep 0.1")
     place = "before it hears of the start"
@@ -1026,13 +980,3 @@ def test_a_hostile_command_is_cleaned_and_bounded() -> None:
     told = format_commands([hostile], "node7")
     assert "\x1b" not in told
     assert len(told) < LONGEST + 100
-
-
-def test_what_was_started_is_not_started_again(machine: Machine) -> None:
-    task = machine.task("sleep 30")
-    executor = machine.executor()
-    first, second = executor.submit(one(task)), executor.submit(one(task))
-    assert isinstance(first, Accepted)
-    assert isinstance(second, Accepted)
-    assert first.executor_ids == second.executor_ids
-    assert len(read_attempt(task.attempt_dir).task_files) == 1

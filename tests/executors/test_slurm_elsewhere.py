@@ -11,12 +11,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.engine.executor_port import (
-    Accepted,
-    Busy,
     Task,
     TaskPhase,
     TaskReport,
-    Unexplained,
 )
 from autoexp_tui.executors import supervisors
 from autoexp_tui.executors.slurm.task_memory import RELEASE_WAITS
@@ -25,13 +22,11 @@ from autoexp_tui.storage import trust
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.testing.executor_contract import (
     look,
-    submission,
     submit,
     wait_until_running,
 )
 from tests.executors.test_slurm_executor import ONE_NODE, World
 from tests.support.fake_script import RunScript
-from tests.support.fake_slurm_faults import SlurmFault
 from tests.support.fake_slurm_jobs import ClusterSettings, Job
 
 RUNS = RunScript(seconds=1e6)
@@ -77,7 +72,6 @@ def told(world: World, task: Task) -> TaskReport:
     return found[-1]
 
 
-# --------------------------------------------------------------------- vanished tasks
 def test_a_waiting_task_that_others_cancel_is_cancelled_and_not_forgotten(
     world: World,
 ) -> None:
@@ -147,7 +141,6 @@ def test_a_vanished_job_of_a_controller_that_was_restarted_may_be_forgotten(
     assert (report.cause, report.unclaimed) == (None, True)
 
 
-# ------------------------------------------------------------------- forgotten runs
 NOT_AGAIN = {"no-requeue": {"no-requeue": True}, "requeue": {"requeue": False}}
 
 
@@ -248,7 +241,6 @@ def test_no_run_is_lost_while_its_supervisor_lives_on_this_host(world: World) ->
     assert not world.until(lambda: lost(world, task))
 
 
-# ------------------------------------------------------------------ who cancelled it
 def test_who_cancelled_is_told_by_accounting(world: World) -> None:
     task = world.runs_as("a", RUNS)
     submit(world, task)
@@ -289,7 +281,6 @@ def test_our_jobs_are_asked_for_by_number_whatever_logname_says(
     assert asked[-1][asked[-1].index("-u") + 1] == str(os.getuid())
 
 
-# ----------------------------------------------------------------------- suspension
 def test_a_suspended_run_is_told_as_that_and_goes_on(world: World) -> None:
     task = world.runs_as("a", RunScript(seconds=20.0))
     submit(world, task)
@@ -320,7 +311,6 @@ def test_a_suspended_run_that_is_to_end_is_cancelled_outright(world: World) -> N
     assert world.slurm.lines[-1] == ("scancel", job.id)
 
 
-# ------------------------------------------------------------------- failed launches
 def fails_to_launch(world: World, task: Task) -> Job:
     [job] = jobs(world, task)
     job.run = None
@@ -421,7 +411,6 @@ def test_a_job_that_no_requeue_brings_back_has_lost_its_node(world: World) -> No
     assert "could not start it again" in report.reason
 
 
-# -------------------------------------------------------------- between end and word
 def test_a_run_that_is_over_is_not_said_to_run_but_what_is_waited_for(
     world: World,
 ) -> None:
@@ -463,20 +452,3 @@ def test_why_a_vanished_run_is_not_judged_is_said(world: World) -> None:
     assert report.gone_for == 0.0
     assert report.reason.startswith("squeue does not show it any more")
     assert "sacct: Problem talking to the database" in report.reason
-
-
-# ---------------------------------------------------------------------------- answers
-def test_what_passes_fails_no_job(world: World) -> None:
-    world.slurm.refuses = said = "Slurm backup controller in standby mode"
-    made = submission(world.runs_as("a", RUNS))
-    answer = world.executor.submit(made)
-    assert isinstance(answer, Busy)
-    assert said in answer.message
-    world.slurm.refuses = ""
-    assert isinstance(world.executor.submit(made), Accepted)
-
-
-def test_words_that_nobody_knows_fail_no_job_either(world: World) -> None:
-    world.faults.add("sbatch", SlurmFault.REFUSED)
-    answer = world.executor.submit(submission(world.runs_as("a", RUNS)))
-    assert isinstance(answer, Unexplained)

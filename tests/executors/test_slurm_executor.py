@@ -14,7 +14,6 @@ from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     BeginRecord,
-    Busy,
     Rejected,
     Submission,
     Task,
@@ -97,7 +96,6 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-# ------------------------------------------------------------------ a submit in doubt
 @pytest.mark.parametrize(
     "fault",
     [SlurmFault.ANSWER_LOST, SlurmFault.TOLD_FAILED, SlurmFault.EMPTY],
@@ -194,14 +192,6 @@ def test_a_job_under_a_reused_id_is_not_taken_for_ours(world: World) -> None:
     assert wait_for_end(world, lost).unclaimed
 
 
-# --------------------------------------------------------------------------- refusals
-def test_a_full_queue_is_busy(tmp_path: Path) -> None:
-    world = World(tmp_path, ClusterSettings(max_jobs=0))
-    assert isinstance(
-        world.executor.submit(submission(world.runs_as("a", RUNS_LONG))), Busy
-    )
-
-
 @pytest.mark.parametrize("options", [{"partition": "nosuch"}, {"frobnicate": 1}])
 def test_an_option_that_slurm_does_not_take_is_rejected(
     world: World, options: dict[str, str | int]
@@ -212,7 +202,6 @@ def test_an_option_that_slurm_does_not_take_is_rejected(
     assert str(next(iter(options.values()))) in answer.message + answer.sent
 
 
-# ------------------------------------------------------------------ answers that fail
 @pytest.mark.parametrize(
     "fault",
     [SlurmFault.AWAY, SlurmFault.REQUEST_LOST, SlurmFault.MISSING],
@@ -287,7 +276,6 @@ def test_accounting_that_is_down_ends_nothing(world: World) -> None:
     assert look(world, task).phase is TaskPhase.RUNNING
 
 
-# ---------------------------------------------------------------------------- causes
 @pytest.mark.parametrize(
     ("cause", "ends"),
     [
@@ -547,7 +535,6 @@ def test_an_output_that_slurm_cannot_open_is_a_job_that_could_not_start(
     assert task.log_dir in report.reason
 
 
-# ---------------------------------------------------------------------------- arrays
 def array(world: World, count: int) -> list[Task]:
     world.options = {**ONE_NODE, "time": 60}
     tasks = [world.runs_as(f"a{n:03}", RunScript(seconds=3)) for n in range(count)]
@@ -594,19 +581,6 @@ def test_a_requeued_task_of_an_array_is_a_further_run(world: World) -> None:
     assert report.began.run == 1
 
 
-# ---------------------------------------------------------------------------- cancels
-def test_what_outlives_its_grace_is_cancelled_outright(world: World) -> None:
-    task = world.runs_as("a", replace(RUNS_LONG, ignores_term=True))
-    submit(world, task)
-    wait_until_running(world, task)
-    for run in (job.run for job in world.cluster.jobs):
-        assert run is not None
-        run.ending = "hangs"  # the wrapper itself hears nothing any more
-    world.executor.cancel([task])
-    assert wait_for_end(world, task).cause is Cause.USER
-    assert ("scancel", "1") in world.slurm.lines
-
-
 def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> None:
     task = world.runs_as("a", RUNS_LONG)
     submit(world, task)
@@ -615,21 +589,6 @@ def test_a_cancel_that_cannot_reach_the_controller_is_not_ok(world: World) -> No
     answer = world.executor.cancel([task])
     assert not answer.ok
     assert "Unable to contact" in answer.said
-
-
-def test_a_job_under_an_id_that_was_given_out_again_outlives_our_cancel(
-    world: World,
-) -> None:
-    world.cluster.settings = ClusterSettings(schedule_seconds=1.0)
-    lost = world.runs_as("lost", RUNS_LONG)
-    assert submit(world, lost) == ("1",)
-    world.cluster.crash()
-    other = world.runs_as("other", RUNS_LONG)
-    assert submit(world, other) == ("1",)
-    wait_until_running(world, other)
-    assert world.executor.cancel([lost]).ok
-    world.clock.advance(60)
-    assert look(world, other).phase is TaskPhase.RUNNING
 
 
 def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it(
@@ -645,19 +604,6 @@ def test_a_job_that_waits_again_is_not_signalled_since_scancel_would_wait_for_it
     assert world.begun(task) == 1
 
 
-def test_a_cancel_of_many_tasks_is_a_question_and_two_orders_at_most(
-    world: World,
-) -> None:
-    tasks = array(world, 50)
-    wait_until_running(world, tasks[0])
-    asked = world.slurm.calls["squeue"]
-    world.executor.cancel(tasks)
-    assert world.slurm.calls["squeue"] == asked + 1
-    assert world.slurm.calls["scancel"] == 2
-    assert all(wait_for_end(world, task).exited is None for task in tasks[10:])
-
-
-# ----------------------------------------------------------------------------- calls
 def test_a_quiet_hour_costs_at_most_a_question_a_minute(world: World) -> None:
     world.watch_calmly()
     tasks = fill(world, "main")
@@ -690,7 +636,6 @@ def test_a_resent_submission_uses_the_same_files(world: World) -> None:
     assert first.sent == again.sent
 
 
-# ------------------------------------------------------------------------- all at once
 class SeededFaults:
     """One of the faults of looking, now and then; only what a cluster may do."""
 
