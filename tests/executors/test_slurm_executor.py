@@ -14,6 +14,7 @@ from autoexp_tui.engine.executor_port import (
     Accepted,
     AdoptAnswer,
     BeginRecord,
+    Busy,
     Rejected,
     Submission,
     Task,
@@ -708,3 +709,10 @@ def test_what_fences_a_task_that_never_came_is_private_at_every_level(
     )
     levels = (home, home / "a", home / "a" / "1")
     assert {path.stat().st_mode & 0o777 for path in levels} == {0o700}
+
+
+def test_a_full_queue_is_busy(tmp_path: Path) -> None:
+    world = World(tmp_path, ClusterSettings(max_jobs=0))
+    assert isinstance(
+        world.executor.submit(submission(world.runs_as("a", RUNS_LONG))), Busy
+    )

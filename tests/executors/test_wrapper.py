@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,6 @@ def attempt(tmp_path: Path) -> Iterator[Attempt]:
     made.close()
 
 
-# ------------------------------------------------------------------- the script itself
 def test_it_imports_the_standard_library_alone() -> None:
     tree = ast.parse(SOURCE.read_text())
     names = {
@@ -107,7 +107,6 @@ def test_a_task_file_that_cannot_be_read_is_reported(attempt: Attempt) -> None:
         assert "cannot run" in stderr
 
 
-# ----------------------------------------------------------------------------- records
 def test_a_run_leaves_its_claim_begin_end_and_log(attempt: Attempt) -> None:
     before = time.time()
     process = attempt.start(attempt.task("echo hello; echo oops >&2; exit 3"))
@@ -256,7 +255,6 @@ def test_a_task_of_an_array_has_the_arrays_id(attempt: Attempt) -> None:
     assert attempt.record("claim")["executor_id"] == "77_3"
 
 
-# ------------------------------------------------------------------------------- claim
 def test_a_second_start_does_nothing_and_says_so(attempt: Attempt) -> None:
     attempt.run("echo once >> ran", nonce="n1")
     assert attempt.run("echo twice >> ran", nonce="n2") == 0
@@ -282,33 +280,27 @@ def starts(attempt: Attempt, script: str, *counts: str, **more: object) -> None:
         process.communicate(timeout=PATIENCE)
 
 
-def test_a_run_that_has_ended_is_not_followed_without_a_restart_of_the_queue(
-    attempt: Attempt,
+@pytest.mark.parametrize(
+    ("script", "counts", "more", "runs"),
+    [
+        ("exit 3", "00", {}, 1),
+        ("test $AUTOEXP_RUN = 1 || kill -9 $$", "00", {}, 2),
+        ("sleep 60", "00", {"time_limit_seconds": 0.2}, 1),
+        ("exit 0", "01", {}, 1),
+    ],
+    ids=[
+        "a second sending under the id that a controller gave twice does not follow",
+        "a start that a controller forgot to count follows a run that it killed",
+        "a run that met its own time limit is not followed",
+        "a run that ended well is not followed",
+    ],
+)
+def test_which_ended_runs_a_further_start_follows(
+    script: str, counts: str, more: dict[str, Any], runs: int, attempt: Attempt
 ) -> None:
-    """A controller that lost its memory gave a second sending the first one's id."""
-    starts(attempt, "echo ran >> ran; exit 3", "0", "0")
-    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
-
-
-def test_a_run_that_was_killed_is_followed_by_a_start_that_counts_no_restart(
-    attempt: Attempt,
-) -> None:
-    """A controller forgot that it had launched it, stopped it and starts it anew."""
-    starts(attempt, "echo ran >> ran; test $AUTOEXP_RUN = 1 || kill -9 $$", "0", "0")
-    assert (attempt.root / "out" / "ran").read_text() == "ran\nran\n"
-    assert attempt.record("exit.1.json")["exit_code"] == 0
-
-
-def test_a_run_that_met_its_own_time_limit_is_not_followed_without_a_restart(
-    attempt: Attempt,
-) -> None:
-    starts(attempt, "echo ran >> ran; sleep 60", "0", "0", time_limit_seconds=0.2)
-    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
-
-
-def test_a_run_that_ended_well_is_not_followed(attempt: Attempt) -> None:
-    starts(attempt, "echo ran >> ran", "0", "1")
-    assert (attempt.root / "out" / "ran").read_text() == "ran\n"
+    starts(attempt, f"echo ran >> ran; {script}", *counts, **more)
+    assert (attempt.root / "out" / "ran").read_text() == "ran\n" * runs
+    assert attempt.has(f"exit.{runs - 1}.json")
 
 
 def test_a_run_that_made_room_when_asked_is_followed(attempt: Attempt) -> None:
@@ -467,7 +459,6 @@ def can_lock(path: Path) -> bool:
     return True
 
 
-# ------------------------------------------------------------- the log of a queue
 def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
     attempt: Attempt,
 ) -> None:
@@ -480,7 +471,6 @@ def test_the_log_of_an_array_is_the_file_that_the_queue_writes(
     assert (attempt.root / "log" / "slurm-77_3.out").is_symlink()
 
 
-# ------------------------------------------------------------------------------- slots
 def slots_in(attempt: Attempt, **more: object) -> dict[str, object]:
     return {"dir": str(attempt.root / "slots"), "count": 1, **more}
 
@@ -568,27 +558,46 @@ def test_a_run_takes_all_its_gpus_or_none(attempt: Attempt) -> None:
     assert wrapper.take_slots(slots) is not None
 
 
-# ------------------------------------------------------------------------- the way out
-@pytest.mark.parametrize("name", ["SIGUSR1", "SIGUSR2", "SIGINT"])
-def test_signals_reach_the_command(name: str, attempt: Attempt) -> None:
-    number = signal.Signals[name]
-    script = f"trap 'echo got; exit 5' {name[3:]}; echo up; sleep 30 & wait"
-    process = attempt.start(attempt.task(script))
-    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
-    process.send_signal(number)
-    process.communicate(timeout=PATIENCE)
-    assert attempt.log.read_text() == "up\ngot\n"
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["asked"]) == (5, True)
+SIGNALLED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    **{
+        f"{name} reaches it": (
+            f"trap 'exit 5' {name[3:]}; echo up; sleep 30 & wait",
+            *(name, {}, {"exit_code": 5, "asked": True}),
+        )
+        for name in ("SIGUSR1", "SIGUSR2", "SIGINT")
+    },
+    "a closed terminal does not end it": (
+        "echo up; sleep 0.3",
+        *("SIGHUP", {}, {"exit_code": 0, "asked": False}),
+    ),
+    "a hang-up is passed on where the task asks for it": (
+        "echo up; exec sleep 30",
+        *("SIGHUP", {"forward_hup": True}, {"signal": signal.SIGHUP}),
+    ),
+    "it ends by TERM": (
+        "echo up; exec sleep 30",
+        *("SIGTERM", {}, {"signal": signal.SIGTERM, "ending": "signal 15"}),
+    ),
+    "it may end in order when it is asked to": (
+        "trap 'exit 0' TERM; echo up; sleep 30 & wait",
+        *("SIGTERM", {}, {"exit_code": 0, "asked": True}),
+    ),
+}
 
 
-def test_a_closed_terminal_does_not_end_a_job(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("echo up; sleep 0.3; exit 0"))
+@pytest.mark.parametrize("case", SIGNALLED)
+def test_what_a_signal_does_to_a_run(case: str, attempt: Attempt) -> None:
+    script, name, more, expected = SIGNALLED[case]
+    process = attempt.start(attempt.task(script, **more))
     assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
-    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.Signals[name])
     process.communicate(timeout=PATIENCE)
     ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["asked"]) == (0, False)
+    assert {key: ended[key] for key in expected} == expected
+    by_signal = 128 + int(str(ended["signal"] or 0))
+    assert process.returncode == (
+        by_signal if ended["exit_code"] is None else ended["exit_code"]
+    )
 
 
 _SLOW_COMMAND = """
@@ -636,14 +645,6 @@ def test_the_command_has_no_signal_blocked_or_ignored(attempt: Attempt) -> None:
     assert masks == [0, 0]
 
 
-def test_a_hang_up_is_passed_on_where_the_task_asks_for_it(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("echo up; exec sleep 30", forward_hup=True))
-    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
-    process.send_signal(signal.SIGHUP)
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["signal"] == signal.SIGHUP
-
-
 def test_a_storm_of_signals_is_one_end(attempt: Attempt) -> None:
     process = attempt.start(attempt.task("sleep 30", grace_seconds=5))
     attempt.wait_for("begin.0.json")
@@ -652,28 +653,6 @@ def test_a_storm_of_signals_is_one_end(attempt: Attempt) -> None:
         process.send_signal(signal.SIGHUP)
     process.communicate(timeout=PATIENCE)
     assert attempt.record("exit.0.json")["signal"] == signal.SIGTERM
-
-
-def test_term_ends_the_command_by_term(attempt: Attempt) -> None:
-    process = attempt.start(attempt.task("sleep 30"))
-    attempt.wait_for("begin.0.json")
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["signal"]) == (None, signal.SIGTERM)
-    assert ended["ending"] == "signal 15"
-    assert process.returncode == 128 + signal.SIGTERM
-
-
-def test_a_command_may_end_in_order_when_it_is_asked_to(attempt: Attempt) -> None:
-    script = "trap 'echo saved; exit 0' TERM; echo up; sleep 30 & wait"
-    process = attempt.start(attempt.task(script))
-    assert until(lambda: attempt.log.exists() and "up" in attempt.log.read_text())
-    process.terminate()
-    process.communicate(timeout=PATIENCE)
-    assert attempt.log.read_text() == "up\nsaved\n"
-    ended = attempt.record("exit.0.json")
-    assert (ended["exit_code"], ended["asked"]) == (0, True)
 
 
 def test_a_command_that_ignores_term_is_killed_after_the_grace(
@@ -841,7 +820,6 @@ def test_a_cancel_after_the_commands_end_does_not_claim_to_have_caused_it(
     assert (ended["exit_code"], ended["ending"]) == (0, "")
 
 
-# ------------------------------------------------------------------------- a full disk
 class FullDisk:
     """Has `write_record` fail until there is room again."""
 
@@ -914,7 +892,6 @@ def test_in_the_end_the_exit_status_alone_tells(
     assert not attempt.has("exit.0.json")
 
 
-# ----------------------------------------------------------------- a disk that is away
 class Away:
     """The attempt's directory, taken away as by a file server."""
 
@@ -1045,7 +1022,6 @@ def test_a_guard_whose_supervisor_died_tries_as_long(attempt: Attempt) -> None:
     assert (ended["exit_code"], ended["note"]) == (3, "the supervisor died")
 
 
-# ------------------------------------------------------ records that others meddle with
 MEDDLING = {
     "the begin record is removed": "rm begin.0.json",
     "the begin record is changed": "echo {} > begin.0.json",
@@ -1098,7 +1074,6 @@ def test_records_that_are_removed_for_ever_are_given_up(attempt: Attempt) -> Non
     assert not path.exists()
 
 
-# ---------------------------------------------------------------------- who was stopped
 def test_a_stopped_guard_is_continued_after_the_grace(attempt: Attempt) -> None:
     process = begun(attempt, "exit 3", grace_seconds=0.2)
     os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
@@ -1139,7 +1114,6 @@ def test_a_guard_that_a_debugger_holds_is_killed_with_its_command(
     assert guard.wait(PATIENCE) == -signal.SIGKILL
 
 
-# ------------------------------------------------------------------------------- memory
 def counted(monkeypatch: pytest.MonkeyPatch, *counts: int | None) -> None:
     """What the kernel counts at each look."""
     left = iter(counts)
@@ -1211,7 +1185,6 @@ def test_of_a_slurm_job_all_steps_are_counted(path: str, job: str) -> None:
     assert wrapper.job_cgroup(path) == job
 
 
-# -------------------------------------------------------------------------------- GPUs
 def tool(attempt: Attempt, script: str) -> str:
     """A made-up nvidia-smi; the PATH that has it first."""
     directory = attempt.root / "bin"
@@ -1290,7 +1263,6 @@ def test_a_tool_that_fails_is_given_up(attempt: Attempt) -> None:
     assert samples(attempt) == []
 
 
-# ------------------------------------------------------------------------- the detached
 def detached(attempt: Attempt, task: Path) -> subprocess.CompletedProcess[str]:
     arguments = [sys.executable, "-I", "-S", str(SOURCE), "--detach", str(task)]
     return subprocess.run(
