@@ -50,12 +50,9 @@ _ALIKE: Final = 20
 """Jobs of a group whose reasons are compared."""
 
 
-# ---------------------------------------------------------------------------- stages
 def render_stage(stage: StageView, cells: int, label_cells: int, mark: str) -> Line:
-    """`├▾ stable    40 ████░░░`, in at most `cells`.
-
-    `label_cells`: those of its lines and its name together.
-    """
+    """`├▾ stable    40 ████░░░`, in at most `cells`; `label_cells`: of its lines and
+    its name together."""
     drawn = _find_rails(stage, cells)
     name = fit(stage.name, label_cells - len(drawn))
     head = f"{mark} {name} {stage.total:>4} "
@@ -73,36 +70,29 @@ def _has_room(stage: StageView, cells: int) -> bool:
     return max(len(stage.rails.first), len(stage.rails.below)) <= cells // 4
 
 
-def has_after(stage: StageView, cells: int) -> bool:
-    """Whether words say what it follows: of several, and where the lines do not."""
+def list_stage_notes(
+    stage: StageView, cells: int, now: float, *, apart: bool
+) -> Iterator[Line]:
+    """The lines below a stage: counts, what it follows, what it waits for."""
+    below, room = stage.rails.below, cells - 1
+    lanes = below if _has_room(stage, room) else ""
+    notes = [render_counts(stage, room - len(below), now, apart=apart)]
     several = len(stage.after) > 1 or cells > _ROOMY
-    return bool(stage.after) and (several or not _has_room(stage, cells))
-
-
-def render_below(stage: StageView, content: Line, cells: int) -> Line:
-    """A further line of a stage, its lanes beside it."""
-    drawn = stage.rails.below if _has_room(stage, cells) else ""
-    return cut(line(Span(drawn, "rule"), *content), cells)
-
-
-def render_after(stage: StageView, cells: int) -> Line:
-    """`after cooldown, average`."""
-    text = f"  after {', '.join(stage.after)}"
-    return (Span(shorten(text, max(1, cells)), "muted"),)
-
-
-def render_waits(stage: StageView, cells: int) -> Line:
-    """`waits: checkpoint at 80 %`, while some of its jobs do."""
-    return (Span(shorten(f"  waits: {stage.waits}", cells), "muted"),)
+    if stage.after and (several or not _has_room(stage, cells)):
+        text = f"  after {', '.join(stage.after)}"
+        notes.append((Span(shorten(text, max(1, room - len(below))), "muted"),))
+    if stage.is_waiting:
+        text = shorten(f"  waits: {stage.waits}", room - len(below))
+        notes.append((Span(text, "muted"),))
+    for note in notes:
+        yield cut(line(Span(lanes, "rule"), *note), room)
 
 
 def render_counts(
     stage: StageView, cells: int, now: float, *, apart: bool = False
 ) -> Line:
-    """The tallies; at the right, where it fits beside them, when the stage ends.
-
-    The tallies are indented as far as they fit; the last ones need you, and stay.
-    """
+    """The tallies, indented as far as they fit: the last ones need you, and stay; at
+    the right, where it fits, when the stage ends."""
     found = stage.render_tallies(apart=apart)
     shown = (Span("    "), *join_spans(found))
     if width(shown) > cells:
@@ -142,23 +132,20 @@ def join_spans(spans: Sequence[Span]) -> Line:
 
 
 def measure_labels(entries: Sequence[StageView], cells: int, most: int) -> int:
-    """Cells for lines and name together: the same for all, so that bars stand in line.
-
-    `cells`: of the list; `most`: of a name.
-    """
-    return max(
-        (
-            len(_find_rails(stage, cells)) + min(cell_len(stage.name), most)
-            for stage in entries
-        ),
-        default=4,
+    """Cells for lines and name together, so that bars stand in line; `cells`: of the
+    list, `most`: of a name."""
+    labels = (
+        len(_find_rails(stage, cells)) + min(cell_len(stage.name), most)
+        for stage in entries
     )
+    return max(labels, default=4)
 
 
-# ---------------------------------------------------------------------------- causes
 def render_cause(group: CauseGroup, cells: int, *, apart: bool = False) -> Line:
     """`✗4 out of memory      bsz=1024` in exactly `cells`."""
-    tally = group.render_mark(apart=apart)
+    tally = Span(f"!{' ' if apart else ''}{group.size}", "warning")
+    if group.look is not None:
+        tally = render_tally(group.look, group.size, apart=apart)
     mark = Span(fit(tally.text, 5 if apart else 4), tally.role)
     room = max(1, cells - len(mark.text))
     common = shorten(group.common, max(room // 4, room - cell_len(group.title) - 1))
@@ -169,12 +156,21 @@ def render_cause(group: CauseGroup, cells: int, *, apart: bool = False) -> Line:
 
 def render_evidence(group: CauseGroup) -> Iterator[Line]:
     """What was seen, each different last word once, and whose it is."""
-    for words, names in group.list_evidence().items():
+    seen: dict[str, list[str]] = {}
+    for job in group.jobs:
+        words = group.seen.get(job.name, "")
+        words = words or (job.attempt.evidence if job.attempt else "")
+        words = words or next((entry.evidence for entry in job.warned), "")
+        if words:
+            seen.setdefault(outside(words), []).append(job.name)
+    for entry in group.warnings if not group.jobs else ():
+        if entry.evidence:
+            seen.setdefault(outside(entry.evidence), []).append(entry.job)
+    for words, names in seen.items():
         whose = outside(names[0]) if len(names) == 1 else f"{len(names)} of them"
         yield (Span(words), Span(f"  {whose}" if names[0] else "", "muted"))
 
 
-# ----------------------------------------------------------------------- what waits
 def render_wait_group(
     group: WaitGroup, session: SessionView, cells: int, *, mark: str, apart: bool
 ) -> Line:
@@ -241,10 +237,10 @@ _STATES: Final = {
 """The states that are counted by their glyphs, in order."""
 
 
-def render_session_titles() -> Line:
-    """The line of column titles."""
-    text = f"{'ID':<7} {'NAME':<22} {'ENGINE':<20} {'LAST EVENT':>12}  JOBS"
-    return (Span(text, "muted"),)
+SESSION_TITLES: Final = (
+    f"{'ID':<7} {'NAME':<22} {'ENGINE':<20} {'LAST EVENT':>12}  JOBS"
+)
+"""Of the columns."""
 
 
 def render_session(session: SessionBrief, now: float) -> Line:
@@ -262,8 +258,7 @@ def render_session(session: SessionBrief, now: float) -> Line:
         for state, look in _STATES.items()
         if (number := session.counts.get(state))
     )
-    others = (n for state, n in session.counts.items() if state not in _STATES)
-    rest = sum(others)
+    rest = sum(n for state, n in session.counts.items() if state not in _STATES)
     return line(
         head,
         name,
@@ -288,11 +283,8 @@ def _describe_engine(session: SessionBrief) -> tuple[str, Role]:
 
 def render_session_counts(session: SessionBrief) -> Line:
     """All counts in words."""
-    counts = (
-        f"{number} {STATES[state]}"
-        for state, number in session.counts.items()
-        if number
-    )
+    pairs = session.counts.items()
+    counts = (f"{number} {STATES[state]}" for state, number in pairs if number)
     total = plural(sum(session.counts.values()), "job")
     of = f"; of {outside(session.user)}, opens read-only" if session.user else ""
     return (Span(f" {total}: {', '.join(counts) or 'nothing yet'}{of}", "muted"),)

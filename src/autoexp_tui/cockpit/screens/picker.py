@@ -21,9 +21,9 @@ from autoexp_tui.cockpit.context import (
 )
 from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
+    SESSION_TITLES,
     render_session,
     render_session_counts,
-    render_session_titles,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join
 from autoexp_tui.cockpit.themes import Skin, apply_skin, load_skin
@@ -51,7 +51,7 @@ class SessionsPane(ListPane):
         self.set_keys(tuple(session.id for session in sessions))
 
     def build_head(self, cells: int) -> Sequence[Line]:
-        return ((Span("  "), *render_session_titles()),)
+        return ((Span("  "), Span(SESSION_TITLES, "muted")),)
 
     def describe_nothing(self) -> Line:
         text = (

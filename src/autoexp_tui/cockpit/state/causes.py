@@ -1,8 +1,7 @@
 """What needs a person, grouped by cause.
 
-Jobs that look alike and ended, or stand, for the same reason form one cause: same
-class, same last error line, same node where the node is to blame. What the jobs of a
-cause have in common besides (a parameter, a node, a stage) is named beside it.
+Jobs that ended, or stand, for the same reason form one: same class, same last error
+line, same node where the node is to blame. What they share besides is named beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from autoexp_tui.cockpit.spans import Span, outside
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.forecast import NO_CUTS, Cuts, format_cut
 from autoexp_tui.cockpit.state.reasons import (
     describe_end,
@@ -24,7 +23,6 @@ from autoexp_tui.cockpit.state.status import (
     NEEDS,
     Look,
     find_missing_file,
-    render_tally,
 )
 from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.states import Cause
@@ -70,26 +68,6 @@ class CauseGroup:
         """How many warnings of it go when a person says to have seen them."""
         return len(self.warnings) or len(self.limits)
 
-    def render_mark(self, *, apart: bool = False) -> Span:
-        """Glyph and count."""
-        if self.look is None:
-            return Span(f"!{' ' if apart else ''}{self.size}", "warning")
-        return render_tally(self.look, self.size, apart=apart)
-
-    def list_evidence(self) -> Mapping[str, Sequence[str]]:
-        """What was seen, each different last word once -> the jobs that it is of."""
-        seen: dict[str, list[str]] = {}
-        for job in self.jobs:
-            words = self.seen.get(job.name, "")
-            words = words or (job.attempt.evidence if job.attempt else "")
-            words = words or next((entry.evidence for entry in job.warned), "")
-            if words:
-                seen.setdefault(outside(words), []).append(job.name)
-        for entry in self.warnings:
-            if entry.evidence and not self.jobs:
-                seen.setdefault(outside(entry.evidence), []).append(entry.job)
-        return seen
-
 
 def build_cause_key(job: JobView) -> str:
     """Equal for jobs that look alike for the same reason."""
@@ -129,9 +107,8 @@ def group_causes(
         )
         for key, jobs in _group(ill, build_cause_key)
     ]
-    groups.sort(
-        key=lambda one: (URGENCY.get(one.jobs[0].look, len(URGENCY)), -one.size)
-    )
+    last = len(URGENCY)
+    groups.sort(key=lambda one: (URGENCY.get(one.jobs[0].look, last), -one.size))
     return (*groups, *_group_warnings(session), *_group_cuts(session, words, cuts))
 
 
@@ -208,7 +185,5 @@ def count_needs(groups: Sequence[CauseGroup]) -> int:
 def describe_needs(groups: Sequence[CauseGroup]) -> str:
     """`16 need you, 7 causes`; empty when nothing needs you."""
     number = count_needs(groups)
-    if not number:
-        return ""
     verb = "needs" if number == 1 else "need"
-    return f"{number} {verb} you, {plural(len(groups), 'cause')}"
+    return f"{number} {verb} you, {plural(len(groups), 'cause')}" if number else ""

@@ -1,14 +1,14 @@
 """When jobs, stages and the session should end, and which their time limit will cut.
 
-An estimate stands only on observed durations and step rates: a stage of which nothing
-is known has none, and then neither has what comes after it.
+A stage of whose durations and step rates nothing was observed has no estimate, and
+then neither has what comes after it.
 """
 
 from __future__ import annotations
 
 import heapq
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -21,7 +21,6 @@ from autoexp_tui.text.spelling import count
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView, SessionView
-    from autoexp_tui.model.rules import StateEvent
 
 _RIPE_SHARE: Final = 0.05
 """Of its time limit a job must have run before a warning: rates begin low."""
@@ -29,7 +28,6 @@ _SURE_MARGIN: Final = 0.10
 """A job that would be cut even if it were so much faster is warned about."""
 
 
-# --------------------------------------------------------------------- a running job
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """When a running job should end, and whether its time limit lets it."""
@@ -45,10 +43,8 @@ class Outlook:
 
 
 def estimate_end(job: JobView, now: float) -> Outlook:
-    """What observed step rates say; nothing without total, step and rate.
-
-    Of a stalled job counted from its last step: it stands still as the counter does.
-    """
+    """What observed step rates say; nothing without total, step and rate. Of a stalled
+    job counted from its last step."""
     limit = job.record.spec.resources.time_limit_seconds
     began = job.attempt.began_at if job.attempt else None
     limit_at = began + limit if began is not None and limit else None
@@ -65,7 +61,6 @@ def measure_stall(job: JobView, now: float) -> float:
     return now - moved if moved is not None else 0.0
 
 
-# ------------------------------------------------------------------------------ ends
 @dataclass(frozen=True, slots=True)
 class Ends:
     """UTC at which everything, and each stage, should have ended."""
@@ -82,7 +77,7 @@ def estimate_ends(session: SessionView) -> Ends:
     left = [
         job for job in session.jobs if not job.record.ended and job.look not in never
     ]
-    known = _Simulation(session, left).ends
+    known = _simulate(session, left)
     ends: dict[str, list[float | None]] = {}
     for job in left:
         ends.setdefault(job.stage, []).append(known.get(job.name))
@@ -93,96 +88,71 @@ def estimate_ends(session: SessionView) -> Ends:
     )
 
 
-def _sort_upstream_first(
-    left: Sequence[JobView], session: SessionView
-) -> Iterable[JobView]:
-    """The jobs, each after those that it waits for; else in plan order.
+def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, float]:
+    """When each job that is left should end, where that is known: those to be sent are
+    put on the engine's slots one after the other."""
+    from autoexp_tui.planning.dag import sort_topologically  # a first paint needs none
 
-    What is in a circle of waits never comes.
-    """
-    names = {job.name for job in left}
-    missing = {
-        job.name: len(names.intersection(session.upstream.get(job.name, ())))
-        for job in left
-    }
-    ready = [job.index for job in left if not missing[job.name]]
-    while ready:
-        job = session.jobs[heapq.heappop(ready)]
-        yield job
-        for name in names.intersection(session.behind.get(job.name, ())):
-            missing[name] -= 1
-            if not missing[name]:
-                heapq.heappush(ready, session.index[name])
-
-
-class _Simulation:
-    """The jobs that are left, put on the engine's slots one after the other."""
-
-    def __init__(self, session: SessionView, left: Sequence[JobView]) -> None:
-        self._session = session
-        self._now = now = session.now
-        self._names = {job.name for job in left}
-        self._usual = _measure_durations(session)
-        self._wait = _measure_wait(session)
-        self.ends: dict[str, float] = {}
-        """When each job should end, where that is known."""
-        sent = [job for job in left if job.record.state in ACTIVE]
-        for job in sent:
-            self._note(job, self._estimate_sent(job))
-        number = session.snapshot.engine.slots or 0
-        busy = [self.ends.get(job.name, now) for job in sent]
-        # Beyond the slots some have to end first. A heap of when each is free again.
-        slots = [*busy, *[now] * max(0, number - len(busy))]
-        self._slots = sorted(heapq.nlargest(number, slots))
-        for job in _sort_upstream_first(left, session):
-            if job.record.state not in ACTIVE:
-                self._note(job, self._estimate_waiting(job))
-
-    def _note(self, job: JobView, end: float | None) -> None:
+    now, number = session.now, session.snapshot.engine.slots or 0
+    usual, wait = _measure_durations(session), _measure_wait(session)
+    sent = [job for job in left if job.record.state in ACTIVE]
+    ends: dict[str, float] = {}
+    for job in sent:
+        end = _estimate_sent(job, usual.get(job.stage), wait, now)
         if end is not None:
-            self.ends[job.name] = end
-
-    def _estimate_sent(self, job: JobView) -> float | None:
-        """The end of what the executor has: it has its slot."""
-        now, usual = self._now, self._usual.get(job.stage)
-        if job.record.state in BEGUN:
-            ends_at = estimate_end(job, now).ends_at
-            if ends_at is not None or usual is None:
-                return ends_at
-            return now + max(0.0, usual - (job.measure_run(now) or 0.0))
-        return None if usual is None else self._estimate_start(job) + self._scale(job)
-
-    def _estimate_start(self, job: JobView) -> float:
-        """When what the executor has should begin: as it says, else as usual."""
-        queue = job.live.queue if job.live is not None else None
-        if queue is not None and queue.expected_at is not None:
-            return max(self._now, queue.expected_at)
-        sent = job.attempt.submitted_at if job.attempt is not None else None
-        return max(self._now, (self._now if sent is None else sent) + self._wait)
-
-    def _estimate_waiting(self, job: JobView) -> float | None:
-        """The end of what is still to be sent; takes its slot."""
-        before = self._names.intersection(self._session.upstream.get(job.name, ()))
-        if job.stage not in self._usual or not before <= self.ends.keys():
-            return None
-        start = max([self._now, *(self.ends[name] for name in before)])
+            ends[job.name] = end
+    busy = [ends.get(job.name, now) for job in sent]
+    # Beyond the slots some have to end first. A heap of when each is free again.
+    slots = sorted(heapq.nlargest(number, [*busy, *[now] * max(0, number - len(busy))]))
+    places = {job.name: place for place, job in enumerate(left)}
+    before = [
+        [name for name in session.upstream.get(job.name, ()) if name in places]
+        for job in left
+    ]
+    edges = [(places[name], at) for at, names in enumerate(before) for name in names]
+    for at in sort_topologically(len(left), edges):
+        job, names = left[at], before[at]
+        known = job.stage in usual and all(name in ends for name in names)
+        if job.record.state in ACTIVE or not known:
+            continue
+        start = max([now, *(ends[name] for name in names)])
         if (retry := job.record.retry) is not None:
-            start = max(start, self._session.snapshot.convert_to_t(retry.lived))
-        if self._slots:
-            start = max(start, heapq.heappop(self._slots))
-        end = start + self._wait + self._scale(job)
-        if self._session.snapshot.engine.slots:
-            heapq.heappush(self._slots, end)
-        return end
+            start = max(start, session.snapshot.convert_to_t(retry.lived))
+        if slots:
+            start = max(start, heapq.heappop(slots))
+        ends[job.name] = start + wait + _scale_run(job, usual[job.stage])
+        if number:
+            heapq.heappush(slots, ends[job.name])
+    return ends
 
-    def _scale(self, job: JobView) -> float:
-        """Seconds of a usual run, of its steps that a run from the checkpoint does."""
-        record, usual = job.record, self._usual[job.stage]
-        resumes = record.retry.from_checkpoint if record.retry else record.resume
-        saved, total = find_checkpoint(job), job.total
-        if not resumes or not saved or not total:
-            return usual
-        return usual * max(0.0, 1.0 - saved / total)
+
+def _estimate_sent(
+    job: JobView, usual: float | None, wait: float, now: float
+) -> float | None:
+    """The end of what the executor has; it begins as that says, else as usual."""
+    if job.record.state in BEGUN:
+        ends_at = estimate_end(job, now).ends_at
+        if ends_at is not None or usual is None:
+            return ends_at
+        return now + max(0.0, usual - (job.measure_run(now) or 0.0))
+    if usual is None:
+        return None
+    queue, attempt = job.live.queue if job.live is not None else None, job.attempt
+    begin = queue.expected_at if queue is not None else None
+    if begin is None:
+        sent = attempt.submitted_at if attempt is not None else None
+        begin = (now if sent is None else sent) + wait
+    return max(now, begin) + _scale_run(job, usual)
+
+
+def _scale_run(job: JobView, usual: float) -> float:
+    """Seconds of a usual run, of its steps that a run from the checkpoint does."""
+    record = job.record
+    resumes = record.retry.from_checkpoint if record.retry else record.resume
+    saved, total = find_checkpoint(job), job.total
+    if not resumes or not saved or not total:
+        return usual
+    return usual * max(0.0, 1.0 - saved / total)
 
 
 def _measure_wait(session: SessionView) -> float:
@@ -222,7 +192,6 @@ def count_gpu_hours(session: SessionView) -> float:
     return sum(seconds) / 3600
 
 
-# ----------------------------------------------------------------------------- rates
 @dataclass(frozen=True, slots=True)
 class StageRate:
     """Steps a second of a stage: the median, and of how many runs."""
@@ -238,9 +207,8 @@ NO_RATES: Final[Rates] = MappingProxyType({})
 
 
 def measure_rates(session: SessionView) -> Rates:
-    """The usual rate of each stage, of runs that go on, of those that completed here,
-    and of those that earlier sessions completed; linear in the jobs.
-    """
+    """The usual rate of each stage, of runs that go on, that completed here, or in
+    earlier sessions."""
     seen: dict[str, list[float]] = {}
     for job in session.jobs:
         rate = _measure_rate(job)
@@ -266,7 +234,6 @@ def _measure_rate(job: JobView) -> float | None:
     return steps / seconds if steps and seconds and seconds > 0 else None
 
 
-# ------------------------------------------------------------------------------ cuts
 @dataclass(frozen=True, slots=True)
 class Cut:
     """Where a time limit ends a job before its last step."""
@@ -284,10 +251,8 @@ NO_CUTS: Final[Cuts] = MappingProxyType({})
 
 
 def find_cut(job: JobView, now: float, known: Rates) -> Cut | None:
-    """Where its time limit will cut a job; None: it will not, or nobody knows.
-
-    A running job's own rate counts; of one that has not begun its stage's.
-    """
+    """Where its time limit will cut a job, by its own rate while it runs, else by its
+    stage's; None: it will not, or nobody knows."""
     limit, total = job.record.spec.resources.time_limit_seconds, job.total
     if not limit or not total or job.record.ended or job.record.done:
         return None
@@ -314,51 +279,37 @@ def find_sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
     rule starts again after its time limit is meant to be cut; of one that a person
     acknowledged nothing more is said until its next attempt.
     """
-    return {
-        job.name: cut
-        for job in session.jobs
-        if job.look is Look.RUNNING
-        and (cut := _find_sure_cut(job, session, known=job.name in before)) is not None
-    }
-
-
-def _find_sure_cut(job: JobView, session: SessionView, *, known: bool) -> Cut | None:
-    limit, attempt = job.record.spec.resources.time_limit_seconds, job.attempt
-    ran = job.measure_run(session.now)
-    if not limit or attempt is None or ran is None or attempt.limit_seen:
-        return None
-    if not job.rate or job.step is None or not job.total or ran < limit * _RIPE_SHARE:
-        return None
-    rate = max(job.rate, job.step / ran)  # a resumed run's earlier steps speak for it
-    margin = _SURE_MARGIN / 2 if known else _SURE_MARGIN
-    left = max(0.0, limit - ran)
-    if job.step + left * rate * (1 + margin) >= job.total or _is_restarted(
-        job, session
-    ):
-        return None
-    return Cut(int(job.step + left * rate), job.total, rate)
+    found = {}
+    for job in session.jobs:
+        limit, attempt = job.record.spec.resources.time_limit_seconds, job.attempt
+        if job.look is not Look.RUNNING or not limit or attempt is None:
+            continue
+        ran = job.measure_run(session.now)
+        known = job.rate and job.step is not None and job.total
+        if attempt.limit_seen or not known or ran is None or ran < limit * _RIPE_SHARE:
+            continue
+        rate, step, total = job.rate or 0.0, job.step or 0, job.total or 0
+        rate = max(rate, step / ran)  # a resumed run's earlier steps speak for it
+        margin = _SURE_MARGIN / 2 if job.name in before else _SURE_MARGIN
+        left = max(0.0, limit - ran) * rate
+        if step + left * (1 + margin) < total and not _is_restarted(job, session):
+            found[job.name] = Cut(int(step + left), total, rate)
+    return found
 
 
 def _is_restarted(job: JobView, session: SessionView) -> bool:
     """Whether a rule starts the job again when its time limit has ended it."""
-    plan = session.snapshot.plan
-    return plan is not None and any(
-        action.kind == "restart"
-        for rule in plan.rules_of(job.record.spec).state_events
-        if _is_of_limit(rule, job.stage)
-        for action in rule.actions
-    )
-
-
-def _is_of_limit(rule: StateEvent, stage: str) -> bool:
-    ends = rule.transition is not None and rule.transition[1] == Outcome.FAILED.value
-    own = not rule.stages or stage in rule.stages
-    return own and (rule.state == "timeout" or ends)
+    plan, failed = session.snapshot.plan, Outcome.FAILED.value
+    for rule in plan.rules_of(job.record.spec).state_events if plan is not None else ():
+        own = not rule.stages or job.stage in rule.stages
+        ends = rule.transition is not None and rule.transition[1] == failed
+        restarts = any(action.kind == "restart" for action in rule.actions)
+        if own and restarts and (rule.state == "timeout" or ends):
+            return True
+    return False
 
 
 def format_cut(cut: Cut) -> str:
     """`will be cut by its time limit at step ~41.2k of 60k`."""
-    return (
-        f"will be cut by its time limit at step ~{count(cut.step)} of "
-        f"{count(cut.total)}"
-    )
+    step, total = count(cut.step), count(cut.total)
+    return f"will be cut by its time limit at step ~{step} of {total}"

@@ -157,14 +157,9 @@ class StagesPane(HeadingsPane):
             yield Item(key, stage, partial(self._draw_stage, stage))
             if self.bare:
                 continue
-            counts = partial(view.render_counts, stage, now=now, apart=apart)
-            below: list[Callable[[int], Line]] = [counts]
-            if view.has_after(stage, self.cells - self.lead):
-                below.append(partial(view.render_after, stage))
-            if stage.is_waiting:
-                below.append(partial(view.render_waits, stage))
-            for content in below:
-                yield Item(key, stage, partial(_draw_below, stage, content))
+            cells = self.cells - self.lead
+            for note in view.list_stage_notes(stage, cells, now, apart=apart):
+                yield Item(key, stage, partial(cut, note))
             if key in self.open:
                 parameters = self.model.words.of_families
                 for one in build_families(stage, self.model.session, parameters):
@@ -200,12 +195,6 @@ class StagesPane(HeadingsPane):
         if isinstance(item.heading, StageView):
             return f"stage {item.heading.name}"
         return f"family {getattr(item.heading, 'label', '')}"
-
-
-def _draw_below(stage: StageView, content: Callable[[int], Line], cells: int) -> Line:
-    """A line below a stage's own, right of the rails that go on there."""
-    room = cells - 1 - len(stage.rails.below)
-    return view.render_below(stage, content(room), cells - 1)
 
 
 class NeedsPane(HeadingsPane):
