@@ -491,4 +491,4 @@ async def test_a_job_that_joins_has_its_row_and_moves_no_cursor() -> None:
         assert seat.jobs.jobs.key == "dense_joined"
         seat.check(stages="joined", why="dense_joined")
         session = seat.model.session
-        assert session.upstream["dense_joined"] == (session.jobs[0].name,)
+        assert session.links.upstream["dense_joined"] == (session.jobs[0].name,)

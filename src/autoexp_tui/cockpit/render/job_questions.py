@@ -155,7 +155,7 @@ def _render_skipped(
     """How many wait for the jobs, and what the plan does with those."""
     gone = {job.name for job in jobs}
     for job in behind:  # in plan order: what is waited for comes first
-        waits_for = session.upstream.get(job.name, ())
+        waits_for = session.links.upstream.get(job.name, ())
         if gone.intersection(waits_for) and not _is_held_when_doomed(job, session):
             gone.add(job.name)
     skipped = len(gone) - len(jobs)
@@ -249,7 +249,7 @@ def _render_followers(
     """Who waits for what these jobs write, and what they will read."""
     names = {job.name for job in jobs}
     behind = session.list_jobs(
-        one for job in jobs for one in session.behind.get(job.name, ())
+        one for job in jobs for one in session.links.behind.get(job.name, ())
     )
     waiting = (job for job in behind if not job.record.started)
     found = [

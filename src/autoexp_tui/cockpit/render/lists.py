@@ -25,7 +25,7 @@ from autoexp_tui.cockpit.spans import (
 )
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import find_reason
-from autoexp_tui.cockpit.state.status import Look, render_tally
+from autoexp_tui.cockpit.state.status import Look, render_tallies, render_tally
 from autoexp_tui.cockpit.state.waiting import find_wait_begin
 from autoexp_tui.model.states import JobState
 from autoexp_tui.model.wording import STATES
@@ -93,7 +93,7 @@ def render_counts(
 ) -> Line:
     """The tallies, indented as far as they fit: the last ones need you, and stay; at
     the right, where it fits, when the stage ends."""
-    found = stage.render_tallies(apart=apart)
+    found = render_tallies(stage.counts, apart=apart)
     shown = (Span("    "), *join_spans(found))
     if width(shown) > cells:
         shown = (Span("  "), *join_spans(found))
@@ -114,7 +114,7 @@ def render_compact(
     """The stage in one line: its lines and name, total, bar, tallies."""
     drawn = _find_rails(stage, cells)
     head = f"{fit(stage.name, label_cells - len(drawn))} {stage.total:>4} "
-    tallies = join_spans(stage.render_tallies(apart=apart))
+    tallies = join_spans(render_tallies(stage.counts, apart=apart))
     room = cells - len(drawn) - len(head) - width(tallies) - 1
     bar = (*render_bar(stage.done, max(6, min(20, room))), Span(" ", "track"))
     return cut(line(Span(drawn, "rule"), Span(head, "strong"), *bar, *tallies), cells)

@@ -358,7 +358,7 @@ def _select_fitting(
     missing = {job.name for job in _select_too_large(jobs, session)}
     asked = {job.name for job in jobs}
     for job in jobs if missing else ():  # in plan order: what is waited for first
-        waits_for = asked.intersection(session.upstream.get(job.name, ()))
+        waits_for = asked.intersection(session.links.upstream.get(job.name, ()))
         if missing & waits_for:
             missing.add(job.name)
     return tuple(job for job in jobs if job.name not in missing)

@@ -465,7 +465,7 @@ def _list_facts(
             yield "ordered", explain_why(attempt.ordered_why, job, session)
         for directory in attempt.captures:
             yield "evidence", outside(directory, 4096)
-    for edge in session.upstream.get(job.name, ()):
+    for edge in session.links.upstream.get(job.name, ()):
         yield "waits for", outside(edge)
     for condition in spec.start_conditions if not record.started else ():
         for text in list_sources(condition):

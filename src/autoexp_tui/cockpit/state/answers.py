@@ -22,11 +22,7 @@ class AnswerError(ValueError):
 
 
 def parse_time_limit(text: str) -> float:
-    """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`.
-
-    Raises:
-        AnswerError: it is none of these, or nothing.
-    """
+    """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`; raises AnswerError."""
     if plain := _PLAIN.match(text.strip()):
         seconds = float(plain[1]) * _UNITS[plain[2]]
     elif clock := _CLOCK.match(text.strip()):
@@ -40,11 +36,7 @@ def parse_time_limit(text: str) -> float:
 
 
 def parse_overrides(text: str) -> tuple[str, ...]:
-    """The overrides in a line, quoted as in a shell.
-
-    Raises:
-        AnswerError: a quote is open, there is none, or one is not `key=value`.
-    """
+    """The overrides in a line, quoted as in a shell; raises AnswerError."""
     try:
         found = tuple(shlex.split(text))
     except ValueError as error:
@@ -58,11 +50,7 @@ def parse_overrides(text: str) -> tuple[str, ...]:
 
 
 def build_resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
-    """The command for an answered R.
-
-    Raises:
-        AnswerError: what was typed does not fit the choice.
-    """
+    """The command for an answered R; raises AnswerError."""
     nodes: tuple[str, ...] = ()
     if choice.id == "nodes" and not (nodes := tuple(text.replace(",", " ").split())):
         raise AnswerError("no node was typed")
@@ -77,11 +65,7 @@ def build_resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
 
 
 def build_skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
-    """The command for an answered X.
-
-    Raises:
-        AnswerError: a condition is waived without a reason.
-    """
+    """The command for an answered X; raises AnswerError."""
     reason = text.strip()
     if not choice.id.startswith("waive:"):
         return Skip(jobs=tuple(jobs), reason=reason)

@@ -1,16 +1,15 @@
 """What a person types after `/`: words to find, comparisons to hold.
 
 `failed lr>1e-3` keeps jobs that have *failed* somewhere in name, stage, state or
-parameters, and whose one parameter ending in `lr` is above 1e-3. Where the front end
-was given the sweep's own expression language, a text that reads as one is one of its
-expressions, and is refused with a reason where it is none; plain words are never
-refused. Nothing here evaluates Python.
+parameters, and whose one parameter ending in `lr` is above 1e-3. A text that reads as
+an expression of the sweep's language, where the front end has that, is one.
 """
 
 from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -77,8 +76,8 @@ class Filter:
 def compile_filter(text: str, expression: Expression | None = None) -> Filter | None:
     """The filter that `text` asks for; None for an empty one.
 
-    Raises:
-        FilterError: it reads as an expression of the sweep's language and is none.
+    Raises FilterError where it reads as an expression and is none: then a sign stands
+    apart, and it is no list of words that happen to be in one.
     """
     text = text.strip()
     if not text:
@@ -86,7 +85,6 @@ def compile_filter(text: str, expression: Expression | None = None) -> Filter | 
     words = _compile_words(text)
     keyword = bool(_KEYWORD.search(text))
     meant = bool(_SIGN_APART.search(text)) or (keyword and bool(_SIGN.search(text)))
-    """Whether an expression is meant, and not words that happen to be in one."""
     if expression is None or not (meant or keyword):
         return words
     try:
@@ -106,28 +104,22 @@ def compile_filter(text: str, expression: Expression | None = None) -> Filter | 
 
 
 def _compile_words(text: str) -> Filter:
-    matches = [(word, _TERM.match(word)) for word in text.split()]
-    keys = tuple(match[1] for _, match in matches if match)
+    matches = [(word.lower(), _TERM.match(word)) for word in text.split()]
+
+    def holds(job: JobView, word: str, term: re.Match[str] | None) -> bool:
+        if term is None:
+            return word in _build_haystack(job)
+        value, sign, wanted = list_values(job).get(term[1]), term[2], term[3]
+        return _compare_values(value, sign, wanted.strip("\"'"))
 
     def keeps(job: JobView) -> bool:
-        return all(
-            _compare_values(
-                list_values(job).get(match[1]), match[2], match[3].strip("\"'")
-            )
-            if match
-            else word.lower() in build_haystack(job)
-            for word, match in matches
-        )
+        return all(holds(job, word, term) for word, term in matches)
 
-    return Filter(text, keeps, keys)
+    return Filter(text, keeps, tuple(term[1] for _, term in matches if term))
 
 
 def check_names(wanted: Filter | None, jobs: Iterable[JobView]) -> None:
-    """Refuse a filter that asks for a name which no job has.
-
-    Raises:
-        FilterError: says which, and what was probably meant.
-    """
+    """Raise FilterError for a name that no job has: which, and what was meant."""
     from difflib import get_close_matches
 
     missing = set(wanted.names) if wanted is not None else set()
@@ -158,19 +150,14 @@ def _find_tail(key: str) -> str:
 
 
 def list_values(job: JobView) -> dict[str, object]:
-    """What a filter may ask of a job: parameters, metrics, and a few of its own.
-
-    A parameter `optim.lr` is `lr` too, where only one key ends so.
-    """
+    """What a filter may ask of a job: parameters (`optim.lr` as `lr` too, where only
+    one key ends so), metrics, and a few of its own."""
     parameters, attempt = job.record.spec.parameters, job.attempt
-    tails = [_find_tail(key) for key in parameters]
+    tails = Counter(map(_find_tail, parameters))
+    short = {_find_tail(key): value for key, value in parameters.items()}
     return {
         **job.list_metrics(),
-        **{
-            tail: value
-            for tail, value in zip(tails, parameters.values(), strict=True)
-            if tails.count(tail) == 1
-        },
+        **{tail: value for tail, value in short.items() if tails[tail] == 1},
         **parameters,
         "name": job.name,
         "stage": job.stage,
@@ -193,7 +180,7 @@ def _compare_values(value: object, sign: str, wanted: str) -> bool:
         return "<" not in sign and ">" not in sign and _COMPARE[sign](*pair)
 
 
-def build_haystack(job: JobView) -> str:
+def _build_haystack(job: JobView) -> str:
     """All that a bare word is looked for in, in lower case."""
     spec = job.record.spec
     values = (f"{key}={format_value(one)}" for key, one in spec.parameters.items())

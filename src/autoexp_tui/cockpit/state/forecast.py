@@ -106,7 +106,7 @@ def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, flo
     slots = sorted(heapq.nlargest(number, [*busy, *[now] * max(0, number - len(busy))]))
     places = {job.name: place for place, job in enumerate(left)}
     before = [
-        [name for name in session.upstream.get(job.name, ()) if name in places]
+        [name for name in session.links.upstream.get(job.name, ()) if name in places]
         for job in left
     ]
     edges = [(places[name], at) for at, names in enumerate(before) for name in names]

@@ -65,11 +65,8 @@ def format_gpu_hours(hours: float) -> str:
 
 
 def find_checkpoint(job: JobView) -> int | None:
-    """The step of the newest checkpoint that is known without a look.
-
-    Either the engine found it when an attempt had ended (other work does not go on
-    from it), or the job's log told of it.
-    """
+    """The step of the newest checkpoint known without a look: the job's log told of
+    it, or the engine found it at an attempt's end, for other work not to go on from."""
     found = [
         int(numbers[-1])
         for key, value in job.record.metadata.items()
@@ -123,13 +120,13 @@ def list_checkpoint_places(
         glob = plan.rules_of(spec).checkpoints.glob if plan is not None else ""
         if attempt is None or not glob or not is_outside(job):
             continue
-        since = None
-        if attempt.anew and attempt.began_at is not None:
-            since = wall_time(attempt.began_at, session.now)
-        place = CheckpointPlace(
-            job=job.name, output_dir=spec.output_dir, glob=glob, since=since
+        anew = attempt.began_at if attempt.anew else None
+        since = None if anew is None else wall_time(anew, session.now)
+        found.append(
+            CheckpointPlace(
+                job=job.name, output_dir=spec.output_dir, glob=glob, since=since
+            )
         )
-        found.append(place)
     return found
 
 
@@ -145,13 +142,13 @@ def is_outside(job: JobView) -> bool:
 
 def find_waiting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that have not started and wait, however far down, for one of `jobs`."""
-    found = _find_linked(jobs, session, session.behind)
+    found = _find_linked(jobs, session, session.links.behind)
     return tuple(job for job in found if not job.record.started)
 
 
 def find_needed(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that `jobs` wait for, however far up."""
-    return _find_linked(jobs, session, session.upstream)
+    return _find_linked(jobs, session, session.links.upstream)
 
 
 def _find_linked(

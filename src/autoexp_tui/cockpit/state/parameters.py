@@ -39,11 +39,8 @@ class Parameter:
 
 
 class PlanWords:
-    """What a plan says about its parameters, worked out once: one look at all jobs.
-
-    `changed`: the jobs that run with other values than the plan's. Parameters that
-    stand for the stage are left out, and those that are the same within each stage.
-    """
+    """What a plan says about its parameters, without those that stand for the stage or
+    are the same within each; `changed`: the jobs that run with other values."""
 
     def __init__(self, plan: Plan | None, changed: Sequence[JobSpec] = ()) -> None:
         self.plan = plan
@@ -145,8 +142,7 @@ def describe_job(
     spec: JobSpec, parameters: Sequence[Parameter], others: Sequence[JobSpec] = ()
 ) -> str:
     """`lr=1e-3|2e-4* bsz=256`: what tells a job from its siblings, or its family from
-    others: then with the values of those of `others` that do not run with the plan's.
-    """
+    others, with the values of those that do not run with the plan's."""
     specs = [spec, *(one for one in others if one.planned is not None)]
     parts = []
     for entry in parameters:
@@ -157,10 +153,8 @@ def describe_job(
 
 
 def find_common(specs: Sequence[JobSpec], parameters: Sequence[Parameter]) -> str:
-    """`bsz=1024` when all of `specs` share it although the plan varies it.
-
-    The parameter with the most values, shared by all of several jobs, says most.
-    """
+    """`bsz=1024` when all of `specs` share it although the plan varies it; of several
+    the parameter with the most values."""
     if len(specs) < 2:
         return describe_job(specs[0], parameters) if specs else ""
     for entry in sorted(parameters, key=lambda entry: -len(entry.values)):

@@ -1,8 +1,7 @@
 """Which rows the job table has, in which order, and what is folded into one.
 
-A row stands for one job or for several of one cause. Plan order is the order of the
-plan; a sort is taken once, when it is asked for, so that rows do not wander while a
-person reads them.
+A sort is taken once, when it is asked for, so that rows do not wander while a person
+reads them.
 """
 
 from __future__ import annotations
@@ -90,9 +89,22 @@ def build_rows(session: SessionView, wanted: Arrangement) -> tuple[Row, ...]:
     elif wanted.order == "column":
         last = len(wanted.ranks)
         jobs = sorted(jobs, key=lambda job: wanted.ranks.get(job.name, last))
-    if wanted.fold:
-        return _fold_jobs(jobs, wanted.unfolded)
-    return tuple([Row(job.name, (job.index,)) for job in jobs])
+    if not wanted.fold:
+        return tuple([Row(job.name, (job.index,)) for job in jobs])
+    groups: dict[str, list[JobView]] = {}
+    for job in jobs:
+        key = job.name
+        if job.look not in _ALONE:
+            cause = f"\x1f{job.stage}\x1f{build_cause_key(job)}"
+            key = key if cause in wanted.unfolded else cause
+        groups.setdefault(key, []).append(job)
+    return tuple(
+        Row(
+            key if len(members) > 1 else members[0].name,
+            tuple(job.index for job in members),
+        )
+        for key, members in groups.items()
+    )
 
 
 def find_urgency(job: JobView) -> int:
@@ -104,34 +116,9 @@ def find_urgency(job: JobView) -> int:
     return len(URGENCY) + (1 if job.look is Look.RUNNING else 2)
 
 
-def _fold_jobs(jobs: Sequence[JobView], unfolded: frozenset[str]) -> tuple[Row, ...]:
-    groups: dict[str, list[JobView]] = {}
-    for job in jobs:
-        key = build_fold_key(job)
-        groups.setdefault(job.name if key in unfolded else key, []).append(job)
-    return tuple(
-        Row(
-            key if len(members) > 1 else members[0].name,
-            tuple(job.index for job in members),
-        )
-        for key, members in groups.items()
-    )
-
-
-def build_fold_key(job: JobView) -> str:
-    """Equal for jobs that fold into one row."""
-    if job.look in _ALONE:
-        return job.name
-    return f"\x1f{job.stage}\x1f{build_cause_key(job)}"
-
-
-# ------------------------------------------------------------------------- sorting
 def sort_by(session: SessionView, column: Column, current: Arrangement) -> Arrangement:
-    """`current` sorted by a column, as its values are now.
-
-    The other way round when it was sorted by that column already. Jobs without a value
-    come last either way.
-    """
+    """`current` sorted by a column, the other way round where it was already; jobs
+    without a value come last either way."""
     keys = {job.name: _build_sort_key(job, column, session) for job in session.jobs}
     again = current.order == "column" and current.column == column.title
     back = again and not current.reversed
@@ -156,10 +143,7 @@ def is_falling(columns: Sequence[Column], current: Arrangement) -> bool:
 def sort_next(
     session: SessionView, columns: Sequence[Column], current: Arrangement
 ) -> Arrangement:
-    """What `,` sorts by: a column, the same again for its reverse, then plan order.
-
-    From there the column that was sorted by last comes back.
-    """
+    """What `,` sorts by: a column, its reverse, plan order, again the last column."""
     if current.order == "column" and current.reversed:
         return replace(current, order="plan", column="", ranks={})
     wanted = current.column if current.order == "column" else current.last_column

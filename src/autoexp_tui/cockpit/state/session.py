@@ -83,10 +83,8 @@ class JobView:
 
     @property
     def step(self) -> int | None:
-        """The newest known step; None for a program that counts none.
-
-        What writes one row of results has its number 1 for a step, and no total.
-        """
+        """The newest known step; None for a program that counts none: the number 1 of
+        one row of results is no step."""
         step = self.live.step if self.live is not None else None
         if step is None and self.record.noted is not None:
             step = self.record.noted.step
@@ -240,16 +238,6 @@ class SessionView:
         return tuple(job for name in names if (job := self.job(name)) is not None)
 
     @property
-    def behind(self) -> Mapping[str, tuple[str, ...]]:
-        """Job -> jobs that wait for it directly."""
-        return self.links.behind
-
-    @property
-    def upstream(self) -> Mapping[str, tuple[str, ...]]:
-        """Job -> jobs that it waits for directly."""
-        return self.links.upstream
-
-    @property
     def active(self) -> bool:
         """Whether an attempt exists outside, or may exist."""
         return bool(self.count(*_ACTIVE))
@@ -268,17 +256,18 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
     for place, (record, live) in enumerate(pairs):
         warned = warnings.get(record.spec.name, ()) if warnings else ()
         stalled = record.state is JobState.RUNNING and _is_stalled(
-            live, warned, now, _find_patience(plan, record)
+            record, live, warned, now, plan
         )
         known = old[place] if place < len(old) else None
         jobs.append(_build_job(known, place, record, live, warned, stalled))
     same = before if before is not None and before.snapshot.plan is plan else None
+    index = same.index if same is not None and len(old) == len(jobs) else None
+    if index is None:
+        index = {job.name: job.index for job in jobs}
     return SessionView(
         snapshot=snapshot,
         jobs=tuple(jobs),
-        index=same.index
-        if same is not None and len(old) == len(jobs)
-        else {job.name: job.index for job in jobs},
+        index=index,
         counts=count_looks(jobs),
         links=same.links if same is not None else Links(plan),
         changed=tuple(
@@ -307,17 +296,18 @@ def _build_job(
     return JobView(place, record, live, warned, look)
 
 
-def _find_patience(plan: Plan | None, record: JobRecord) -> float:
-    """Seconds without a step after which the job counts as stalled."""
-    return plan.rules_of(record.spec).stall_after_seconds if plan else inf
-
-
 def _is_stalled(
-    live: Live | None, warned: tuple[Warned, ...], now: float, after: float
+    record: JobRecord,
+    live: Live | None,
+    warned: tuple[Warned, ...],
+    now: float,
+    plan: Plan | None,
 ) -> bool:
+    """Whether somebody says so, or its last step is long past."""
     if any(entry.why.code.startswith(_STALL_CODES) for entry in warned):
         return True
     moved = live.last_step_at if live is not None else None
+    after = plan.rules_of(record.spec).stall_after_seconds if plan else inf
     return moved is not None and after > 0 and now - moved > after
 
 
@@ -349,11 +339,8 @@ def choose_scope(
     under_cursor: Sequence[JobView],
     title: str = "",
 ) -> Scope:
-    """The scope of a verb: the marks, else the row under the cursor, else its header.
-
-    Marks count even where a filter hides them: `shown` tells who has a row. `title` is
-    what the row under the cursor is called.
-    """
+    """The scope of a verb: the marks, also those that a filter hides (`shown` has a
+    row), else the row under the cursor, which is called `title`."""
     if marked := sort_jobs(session.list_jobs(marks)):
         visible = shown()
         hidden = sum(job.name not in visible for job in marked)

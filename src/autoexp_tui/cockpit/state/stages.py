@@ -15,20 +15,19 @@ follows from. A line that passes over a lane does not join it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.spans import Span, outside
+from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
 from autoexp_tui.cockpit.state.reasons import describe_condition
 from autoexp_tui.cockpit.state.session import JobView, SessionView, count_looks
-from autoexp_tui.cockpit.state.status import Look, render_tallies
+from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.states import Result
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.forecast import Ends
-    from autoexp_tui.model.condition import Condition
 
 _WAITING: Final = (Look.WAITING, Look.DOOMED, Look.PLANNED, Look.HELD, Look.ASKS)
 UNSTAGED: Final = "jobs"
@@ -73,10 +72,6 @@ class StageView:
         """Whether what the stage waits for is still of interest."""
         return bool(self.waits) and any(look in self.counts for look in _WAITING)
 
-    def render_tallies(self, *, apart: bool = False) -> list[Span]:
-        """`✓28 ▸4 ‖2 ✗4`: every look that is there."""
-        return render_tallies(self.counts, apart=apart)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FamilyView:
@@ -119,19 +114,15 @@ def name_stage(stage: str) -> str:
 def _describe_waits(jobs: Sequence[JobView], session: SessionView) -> str:
     """What the first job that still waits has not got; of a plan, all of it."""
     job = next((job for job in jobs if job.look in _WAITING), jobs[0])
-    words = [describe_condition(spec, session) for spec in _list_open(job)]
-    words = [word for word in words if word]
-    more = f" +{len(words) - 1}" if len(words) > 1 else ""
-    return f"{words[0]}{more}" if words else ""
-
-
-def _list_open(job: JobView) -> Iterator[Condition]:
-    """The job's conditions that hold it back and have not passed."""
+    words = []
     for index, spec in enumerate(job.record.spec.start_conditions):
         status = job.status(index)
         passed = status and (status.waived or status.result is Result.PASS)
         if spec.blocking and not passed:
-            yield spec
+            words.append(describe_condition(spec, session))
+    words = [word for word in words if word]
+    more = f" +{len(words) - 1}" if len(words) > 1 else ""
+    return f"{words[0]}{more}" if words else ""
 
 
 def build_families(
@@ -151,13 +142,9 @@ def build_families(
     return tuple(found)
 
 
-# ----------------------------------------------------------------------------- rails
 def build_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
-    """The rails of stages.
-
-    `parents`: by stage, in the order of the list, those that it follows from; one that
-    is not listed before it has no lane, and no line.
-    """
+    """The rails of stages; `parents`: by stage, in the order of the list, those that it
+    follows from. One that is not listed before it has no lane, and no line."""
     left: Counter[str] = Counter()
     """How many stages that follow from one are still to come."""
     seen: set[str] = set()
@@ -173,9 +160,8 @@ def build_rails(parents: Mapping[str, Sequence[str]]) -> Mapping[str, Rails]:
         ]
         left.subtract(lanes[at] or "" for at in joined)
         ended = {at for at in joined if not left[lanes[at] or ""]}
-        first = "".join(
-            _build_rail(lanes, at, joined, ended) for at in range(len(lanes))
-        )
+        parts = (_build_rail(lanes, at, joined, ended) for at in range(len(lanes)))
+        first = "".join(parts)
         lanes = [None if at in ended else one for at, one in enumerate(lanes)]
         if left[stage]:
             lanes.append(stage)

@@ -1,8 +1,7 @@
-"""How a job looks: its state as a person wants it told, with a glyph and a word.
+"""How a job looks: its state as a person wants it told, never by colour alone.
 
-The engine's states say what is recorded; a look adds what a person cares about: a
-waiting job that asks them, one that can never start, a running one that stands still.
-State is never told by colour alone.
+A look adds to the engine's states what a person cares about: a waiting job that asks
+them, one that can never start, a running one that stands still.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Everything that waits, grouped by what it waits for, the longest wait first.
 
-Ten thousand jobs may wait: what groups them is cheap and remembered as long as a job
-does not change; sentences are made for what is seen.
+Ten thousand jobs may wait: what groups one is remembered as long as it does not change.
 """
 
 from __future__ import annotations
@@ -77,19 +76,18 @@ class Waits:
         if len(old) == len(self._jobs) and all(map(operator.is_, old, self._jobs)):
             return False
         grouped: dict[str, list[JobView]] = {}
-        keys: dict[str, tuple[JobView, str]] = {}
+        before, self._keys = self._keys, {}
         for job in self._jobs:
             if job.look in WAITING:
-                known = self._keys.get(job.name)
+                known = before.get(job.name)
                 if known is None or known[0] is not job:
                     known = (job, _build_key(job))
-                keys[job.name] = known
+                self._keys[job.name] = known
                 grouped.setdefault(known[1], []).append(job)
-        self._keys = keys
-        made = [
+        made = (
             WaitGroup(key, tuple(sorted(jobs, key=find_wait_begin)))
             for key, jobs in grouped.items()
-        ]
+        )
         self.groups = tuple(sorted(made, key=lambda group: group.oldest))
         return True
 

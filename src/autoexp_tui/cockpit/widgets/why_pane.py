@@ -15,7 +15,7 @@ from autoexp_tui.cockpit.render.why import (
     explain_plan,
 )
 from autoexp_tui.cockpit.spans import Line, Span, shorten_middle
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.status import Look, render_tallies
 from autoexp_tui.cockpit.terminal import is_multiplexer
 from autoexp_tui.cockpit.widgets.pane import Painted, TextPane
 from autoexp_tui.text.spelling import format_estimate, plural
@@ -202,7 +202,7 @@ class AnswerPane(ReasonPane):
 def describe_stage(stage: StageView, now: float) -> WhyText:
     """A stage in a few lines: its counts, when it should end, what it waits for."""
     number = (Span(f" {plural(stage.total, 'job')}   ", "strong"),)
-    lines: list[Line] = [(*number, *join_spans(stage.render_tallies()))]
+    lines: list[Line] = [(*number, *join_spans(render_tallies(stage.counts)))]
     if stage.ends_at is not None:
         lines.append((Span(f"   ends {format_estimate(stage.ends_at, now)}"),))
     if stage.is_waiting:
