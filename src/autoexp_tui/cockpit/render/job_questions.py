@@ -63,7 +63,6 @@ def _render_scope(scope: Scope) -> Iterator[Line]:
         yield (Span(f"{scope.words}:", "accent" if scope.hidden else "muted"),)
 
 
-# ------------------------------------------------------------------------- kill
 def ask_kill(
     scope: Scope, session: SessionView, looks: Looks = NO_LOOKS
 ) -> Question | None:
@@ -153,10 +152,14 @@ def _render_skipped(
     jobs: Sequence[JobView], behind: Sequence[JobView], session: SessionView
 ) -> Iterator[Line]:
     """How many wait for the jobs, and what the plan does with those."""
-    gone = {job.name for job in jobs}
+    plan, gone = session.snapshot.plan, {job.name for job in jobs}
     for job in behind:  # in plan order: what is waited for comes first
-        waits_for = session.links.upstream.get(job.name, ())
-        if gone.intersection(waits_for) and not _is_held_when_doomed(job, session):
+        spec = job.record.spec
+        # A wait that can never end is left to a person, where the plan says so.
+        hold = plan is not None and plan.rules_of(spec).doomed == "hold"
+        if any(one.kind == "job_state" for one in spec.start_conditions):
+            hold = False
+        if not hold and gone.intersection(session.links.upstream.get(job.name, ())):
             gone.add(job.name)
     skipped = len(gone) - len(jobs)
     held = len(behind) - skipped
@@ -171,14 +174,6 @@ def _render_skipped(
             yield (Span(text, "warning"),)
 
 
-def _is_held_when_doomed(job: JobView, session: SessionView) -> bool:
-    """Whether a wait of the job that can never end is left to a person."""
-    spec, plan = job.record.spec, session.snapshot.plan
-    if plan is None or plan.rules_of(spec).doomed != "hold":
-        return False
-    return not any(one.kind == "job_state" for one in spec.start_conditions)
-
-
 def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
     if not behind:
         return
@@ -190,7 +185,6 @@ def _render_behind(behind: Sequence[JobView]) -> Iterator[Line]:
         yield (Span(f"    and {len(behind) - MOST_BEHIND} more", "muted"),)
 
 
-# --------------------------------------------------------------------- resubmit
 def ask_resubmit(scope: Scope, session: SessionView) -> Question | None:
     """What R asks; None when nothing in the scope ended in a way that R mends."""
     jobs = tuple(job for job in scope.jobs if resubmission.can_come_back(job.record))
@@ -224,45 +218,34 @@ def describe_resubmit(
     records = {job.name: job.record for job in session.jobs}
     below = resubmission.dependants(records.values())
     names = [job.name for job in jobs]
-    revived = session.list_jobs(
-        resubmission.list_ended_because_of(names, records, below)
-    )
-    brought = list(_render_revived(revived, session))
-    return brought, list(_render_followers(jobs, revived, session))
-
-
-def _render_revived(revived: Sequence[JobView], session: SessionView) -> Iterator[Line]:
-    if not revived:
-        return
-    was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
-    done = any(job.record.done_before for job in revived)
-    more = f", or {builds} on its results" if done else ""
-    number = plural(len(revived), "job")
-    text = f"Brings back {number} that {was} skipped because of this{more}:"
-    yield (Span(text, "accent"),)
-    yield from _render_jobs(revived, session)
-
-
-def _render_followers(
-    jobs: Sequence[JobView], revived: Sequence[JobView], session: SessionView
-) -> Iterator[Line]:
-    """Who waits for what these jobs write, and what they will read."""
-    names = {job.name for job in jobs}
+    ended = resubmission.list_ended_because_of(names, records, below)
+    revived = session.list_jobs(ended)
+    brought: list[Line] = []
+    if revived:
+        was, builds = ("was", "builds") if len(revived) == 1 else ("were", "build")
+        done = any(job.record.done_before for job in revived)
+        more = f", or {builds} on its results" if done else ""
+        number = plural(len(revived), "job")
+        text = f"Brings back {number} that {was} skipped because of this{more}:"
+        brought = [(Span(text, "accent"),), *_render_jobs(revived, session)]
     behind = session.list_jobs(
-        one for job in jobs for one in session.links.behind.get(job.name, ())
+        one for name in names for one in session.links.behind.get(name, ())
     )
     waiting = (job for job in behind if not job.record.started)
-    found = [
-        (follower, part)
+    followers: list[Line] = [
+        line(
+            Span(f"  {outside(follower.name)}"),
+            Span(f"  {describe_condition(part, session)}  ", "muted"),
+            Span(outside(part.path_to_watch), "muted"),
+        )
         for follower in dict.fromkeys((*waiting, *revived))
         for part in list_awaited_by(follower.record.spec)
         if part.writer in names
     ]
-    if found:
-        yield (Span("Wait for what it writes, and will read:", "accent"),)
-    for follower, part in found:
-        reads = f"  {describe_condition(part, session)}  {outside(part.path_to_watch)}"
-        yield line(Span(f"  {outside(follower.name)}"), Span(reads, "muted"))
+    if followers:
+        title = Span("Wait for what it writes, and will read:", "accent")
+        followers.insert(0, (title,))
+    return brought, followers
 
 
 def _list_resubmit_choices(
@@ -272,18 +255,20 @@ def _list_resubmit_choices(
     ill = [job for job in jobs if has_nan(job)]
     anew = bool(ill) or any(job.record.done_before for job in jobs)
     waits = "; followers wait for its new files" if followed else ""
-    place = _describe_saved(jobs)
-    start = "from the beginning" if anew else place.split(" (")[0]
+    steps = [step for job in jobs if (step := find_checkpoint(job)) is not None]
+    place, more = "from a checkpoint", ", where the program finds one"
+    if steps:
+        place = "from the newest checkpoint"
+        more = f" ({len(steps)} of {len(jobs)} have one)"
+        more = f" (step {steps[0]})" if len(jobs) == 1 else more
+    start = "from the beginning" if anew else f"{place}{'' if steps else more}"
     label = f"as planned, from the beginning{waits}"
     if ill:
-        step = find_checkpoint(ill[0])
-        whose = (
-            f"checkpoint {step} was"
-            if len(ill) == 1
-            else f"{len(ill)} checkpoints were"
-        )
+        whose = f"{len(ill)} checkpoints were"
+        if len(ill) == 1:
+            whose = f"checkpoint {find_checkpoint(ill[0])} was"
         label += f": {whose} saved when the loss was nan already"
-    saved = Choice("checkpoint", place)
+    saved = Choice("checkpoint", f"{place}{more}")
     fresh = Choice("planned", label, from_checkpoint=False)
     yield from (fresh, saved) if anew else (saved, fresh)
     other = Choice(
@@ -312,15 +297,6 @@ def _list_resubmit_choices(
         asks="limit, as 90m, 12h or 2d",
         from_checkpoint=not anew,
     )
-
-
-def _describe_saved(jobs: Sequence[JobView]) -> str:
-    saved = [step for job in jobs if (step := find_checkpoint(job)) is not None]
-    if not saved:
-        return "from a checkpoint, where the program finds one"
-    if len(jobs) == 1:
-        return f"from the newest checkpoint (step {saved[0]})"
-    return f"from the newest checkpoint ({len(saved)} of {len(jobs)} have one)"
 
 
 def render_overrides(
@@ -360,7 +336,6 @@ def render_place(jobs: Sequence[JobView]) -> Line:
     return (Span("  Each writes into the same directory as before.", "warning"),)
 
 
-# ------------------------------------------------------------------- skip, waive
 def ask_skip(scope: Scope, session: SessionView) -> Question | None:
     """What X asks; None when nothing in the scope waits."""
     jobs = tuple(job for job in scope.jobs if job.record.state in NOT_STARTED)

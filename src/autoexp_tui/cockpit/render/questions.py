@@ -1,12 +1,12 @@
 """What the dialogs ask: a question, its ways, and those about the session.
 
-A question changes nothing by itself. Its stay button has the focus; `y` confirms,
-Enter never does. Where ten or more jobs would end, the count has to be typed.
+The stay button has the focus; `y` confirms, Enter never does. Where ten or more jobs
+would end, the count has to be typed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +87,6 @@ class Question:
     """Lines that show what a typed text would change."""
 
 
-# --------------------------------------------------------------------- approval
 def ask_approval(
     job: JobView,
     ask: Ask,
@@ -103,7 +102,17 @@ def ask_approval(
         (),
     ]
     for path, text in files:
-        lines.append((Span(f"-- {_build_heading(path, session)}", "accent"),))
+        # A file by the job in whose directory it is, else by its path.
+        homes = [
+            (len(directory), outside(one.name))
+            for one in session.jobs
+            if (directory := one.record.spec.output_dir.rstrip("/"))
+            and path.startswith(f"{directory}/")
+        ]
+        length, name = max(homes, key=lambda home: home[0], default=(0, ""))
+        inside = outside(path[length:].lstrip("/"))
+        title = f"{name}  {inside}" if name else outside(path)
+        lines.append((Span(f"-- {title}", "accent"),))
         lines += [(Span(outside(row, 2000)),) for row in text.rstrip("\n").split("\n")]
         lines.append(())
     which = f" ({place})" if place else ""
@@ -116,25 +125,11 @@ def ask_approval(
     )
 
 
-def _build_heading(path: str, session: SessionView) -> str:
-    """A file by the job in whose directory it is, else by its path."""
-    found = []
-    for job in session.jobs:
-        directory = job.record.spec.output_dir.rstrip("/")
-        if directory and path.startswith(f"{directory}/"):
-            found.append((len(directory), job.name))
-    if not found:
-        return outside(path)
-    length, name = max(found, key=lambda one: one[0])
-    return f"{outside(name)}  {outside(path[length:].lstrip('/'))}"
-
-
 def select_asking(jobs: Sequence[JobView]) -> tuple[JobView, ...]:
     """Those that wait for an answer."""
     return tuple(job for job in jobs if job.look is Look.ASKS)
 
 
-# ----------------------------------------------------------------- leave and save
 def ask_leave(session: SessionView, come_back: str) -> Question | None:
     """What q asks; None when nothing could be disturbed by leaving."""
     snapshot = session.snapshot
@@ -174,7 +169,6 @@ def ask_save(path: str, target: str, bytes_of_it: int) -> Question | None:
     )
 
 
-# ------------------------------------------------------------------------- submit
 def ask_submit(
     scope: Scope,
     session: SessionView,
@@ -194,7 +188,11 @@ def ask_submit(
     lines: list[Line] = [(Span(f"{_describe_executor(waiting, session)}."),)]
     if session.snapshot.engine.doing:
         lines.append((Span(_OTHER_PLAN, "warning"),))
-    lines += _render_done(waiting)
+    if done := sum(bool(job.record.done) for job in waiting):
+        verb = "is" if done == 1 else "are"
+        text = f"{done} of {plural(len(waiting), 'job')} {verb} done already"
+        more = " and not run again; --force runs all, R one of them anew."
+        lines.append((Span(text, "done"), Span(more)))
     lines += _render_too_large(waiting, session)
     lines += describe_cuts(waiting, session, usual)
     lines += [
@@ -224,47 +222,28 @@ def _describe_executor(jobs: Sequence[JobView], session: SessionView) -> str:
     if name in _LOCAL:
         where = "On this machine"
     parallel = plan.executor.max_parallel if plan is not None else None
-    limits = [limit for limit in (parallel, engine.slots) if limit]
-    room = f", {min(limits)} at a time" if limits else ""
+    slots = [limit for limit in (parallel, engine.slots) if limit]
+    room = f", {min(slots)} at a time" if slots else ""
+    needs = [job.record.spec.resources for job in jobs]
     wanted = any(job.record.spec.resources.gpus for job in session.jobs)
     if engine.gpus is not None and wanted:
         room += f", {plural(engine.gpus, 'GPU') if engine.gpus else 'no GPU'}"
     if name.lower() != "slurm":
         return f"{where}{room}"
-    return f"{where}{_describe_partitions(jobs)}{room}{_describe_limits(jobs)}"
-
-
-def _describe_partitions(jobs: Sequence[JobView]) -> str:
-    """`, partition gpu`."""
-    asked = {
-        outside(str(job.record.spec.resources.options.get("partition") or ""))
-        for job in jobs
-    }
-    names = [name or "the default one" for name in sorted(asked)]
-    if len(names) == 1:
-        return f", partition {names[0]}" if "" not in asked else ", default partition"
-    return f", partitions {', '.join(names[:-1])} and {names[-1]}"
-
-
-def _describe_limits(jobs: Sequence[JobView]) -> str:
-    """`, time limit 1 h`: what a cluster will hold the jobs to."""
-    asked = {job.record.spec.resources.time_limit_seconds for job in jobs}
-    known = sorted(limit for limit in asked if limit)
-    if not known:
-        return ", no time limit of their own"
-    if len(asked) == 1:
-        return f", time limit {duration(known[0])}"
-    upper = duration(known[-1]) if len(known) == len(asked) else "none"
-    return f", time limits {duration(known[0])} to {upper}"
-
-
-def _render_done(jobs: Sequence[JobView]) -> Iterator[Line]:
-    """How many need not run, since an earlier session has done their work."""
-    if done := sum(bool(job.record.done) for job in jobs):
-        verb = "is" if done == 1 else "are"
-        text = f"{done} of {plural(len(jobs), 'job')} {verb} done already"
-        more = " and not run again; --force runs all, R one of them anew."
-        yield (Span(text, "done"), Span(more))
+    asked = {outside(str(one.options.get("partition") or "")) for one in needs}
+    *most, last = [name or "the default one" for name in sorted(asked)]
+    partition = f"partition {last}" if "" not in asked else "default partition"
+    if most:
+        partition = f"partitions {', '.join(most)} and {last}"
+    limits = {one.time_limit_seconds for one in needs}
+    known = sorted(limit for limit in limits if limit)
+    limit = "no time limit of their own"
+    if known and len(limits) == 1:
+        limit = f"time limit {duration(known[0])}"
+    elif known:
+        upper = duration(known[-1]) if len(known) == len(limits) else "none"
+        limit = f"time limits {duration(known[0])} to {upper}"
+    return f"{where}, {partition}{room}, {limit}"
 
 
 def _select_too_large(
@@ -324,7 +303,14 @@ def _list_submit_choices(
     waiting: Sequence[JobView],
     telling: Sequence[Parameter],
 ) -> Iterator[Choice]:
-    fitting = _select_fitting(waiting, session)
+    # What this machine can run, all that it waits for with it.
+    missing = {job.name for job in _select_too_large(waiting, session)}
+    asked = {job.name for job in waiting}
+    for job in waiting if missing else ():  # in plan order: what is waited for first
+        waits_for = session.links.upstream.get(job.name, ())
+        if missing & asked.intersection(waits_for):
+            missing.add(job.name)
+    fitting = [job for job in waiting if job.name not in missing]
     if 0 < len(fitting) < len(waiting):
         label = f"the {plural(len(fitting), 'job')} that can run here, hold the rest"
         yield _build_choice("fitting", label, fitting, session)
@@ -351,29 +337,15 @@ def _list_submit_choices(
         yield _build_choice("family", label, jobs, session)
 
 
-def _select_fitting(
-    jobs: Sequence[JobView], session: SessionView
-) -> tuple[JobView, ...]:
-    """Jobs that this machine can run, all that they wait for among them."""
-    missing = {job.name for job in _select_too_large(jobs, session)}
-    asked = {job.name for job in jobs}
-    for job in jobs if missing else ():  # in plan order: what is waited for first
-        waits_for = asked.intersection(session.links.upstream.get(job.name, ()))
-        if missing & waits_for:
-            missing.add(job.name)
-    return tuple(job for job in jobs if job.name not in missing)
-
-
 def _add_upstream(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     needed = [job for job in find_needed(jobs, session) if _is_submittable(job)]
     return sort_jobs((*jobs, *needed))
 
 
 def _build_choice(
-    name: str, label: str, jobs: Iterable[JobView], session: SessionView
+    name: str, label: str, jobs: Sequence[JobView], session: SessionView
 ) -> Choice:
     """A way to submit, with `at most 12 GPU h an attempt` of what is left to run."""
-    jobs = tuple(jobs)
     large = len(_select_too_large(jobs, session))
     refused = f", {large} of them refused here" if large else ""
     left = [job.record.spec for job in jobs if not job.record.done]
