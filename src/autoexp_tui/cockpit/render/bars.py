@@ -46,7 +46,6 @@ LATE_AFTER = 60.0
 _EXECUTOR_LATE_AFTER = 180.0
 
 
-# ---------------------------------------------------------------------------- header
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeaderFacts:
     """What the header needs besides the session."""
@@ -75,10 +74,15 @@ def render_header(session: SessionView, facts: HeaderFacts, cells: int) -> Line:
     if words := describe_needs(facts.groups):
         words = words.split(",", 1)[0] if compact else words
         right = (Span(f"! {words}", "asks"), Span("  "), clock)
-    room = cells - width(right) - 2
+    room, snapshot = cells - width(right) - 2, session.snapshot
+    prefix = "" if compact or not snapshot.session else "session "
+    identity = line(
+        Span(outside(snapshot.name), "title"),
+        Span(f" {prefix}{outside(snapshot.session)}".rstrip(), "muted"),
+    )
     parts = [
-        _render_identity(session, compact=compact),
-        _render_role(session.snapshot.engine, read_only=facts.read_only),
+        identity,
+        _render_role(snapshot.engine, read_only=facts.read_only),
         *_render_state(session, facts),
     ]
     parts = [part for part in parts if part]
@@ -86,15 +90,6 @@ def render_header(session: SessionView, facts: HeaderFacts, cells: int) -> Line:
         parts.pop()  # the least important come last
     gap = "   " if width(join(parts, "   ")) <= room else "  "
     return spread(cut((Span(" "), *join(parts, gap)), room), right, cells)
-
-
-def _render_identity(session: SessionView, *, compact: bool) -> Line:
-    snapshot = session.snapshot
-    identity = "" if compact or not snapshot.session else "session "
-    return line(
-        Span(outside(snapshot.name), "title"),
-        Span(f" {identity}{outside(snapshot.session)}".rstrip(), "muted"),
-    )
 
 
 def _render_role(engine: EngineView, *, read_only: bool) -> Line:
@@ -143,10 +138,9 @@ def _render_engine(session: SessionView, facts: HeaderFacts) -> Span:
     if engine.doing:
         # The title says what: `exp   planning`, and not `exp   planning exp`.
         doing = outside(engine.doing.removesuffix(f" {session.snapshot.name}"))
-        failed = facts.failed
-        return Span(
-            f"{doing} failed" if failed else doing, "failed" if failed else "accent"
-        )
+        if facts.failed:
+            return Span(f"{doing} failed", "failed")
+        return Span(doing, "accent")
     if engine.role == "plan":
         return Span("not submitted", "muted")
     if not session.snapshot.open:
@@ -210,7 +204,6 @@ def format_title(session: SessionView, groups: tuple[CauseGroup, ...]) -> str:
     return f"{done}{f' !{number}' if number else ''} {name}"
 
 
-# ---------------------------------------------------------------------------- footer
 _AS_EVER: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -223,11 +216,11 @@ def render_footer(
     replay: bool = False,
     labels: Mapping[str, str] = _AS_EVER,
 ) -> Line:
-    """The keys that matter in a pane, looking left, acting right; at most `cells` wide.
+    """The keys that matter in a pane, looking left, acting right; at most `cells` wide,
+    for which the least important go.
 
     `useful` holds the ids of acting commands that could do something now, `labels`, by
-    id, the words of those that do something else than usual. Where the line is too
-    long, what stands last in the table's order of importance goes first.
+    id, the words of those that do something else than usual.
     """
     here = [one for one in keymap.at(pane, replay=replay) if one.foot]
     looks = [one for one in here if not one.acts and one.id != "app.leave"]
@@ -250,7 +243,6 @@ def render_footer(
         (looks if len(looks) > 2 or not acts else acts).pop()
 
 
-# ------------------------------------------------------------------ bar of a replay
 _MARKS: Final[Mapping[str, tuple[str, Role, str]]] = {
     "gone": ("░", "warning", "gone"),
     "asked": ("?", "asks", "asked"),
@@ -269,9 +261,8 @@ def format_speed(speed: float) -> str:
 
 
 def render_time_bar(playback: Playback, cells: int, rows: int) -> tuple[Line, ...]:
-    """Beginning, end, the moment shown, and landmarks: of what happened in a cell the
-    gravest; in `rows` lines (1 or 2: that names the days) of at most `cells`.
-    """
+    """Beginning, end, the moment shown, and landmarks, of a cell the gravest; in `rows`
+    lines (1 or 2: that names the days) of at most `cells`."""
     wide = cells >= 100
     playing = Span(" ▸ ", "running") if playback.playing else Span(" ‖ ", "stalled")
     clock = "%a %d %b %H:%M:%S" if wide else "%m-%d %H:%M"

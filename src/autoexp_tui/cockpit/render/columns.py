@@ -55,7 +55,6 @@ _LIVELY: Final = frozenset({Look.RUNNING, Look.STALLED, Look.FAILED})
 """Looks whose trend is worth a colour."""
 
 
-# ------------------------------------------------------------------- which there are
 def choose_columns(
     session: SessionView,
     parameters: Sequence[Parameter],
@@ -129,12 +128,9 @@ def _build_columns(
 def _build_result_column(session: SessionView) -> Column:
     """Named by what the jobs' results are, where they are the same and no loss."""
     plan, names = session.snapshot.plan, set()
-    for rules in {
-        id(one): one
-        for job in (session.jobs if plan else ())
-        if plan and (one := plan.rules_of(job.record.spec))
-    }.values():
-        names.add(rules.result.metric or rules.loss or "loss")
+    if plan is not None:
+        rules = (plan.rules_of(job.record.spec) for job in session.jobs)
+        names = {one.result.metric or one.loss or "loss" for one in rules}
     title = "LOSS"
     if not all(name.endswith("loss") for name in names):
         title = names.pop().upper() if len(names) == 1 else "RESULT"
@@ -148,7 +144,6 @@ def _find_widest(values: Iterable[str], least: int, most: int) -> int:
     return max(least, min(widest, most))
 
 
-# -------------------------------------------------------------------- what they hold
 def render_titles(
     columns: Sequence[Column], sorted_by: str = "", glyph: str = ""
 ) -> Line:
@@ -182,13 +177,14 @@ def _build_group_cell(
     jobs: Sequence[JobView], column: Column, session: SessionView
 ) -> Span:
     """State, stage, values, how many, why."""
-    if column.kind in ("state", "stage"):
-        return _build_job_cell(jobs, column, session)
-    if column.kind == "parameter":
-        return Span(_count_values(jobs, column), "muted")
-    if column.kind == "why":
-        text = f"{len(jobs)}x {find_common_reason(jobs, session)}"
-        return Span(text, _find_why_role(jobs[0]))
+    match column.kind:
+        case "state" | "stage":
+            return _build_job_cell(jobs, column, session)
+        case "parameter":
+            return Span(_count_values(jobs, column), "muted")
+        case "why":
+            text = f"{len(jobs)}x {find_common_reason(jobs, session)}"
+            return Span(text, _find_why_role(jobs[0]))
     return Span("", "muted")
 
 
@@ -211,7 +207,12 @@ def _build_job_cell(
     job, cells = jobs[0], column.cells
     match column.kind:
         case "state":
-            return _build_state(job, cells)
+            # From the second attempt on with its number, where there is room.
+            look, number = render_badge(job.look), len(job.record.attempts)
+            for text in (f"{look.text} #{number}", f"{look.text}#{number}"):
+                if number > 1 and cell_len(text) <= cells:
+                    return Span(text, look.role)
+            return look
         case "stage":
             return Span(shorten_middle(outside(job.stage), cells))
         case "parameter":
@@ -233,15 +234,6 @@ def _build_job_cell(
             text = outside(job.attempt.executor_id) if job.attempt else ""
             return Span(shorten_middle(text or "-", cells), "muted")
     return Span(find_reason(job, session), _find_why_role(job))
-
-
-def _build_state(job: JobView, cells: int) -> Span:
-    """The look; from the second attempt on with its number, where there is room."""
-    look, number = render_badge(job.look), len(job.record.attempts)
-    for text in (f"{look.text} #{number}", f"{look.text}#{number}"):
-        if number > 1 and cell_len(text) <= cells:
-            return Span(text, look.role)
-    return look
 
 
 def _mute_dash(text: str) -> Span:

@@ -42,16 +42,11 @@ def write_digest(
 ) -> tuple[Line, ...]:
     """What is new since `since` (UTC), a sentence first; empty when nothing is.
 
-    Args:
-        session: as it is now.
-        groups: what needs a person now.
-        since: UTC at which the person left.
-        now: UTC.
-        lead: begins the sentence, before the time; empty: it tells of leaving, and
-            of the key that leads on.
+    `groups`: what needs a person now; `lead` begins the sentence, before the time;
+    empty: it tells of leaving, and of the key that leads on.
     """
     fresh = [job for job in session.jobs if _is_fresh(job, since)]
-    parts = [*_count_looks(fresh), *_count_events(session, groups, since)]
+    parts = list(_count_news(fresh, session, groups, since))
     gaps = tuple(_describe_gaps(session, since, now))
     if not parts and not gaps:
         return ()
@@ -68,7 +63,6 @@ def write_digest(
     return ((Span(text),), *details, *_describe_causes(fresh, groups, since))
 
 
-# ------------------------------------------------------------------------- what is new
 def _is_fresh(job: JobView, since: float) -> bool:
     """Whether a job came to look as it does after `since`."""
     match job.look:
@@ -88,27 +82,27 @@ def _is_fresh(job: JobView, since: float) -> bool:
     return job.record.since > since
 
 
-def _count_looks(fresh: Sequence[JobView]) -> Iterator[str]:
+def _count_news(
+    fresh: Sequence[JobView],
+    session: SessionView,
+    groups: Sequence[CauseGroup],
+    since: float,
+) -> Iterator[str]:
+    """Looks; warnings of what looks well otherwise, restarts, kept evidence."""
     counts = count_looks(fresh)
     for looks, word in _NEWS:
         if number := sum(counts.get(look, 0) for look in looks):
             yield f"{number} {word}"
     if asks := counts.get(Look.ASKS, 0):
         yield f"{asks} ask{'s' if asks == 1 else ''} you"
-
-
-def _count_events(
-    session: SessionView, groups: Sequence[CauseGroup], since: float
-) -> Iterator[str]:
-    """Warnings of what looks well otherwise, restarts, runs whose evidence was kept."""
     well = (group for group in groups if group.look is None)
     if warnings := sum(len(_list_warnings(group, since)) for group in well):
         yield plural(warnings, "warning")
     attempts = (one for job in session.jobs for one in job.record.attempts)
     if restarts := sum(one.number > 1 and one.ordered_at > since for one in attempts):
         yield plural(restarts, "restart")
-    fresh = (record.event for record in session.snapshot.events if record.t > since)
-    if kept := sum(isinstance(event, EvidenceCaptured) for event in fresh):
+    happened = (record.event for record in session.snapshot.events if record.t > since)
+    if kept := sum(isinstance(event, EvidenceCaptured) for event in happened):
         yield f"evidence kept of {plural(kept, 'run')}"
 
 
@@ -116,7 +110,6 @@ def _list_warnings(group: CauseGroup, since: float) -> Sequence[Warned]:
     return [entry for entry in group.warnings if entry.raised_at > since]
 
 
-# ------------------------------------------------------------------ what stands behind
 def _describe_gaps(session: SessionView, since: float, now: float) -> Iterator[Line]:
     """Times without an engine in which not every job had ended for good."""
     for begin, until in session.snapshot.gaps[-3:]:

@@ -1,13 +1,12 @@
 """The grid of a plan as lines: values at the left, a column a stage.
 
-A cell is a job's glyph and word, or how many jobs look how, or the number of the
-filter that emptied it. The cell under the cursor stands in brackets: a row's tone
-alone would not say which.
+A cell is a job's glyph and word, or how many jobs look how, or the filter that emptied
+it, `f1`. The cell under the cursor stands in brackets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -132,7 +131,7 @@ def _render_cell(
     if jobs:
         return cut(tuple(render_tallies(count_looks(jobs))), cells)
     hole = grid.holes.get((row, stage))
-    return () if hole is None else (Span(_format_filter(hole), "skipped"),)
+    return () if hole is None else (Span(f"f{hole + 1}", "skipped"),)
 
 
 def find_jobs(
@@ -143,11 +142,6 @@ def find_jobs(
     return tuple(session.jobs[at] for at in places if at < len(session.jobs))
 
 
-def _format_filter(place: int) -> str:
-    """`f1`: what the holes of the first filter are called."""
-    return f"f{place + 1}"
-
-
 def describe_grid(grid: Grid) -> str:
     """`12 rows x 3 stages, 4 holes by 1 filter`."""
     holes = sum(grid.counts.values())
@@ -156,38 +150,34 @@ def describe_grid(grid: Grid) -> str:
     return f"{size}, {by if holes else 'no holes'}"
 
 
-# -------------------------------------------------------------------------- the rest
 def explain_cell(grid: Grid, row: Row, stage: str) -> WhyText:
     """About a cell that has no job: what emptied it, and what else was emptied."""
-    where = f"{grid.describe_row(row)}, {name_stage(stage)}".lstrip(", ")
     hole = grid.holes.get((row, stage))
-    return WhyText(where, tuple(_explain_hole(grid, hole)))
-
-
-def _explain_hole(grid: Grid, hole: int | None) -> Iterator[Line]:
+    lines: list[Line] = []
     if hole is None:
-        yield (Span(" No job: the sweep does not make this combination."),)
+        text = " No job: the sweep does not make this combination."
+        lines.append((Span(text),))
     else:
-        yield line(
-            Span(" No job", "strong"),
-            Span(f": the filter {_format_filter(hole)} took it, and "),
-            Span(f"{plural(grid.counts[hole], 'cell')} in all."),
-        )
-        yield _render_filter(grid, hole)
+        told = f": the filter f{hole + 1} took it, and "
+        number = f"{plural(grid.counts[hole], 'cell')} in all."
+        lines.append((Span(" No job", "strong"), Span(told), Span(number)))
+        lines.append(_render_filter(grid, hole))
     if grid.more:
         more = plural(grid.more, "more combination")
         verb = "has" if grid.more == 1 else "have"
-        yield (Span(f"   {more} that filters took {verb} no row here.", "muted"),)
+        text = f"   {more} that filters took {verb} no row here."
+        lines.append((Span(text, "muted"),))
     if others := [at for at in sorted(grid.counts) if at != hole]:
-        yield ()
-        yield (Span(" Other filters that made holes", "title"),)
-        yield from (_render_filter(grid, at) for at in others[:_MOST_FILTERS])
+        lines += [(), (Span(" Other filters that made holes", "title"),)]
+        lines += [_render_filter(grid, at) for at in others[:_MOST_FILTERS]]
+    where = f"{grid.describe_row(row)}, {name_stage(stage)}".lstrip(", ")
+    return WhyText(where, tuple(lines))
 
 
 def _render_filter(grid: Grid, at: int) -> Line:
     text, where = grid.filters[at]
     return line(
-        Span(f"   {_format_filter(at)}  ", "accent"),
+        Span(f"   f{at + 1}  ", "accent"),
         Span(shorten(outside(text, 2000), 1500)),
         Span(f"   at {outside(where)}", "muted"),
     )

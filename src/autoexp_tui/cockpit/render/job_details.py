@@ -59,7 +59,6 @@ def build_known_pages(plan: Plan, jobs: Sequence[JobSpec]) -> tuple[Page, ...]:
     return (pages[0], Page("Config", reading), Page("Script", reading))
 
 
-# --------------------------------------------------------------------------- one job
 def build_pages(plan: Plan, job: JobSpec, papers: JobDetails) -> tuple[Page, ...]:
     """What a person may want to read of how one job is made."""
     return (
@@ -158,7 +157,6 @@ def _render_texts(lines: Iterable[str]) -> Iterator[Line]:
     return ((Span(outside(text, _LONG)),) for text in lines)
 
 
-# --------------------------------------------------------------------------- two jobs
 Told = tuple["JobSpec", "JobDetails"]
 
 

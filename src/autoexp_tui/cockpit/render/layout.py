@@ -58,11 +58,8 @@ def build_boxes(
     enlarged: Pane | None = None,
     rows: int | None = None,
 ) -> Boxes:
-    """The place of every pane on a screen of so many cells, for so many stages.
-
-    `enlarged`: the pane that has the whole middle; `rows`: of the job table, None for
-    more than fit.
-    """
+    """The place of every pane, for so many stages; `enlarged`: the pane that has the
+    whole middle; `rows`: of the job table, None for more than fit."""
     middle = _find_middle(width, height)
     if enlarged is not None:
         return _add_frame(middle, {enlarged: middle})

@@ -9,7 +9,6 @@ from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
-    from autoexp_tui.model.state import Attempt
 
 NEVER_RAN: Final = "nothing was started"
 NO_JOB: Final = "no job is shown"
@@ -29,10 +28,7 @@ def find_logs(
     jobs: Sequence[JobView], now: float
 ) -> tuple[tuple[Source, ...], str, str]:
     """The log of each attempt of the first job that has begun, the newest last; words
-    for where there is none; the job's name.
-
-    Words are left out where it is that the one job has not begun.
-    """
+    for where there is none, but of one job that has not begun; the job's name."""
     job = next((job for job in jobs if job.attempt is not None), None)
     attempt = job.attempt if job is not None else None
     if job is None or attempt is None:
@@ -41,17 +37,12 @@ def find_logs(
         return (), NEVER_RAN, job.name
     newest = attempt.log_path or job.record.spec.log_path_current
     logs = [(one, one.log_path) for one in job.record.attempts[:-1] if one.log_path]
-    sources = (
-        Source(f"attempt {one.number}", path, _build_trailer(one, now))
-        for one, path in (*logs, (attempt, newest))
-    )
+    sources = []
+    for one, path in (*logs, (attempt, newest)):
+        code = f", exit {one.exit_code}" if one.exit_code is not None else ""
+        if one.signal is not None:
+            code = f", signal {one.signal}"
+        ended = one.ended_at
+        trailer = "" if ended is None else f"end of log {clock_time(ended, now)}{code}"
+        sources.append(Source(f"attempt {one.number}", path, trailer))
     return tuple(sources), "", job.name
-
-
-def _build_trailer(attempt: Attempt, now: float) -> str:
-    if attempt.ended_at is None:
-        return ""
-    code = f", exit {attempt.exit_code}" if attempt.exit_code is not None else ""
-    if attempt.signal is not None:
-        code = f", signal {attempt.signal}"
-    return f"end of log {clock_time(attempt.ended_at, now)}{code}"

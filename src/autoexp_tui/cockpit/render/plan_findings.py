@@ -59,7 +59,6 @@ class PlanChanges:
         return ((Span(self.describe(now), "strong"),), (), *rows)
 
 
-# ---------------------------------------------------------------------------- faults
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """One finding, and where in which file it belongs."""

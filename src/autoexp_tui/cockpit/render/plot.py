@@ -1,8 +1,6 @@
-"""Curves of several runs in one frame, drawn with braille dots.
+"""Curves of several runs in one frame, on one scale, drawn with braille dots.
 
-All curves share one scale. Curves are told apart by a letter at their end as well as
-by colour; values that are not finite leave a gap, and those that a logarithmic scale
-cannot show are left out and counted.
+They are told apart by a letter at their end as well as by colour.
 """
 
 from __future__ import annotations
@@ -90,10 +88,18 @@ def render_plot(
     canvas = _Canvas(width, height, ranges)
     for place, one in enumerate(plotted):
         canvas.draw(one.curve, place)
+    lines: list[Line] = []
+    for row in range(height):
+        label = ""
+        if row % max(1, (height - 1) // 4) == 0 or row == height - 1:
+            value = ranges.y1 - (ranges.y1 - ranges.y0) * row / max(1, height - 1)
+            label = format_metric(10**value if log else value)
+        axis = (Span(fit_right(label, _MARGIN - 1), "muted"), Span(" │", "rule"))
+        lines.append((*axis, *join_cells(canvas.list_cells(row))))
     left, right = count(ranges.x0), f"{count(ranges.x1)} steps"
     gap = " " * max(1, width - cell_len(left) - cell_len(right))
     return (
-        *(_render_row(canvas, row) for row in range(height)),
+        *lines,
         (Span(" " * _MARGIN + "└" + "─" * width, "rule"),),
         (Span(" " * (_MARGIN + 1) + left + gap + right, "muted"),),
     )
@@ -115,13 +121,23 @@ class _Canvas:
         before: tuple[int, int] | None = None
         for step, value in _list_points(curve, log=self.ranges.log):
             here = self._find_dot(step, value)
-            for x, y in _list_between(before or here, here):
-                cell = (y // 4, x // 2)
-                self.dots[cell] = self.dots.get(cell, 0) | _DOTS[y % 4][x % 2]
-                self.owners[cell] = place
+            x, y = before or here
+            across, down = here[0] - x, here[1] - y
+            dots = max(abs(across), abs(down), 1)
+            for part in range(dots + 1):
+                self._add_dot(
+                    round(x + across * part / dots),
+                    round(y + down * part / dots),
+                    place,
+                )
             before = here
         if before is not None:
             self.letters[before[1] // 4, before[0] // 2] = place
+
+    def _add_dot(self, x: int, y: int, place: int) -> None:
+        cell = (y // 4, x // 2)
+        self.dots[cell] = self.dots.get(cell, 0) | _DOTS[y % 4][x % 2]
+        self.owners[cell] = place
 
     def _find_dot(self, step: float, value: float) -> tuple[int, int]:
         ranges = self.ranges
@@ -144,31 +160,9 @@ class _Canvas:
             yield (glyph if letter is None else LETTERS[letter % 26]), role
 
 
-def _list_between(
-    start: tuple[int, int], end: tuple[int, int]
-) -> Iterator[tuple[int, int]]:
-    """The dots of a straight line."""
-    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
-    for part in range(steps + 1):
-        yield (
-            round(start[0] + (end[0] - start[0]) * part / steps),
-            round(start[1] + (end[1] - start[1]) * part / steps),
-        )
-
-
 def _find_role(place: int) -> Role:
     """The role of the curve at `place`."""
     return CURVE_ROLES[place % len(CURVE_ROLES)]
-
-
-def _render_row(canvas: _Canvas, row: int) -> Line:
-    ranges, last = canvas.ranges, canvas.height - 1
-    label = ""
-    if row % max(1, last // 4) == 0 or row == last:
-        value = ranges.y1 - (ranges.y1 - ranges.y0) * row / max(1, last)
-        label = format_metric(10**value if ranges.log else value)
-    axis = (Span(fit_right(label, _MARGIN - 1), "muted"), Span(" │", "rule"))
-    return (*axis, *join_cells(canvas.list_cells(row)))
 
 
 def render_legend(plotted: Sequence[Plotted], cells: int) -> Iterator[Line]:

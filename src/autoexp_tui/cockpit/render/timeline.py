@@ -2,7 +2,6 @@
 
 A row is a strip of cells, each a stretch of time. A job's cell tells the gravest thing
 that it did then; a stage's cell how many of its jobs ran, and whether one failed.
-Everything comes from the attempts that a snapshot has. Pure: the window is an argument.
 """
 
 from __future__ import annotations
@@ -101,7 +100,6 @@ def build_window(begin: float, end: float, cells: int) -> Window:
     return Window(begin, (seconds // step + 1) * step, cells)
 
 
-# --------------------------------------------------------------------------- a job
 class Segment(NamedTuple):
     """What a job did from one moment to another."""
 
@@ -164,7 +162,6 @@ def _add_now(cells: list[Span], now: float, window: Window) -> list[Span]:
     return cells
 
 
-# -------------------------------------------------------------------------- a stage
 _COUNTED: Final = {
     _RAN: _RUNS,
     _RAN_BADLY: _RUNS,
@@ -177,12 +174,9 @@ _COUNTED: Final = {
 def build_stage_strip(
     jobs: Sequence[JobView], joined: float, now: float, window: Window
 ) -> list[Span]:
-    """The cells of a stage: how many ran at a time, against the most that did.
-
-    Where a job failed for good, a mark says so. Differences at both ends of each
-    stretch, summed up once: the cost is that of the attempts and of the cells, not of
-    both together.
-    """
+    """The cells of a stage: how many ran at a time, against the most that did; where a
+    job failed for good, a mark. Differences at the ends of stretches, summed up once:
+    the cost is that of attempts and cells, not of both together."""
     changes = {cell: [0] * (window.cells + 1) for cell in (_RUNS, _QUEUED, _WAITS)}
     bad: set[int] = set()
     for job in jobs:
@@ -208,7 +202,6 @@ def build_stage_strip(
     return _add_now(cells, now, window)
 
 
-# ------------------------------------------------------------------------- the axis
 _STEPS: Final = (
     1, 2, 5, 10, 30, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200,
     DAY, 2 * DAY, 7 * DAY, 28 * DAY, 91 * DAY, 182 * DAY, 364 * DAY,
