@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
@@ -137,19 +137,6 @@ def _build_options(options: Options, args: argparse.Namespace) -> CockpitOptions
         slow=args.slow,
         keymap=load_keymap(Path(args.keymap)) if args.keymap else None,
     )
-
-
-class _RowFilter:
-    """A filter in the sweep's own language, for the rows of the table."""
-
-    def __init__(self, text: str) -> None:
-        from autoexp_tui.sweep.expression import compile_expression
-
-        self._expression = compile_expression(text, dotted=True)
-        self.names = self._expression.names
-
-    def __call__(self, values: Mapping[str, object]) -> bool:
-        return bool(self._expression.evaluate(values))
 
 
 @cache
@@ -303,7 +290,6 @@ class Cockpit:
             else "autoexp-tui --session ID comes back",
             away_since=seen,
             replay=self._args.replay,
-            expression=_RowFilter,
             papers=lambda plan, job: _load_job_reader()(plan, job),
             checkpoints=_load_later(
                 "autoexp_tui.storage.checkpoint_files", "look_for_checkpoints"

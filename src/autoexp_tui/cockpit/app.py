@@ -91,7 +91,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         app; `on_ready` once, when the first screen was painted."""
         super().__init__(driver_class=terminal.CockpitDriver)
         wanted = options or CockpitOptions()
-        model = SessionModel(handle.snapshot(), wanted.expression)
+        model = SessionModel(handle.snapshot())
         machine = clock or WallClock()
         self.context = CockpitContext(
             handle=handle,

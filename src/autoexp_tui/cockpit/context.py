@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plan_findings import PlanChanges
     from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.spans import Role
-    from autoexp_tui.cockpit.state.filtering import Expression
     from autoexp_tui.cockpit.state.kill_cost import Looks
     from autoexp_tui.cockpit.themes import Skin
     from autoexp_tui.engine.handle import EngineHandle
@@ -64,8 +63,6 @@ class CockpitOptions:
     """Where saved logs and long copies go."""
     replay: bool = False
     """Whether the handle plays a journal: a time bar, its keys, and its time."""
-    expression: Expression | None = None
-    """The sweep's expression language, for filters."""
     replan: Callable[[], None] | None = None
     """Plans again from what was saved; at once back. None: there is no config."""
     changes: Callable[[Plan], PlanChanges | None] | None = None

@@ -24,7 +24,6 @@ from autoexp_tui.cockpit.state.session import JobView, SessionView, build_sessio
 from autoexp_tui.cockpit.state.stages import StageView, build_stages
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.filtering import Expression
     from autoexp_tui.model.snapshot import Snapshot
 
 ESTIMATE_EVERY = 10.0
@@ -44,9 +43,7 @@ def estimate_outlook(session: SessionView) -> tuple[Ends, float, Rates]:
 class SessionModel:
     """The newest session, and how it is looked at."""
 
-    def __init__(
-        self, snapshot: Snapshot, expression: Expression | None = None
-    ) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self.session: SessionView = build_session(snapshot)
         self.words = PlanWords(snapshot.plan, self.session.changed)
         self.failed = False
@@ -63,7 +60,6 @@ class SessionModel:
         self.marks: set[str] = set()
         self.range_from = ""
         """The row at which `v` was pressed, empty when no range is open."""
-        self.expression = expression
         self._estimated_at: float | None = None
         self._rows_for: tuple[object, ...] = ()
         self._look()

@@ -223,7 +223,7 @@ class JobsScreen(LogScreen, JobListScreen):
         self.renew()
 
     def _compile_filter(self, text: str) -> Filter | None:
-        wanted = compile_filter(text, self.model.expression)
+        wanted = compile_filter(text)
         check_names(wanted, self.model.session.jobs)
         return wanted
 

@@ -2,7 +2,7 @@
 
 `failed lr>1e-3` keeps jobs that have *failed* somewhere in name, stage, state or
 parameters, and whose one parameter ending in `lr` is above 1e-3. A text that reads as
-an expression of the sweep's language, where the front end has that, is one.
+an expression of the sweep's language is one.
 """
 
 from __future__ import annotations
@@ -10,32 +10,15 @@ from __future__ import annotations
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from autoexp_tui.cockpit.state.parameters import format_value
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.state.session import JobView
-
-Values: TypeAlias = Mapping[str, object]
-
-
-class Test(Protocol):
-    """A compiled expression."""
-
-    @property
-    def names(self) -> Sequence[str]:
-        """What it asks of a job."""
-
-    def __call__(self, values: Values) -> bool:
-        """Whether it holds; ValueError where it does not apply."""
-
-
-Expression: TypeAlias = Callable[[str], Test]
-"""Compiles an expression of the sweep's language; ValueError when it is none."""
 
 _TERM: Final = re.compile(r"^([\w.+~@/-]+?)(==|!=|<=|>=|=|<|>|:)(.+)$")
 _KEYWORD: Final = re.compile(r"\b(and|or|not|in)\b")
@@ -73,22 +56,24 @@ class Filter:
     """What it asks of a job by name."""
 
 
-def compile_filter(text: str, expression: Expression | None = None) -> Filter | None:
+def compile_filter(text: str) -> Filter | None:
     """The filter that `text` asks for; None for an empty one.
 
     Raises FilterError where it reads as an expression and is none: then a sign stands
     apart, and it is no list of words that happen to be in one.
     """
+    from autoexp_tui.sweep.expression import compile_expression  # imported ahead
+
     text = text.strip()
     if not text:
         return None
     words = _compile_words(text)
     keyword = bool(_KEYWORD.search(text))
     meant = bool(_SIGN_APART.search(text)) or (keyword and bool(_SIGN.search(text)))
-    if expression is None or not (meant or keyword):
+    if not (meant or keyword):
         return words
     try:
-        test = expression(text)
+        test = compile_expression(text, dotted=True)
     except ValueError as error:
         if meant:
             raise FilterError(str(error)) from None
@@ -96,11 +81,11 @@ def compile_filter(text: str, expression: Expression | None = None) -> Filter | 
 
     def keeps(job: JobView) -> bool:
         try:
-            return bool(test(list_values(job)))
+            return bool(test.evaluate(list_values(job)))
         except (ValueError, TypeError, KeyError):
             return not meant and words.keeps(job)
 
-    return Filter(text, keeps, tuple(test.names) if meant else ())
+    return Filter(text, keeps, test.names if meant else ())
 
 
 def _compile_words(text: str) -> Filter:
