@@ -258,10 +258,20 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
         stalled = record.state is JobState.RUNNING and _is_stalled(
             record, live, warned, now, plan
         )
-        known = old[place] if place < len(old) else None
-        jobs.append(_build_job(known, place, record, live, warned, stalled))
-    same = before if before is not None and before.snapshot.plan is plan else None
-    index = same.index if same is not None and len(old) == len(jobs) else None
+        job = old[place] if place < len(old) else None
+        same = job is not None and job.record is record and job.live is live
+        if (
+            job is None
+            or not same
+            or job.warned != warned
+            or (job.look is Look.STALLED) != stalled
+        ):
+            leaving = live is not None and live.queue is not None and live.queue.leaving
+            look = find_look(record, stalled=stalled, leaving=leaving)
+            job = JobView(place, record, live, warned, look)
+        jobs.append(job)
+    known = before if before is not None and before.snapshot.plan is plan else None
+    index = known.index if known is not None and len(old) == len(jobs) else None
     if index is None:
         index = {job.name: job.index for job in jobs}
     return SessionView(
@@ -269,31 +279,12 @@ def build_session(snapshot: Snapshot, before: SessionView | None = None) -> Sess
         jobs=tuple(jobs),
         index=index,
         counts=count_looks(jobs),
-        links=same.links if same is not None else Links(plan),
+        links=known.links if known is not None else Links(plan),
         changed=tuple(
             job.record.spec for job in jobs if job.record.spec.planned is not None
         ),
         silent_until=before.silent_until if before else 0.0,
     )
-
-
-def _build_job(
-    old: JobView | None,
-    place: int,
-    record: JobRecord,
-    live: Live | None,
-    warned: tuple[Warned, ...],
-    stalled: bool,  # noqa: FBT001
-) -> JobView:
-    if old is not None and old.record is record:
-        same = old.live is live and old.warned == warned
-        if same and (old.look is Look.STALLED) == stalled:
-            return old
-        if record.state is not JobState.RUNNING:
-            return JobView(place, record, live, warned, old.look)
-    leaving = live is not None and live.queue is not None and live.queue.leaving
-    look = find_look(record, stalled=stalled, leaving=leaving)
-    return JobView(place, record, live, warned, look)
 
 
 def _is_stalled(
