@@ -232,16 +232,14 @@ def describe_resubmit(
         one for name in names for one in session.links.behind.get(name, ())
     )
     waiting = (job for job in behind if not job.record.started)
-    followers: list[Line] = [
-        line(
-            Span(f"  {outside(follower.name)}"),
-            Span(f"  {describe_condition(part, session)}  ", "muted"),
-            Span(outside(part.path_to_watch), "muted"),
-        )
-        for follower in dict.fromkeys((*waiting, *revived))
-        for part in list_awaited_by(follower.record.spec)
-        if part.writer in names
-    ]
+    followers: list[Line] = []
+    for follower in dict.fromkeys((*waiting, *revived)):
+        for part in list_awaited_by(follower.record.spec):
+            if part.writer in names:
+                reads = f"{describe_condition(part, session)}  "
+                reads += outside(part.path_to_watch)
+                name = Span(f"  {outside(follower.name)}")
+                followers.append(line(name, Span(f"  {reads}", "muted")))
     if followers:
         title = Span("Wait for what it writes, and will read:", "accent")
         followers.insert(0, (title,))
