@@ -124,10 +124,7 @@ def finding_to_json(one: PlanFinding | Problem) -> dict[str, object]:
 
 
 def condition_to_json(spec: Condition) -> dict[str, object]:
-    """A condition as configs write it, every field named; `kind` is its class_name.
-
-    `writer`, which only planning sets, is there when it knows one.
-    """
+    """A condition as configs write it; `writer` only where planning knows one."""
     tree: dict[str, object] = {
         "class_name": CLASS_NAMES.get(type(spec), type(spec).__name__)
     }

@@ -109,11 +109,7 @@ def build_plan_outcome(
     parser: SpecParser,
     record: Record | None = None,
 ) -> PlanOutcome:
-    """The plan of a config, or why there is none; warnings either way.
-
-    `record` is told of each job's config while it is at hand. Raises CannotCompose: the
-    primary config itself does not compose.
-    """
+    """The plan, or why there is none; CannotCompose: the config itself does not."""
     source = config or PlanSource()
     base = composer.base()
     sweep = source.sweep if source.sweep is not None else composer.sweep()
@@ -163,8 +159,6 @@ def build_plan_outcome(
 
 
 class _Common:
-    """What the base config says for the plan as a whole."""
-
     def __init__(self, base: ConfigView, parser: SpecParser) -> None:
         self.problems: list[Problem] = []
         self.config: dict[str, object] = {}
@@ -211,7 +205,6 @@ def _build_plan(
     drafts: Sequence[Draft],
     edges: Sequence[Edge],
 ) -> Plan:
-    """The plan, without what filters took."""
     rules = RuleSets(common.monitoring)
     behind: dict[str, dict[str, None]] = {}
     for edge in edges:
@@ -252,10 +245,7 @@ def _build_plan(
 def _find_edges(
     drafts: Sequence[Draft], made: Mapping[int, Draft], known: Sequence[KnownJob]
 ) -> Sequence[Edge]:
-    """Who waits for whom and who reads whom, in order of the later job.
-
-    Each condition on a file is told who writes it.
-    """
+    """Who waits for, or reads, whom; each condition on a file is told its writer."""
     who = (draft.identity for draft in drafts)
     whose = Places([*((i.name, i.output_dir, i.log_dir) for i in who), *known])
     index = {name: at - len(known) for at, (name, *_) in enumerate(known)}

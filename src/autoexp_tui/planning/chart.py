@@ -62,8 +62,6 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """The most of each kind that is told; what is beyond it is counted."""
-
     stages: int = 40
     jobs: int = 8
     """Of one stage."""
@@ -150,10 +148,7 @@ class _ChartBuilder:
         return clean_line(job.name), self._sweep.describe_job(job), ", ".join(after)
 
     def _name_jobs(self, names: Iterable[str], me: JobSpec | None = None) -> str:
-        """A stage as a whole, else the first ones and how many more.
-
-        `me`: the job that speaks of its siblings; None: every job by its name.
-        """
+        """A whole stage, or the first jobs; `me` speaks of its siblings by stage."""
         grouped: dict[str, list[str]] = {}
         for name in dict.fromkeys(names):
             stage = self._jobs[name].stage if name in self._jobs else ""
@@ -258,10 +253,7 @@ def _filter_tables(
 
 
 def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
-    """Whether the plan is sound.
-
-    Planning refuses one that is not; a manifest may be of another program.
-    """
+    """Planning refuses what is not sound; a manifest may be of another program."""
     names = {job.name: at for at, job in enumerate(plan.jobs)}
     befores = [
         (before, after)
@@ -307,11 +299,7 @@ _SPECIAL: Final = re.compile(r"[^\w ./=+,@-]")
 
 
 def render_mermaid(plan: Plan, *, whole: bool = False) -> str:
-    """The plan as a flowchart; jobs in subgraphs, or only stages when it is large.
-
-    A solid arrow is a wait, a dotted one reads without waiting; a hexagon asks a
-    person first. With `whole` every job is drawn: few viewers take 500 arrows.
-    """
+    """The plan as a flowchart: jobs in subgraphs, or stages alone of a large one."""
     links = find_links(plan)
     stages = list_stages(plan, links)
     ids = {job.name: f"j{at}" for at, job in enumerate(plan.jobs)}
@@ -341,7 +329,6 @@ def _asks_a_person(spec: Condition) -> bool:
 
 
 def _list_arrows(side: Side, ids: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The ids of (who is before, who is after) where both have one."""
     for after, others in side.items():
         for before in others:
             if before in ids and after in ids:

@@ -76,7 +76,6 @@ class ConditionReader:
         return ()
 
     def _resolve(self, raw: Mapping[str, object]) -> dict[str, object]:
-        """The mapping with its fields resolved, nested conditions included."""
         fields = dict(raw)
         name = str(raw.get("class_name", "")).removesuffix("Condition")
         if name == "Metadata" and isinstance(key := raw.get("key"), str):

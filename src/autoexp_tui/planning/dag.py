@@ -20,10 +20,7 @@ _MOST_NAMED: Final = 12
 
 
 def sort_topologically(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[int]:
-    """The positions 0 .. `count` - 1, each after those it waits for, ties by position.
-
-    `edges`: (before, after) pairs. Positions in a ring, or behind one, are left out.
-    """
+    """Positions below `count` by (before, after) `edges`, those in rings left out."""
     after: list[list[int]] = [[] for _ in range(count)]
     missing = [0] * count
     for before, follower in set(edges):
@@ -42,11 +39,7 @@ def sort_topologically(count: int, edges: Iterable[tuple[int, int]]) -> Sequence
 
 
 def find_rings(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[list[int]]:
-    """Rings among the edges, no two of which share a position; each in waiting order.
-
-    A ring starts at its lowest position; every position waits for the one after it,
-    the last for the first.
-    """
+    """Rings that share no position, each in waiting order from its lowest position."""
     pairs = set(edges)
     left = set(range(count)) - set(sort_topologically(count, pairs))
     waits_for: dict[int, list[int]] = {}
@@ -157,10 +150,7 @@ class Stage:
 
 
 def find_links(plan: Plan) -> Links:
-    """The plan's edges by the job at their end; waits win over reads.
-
-    A dependency that no edge explains counts as a wait.
-    """
+    """The plan's edges by their later job; waits win, and are all `depends_on` else."""
     sides: dict[str, dict[str, dict[str, None]]] = {
         mode: {job.name: {} for job in plan.jobs} for mode in ("waits", "reads")
     }
@@ -180,10 +170,7 @@ def find_links(plan: Plan) -> Links:
 
 
 def list_stages(plan: Plan, links: Links) -> tuple[Stage, ...]:
-    """The plan's stages, each after those that it follows from.
-
-    Ties go by first appearance; stages in a ring come last.
-    """
+    """The stages, each after those it follows from; those in a ring come last."""
     grouped: dict[str, list[JobSpec]] = {}
     for job in plan.jobs:
         grouped.setdefault(job.stage, []).append(job)
@@ -204,7 +191,6 @@ def list_stages(plan: Plan, links: Links) -> tuple[Stage, ...]:
 def _find_homes(
     jobs: Sequence[JobSpec], side: Side, home: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """The other stages in which the jobs are that these jobs follow."""
     names = (home.get(before) for job in jobs for before in side[job.name])
     others = (one for one in names if one is not None and one != jobs[0].stage)
     return tuple(dict.fromkeys(others))

@@ -135,10 +135,7 @@ def format_gpu_hours(found: Estimate) -> str:
 
 
 def describe_estimate(found: Estimate, *, cluster: bool) -> tuple[str, ...]:
-    """The estimate in lines: all of it, who has no time limit, each stage.
-
-    `cluster`: whether whole nodes are held, so that their hours say something.
-    """
+    """The estimate in lines; `cluster`: whole nodes are held, so node hours count."""
     parts = [format_gpu_hours(found)]
     if found.node_hours and cluster:
         parts.append(f"{format_hours(found.node_hours)} node h")

@@ -26,10 +26,7 @@ _NOT_OF_PROJECT: Final = ("base_output_dir", "share", "mask")
 def hash_job(
     config: Mapping[str, object], command: Sequence[str], paths: Sequence[str]
 ) -> str:
-    """Hex sha256 of a resolved config and its command.
-
-    `paths`: directories of ours; wherever they stand in a text, they do not count.
-    """
+    """Hex sha256 of a resolved config and command; `paths` of ours do not count."""
     kept = {key: value for key, value in config.items() if key not in _WATCHING}
     project = kept.get("project")
     if isinstance(project, Mapping):
@@ -61,7 +58,6 @@ def _replace_texts(value: object, clean: Callable[[str], str]) -> object:
 
 @lru_cache(maxsize=64)
 def _find_cleaner(paths: tuple[str, ...]) -> Callable[[str], str]:
-    """What takes paths out of a text, where they stand whole."""
     ours = sorted({path for path in paths if path}, key=len, reverse=True)
     if not ours:
         return str

@@ -65,7 +65,6 @@ def read_settings(
 
 
 def _count_values(points: Iterable[tuple[str, Settings]]) -> _Values:
-    """How many points of each stage set a key to each value."""
     found: dict[str, dict[str, Counter[str]]] = {}
     for stage, own in points:
         for key, value in own.items():
@@ -141,7 +140,6 @@ class SweepSummary:
         return total if text in (str(len(self._jobs)), total) else f"{text} = {total}"
 
     def _list_factors(self, families: Sequence[Sequence[JobSpec]]) -> list[str]:
-        """The number of families, as the product of its keys' values if it is one."""
         places = [
             tuple(
                 tuple(dict.fromkeys(own[one.key] for own in each if one.key in own))
@@ -236,8 +234,6 @@ def _find_shared_axes(points: Sequence[tuple[str, Settings]]) -> tuple[Axis, ...
 
 
 class _GridBuilder:
-    """Fills the cells with jobs, then with the filters that emptied them."""
-
     def __init__(
         self,
         axes: Sequence[Axis],

@@ -80,8 +80,6 @@ _MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
 
 @dataclass(slots=True)
 class _Parts:
-    """The parameters of a point on their way to a config."""
-
     values: dict[str, object] = field(default_factory=dict)
     """With other jobs' values in them; what reads the job itself is unfinished."""
     mounted: list[object] = field(default_factory=list)
@@ -126,14 +124,7 @@ class JobBuilder:
         return list_names(point.parameters for point in points)
 
     def build(self, at: int) -> tuple[Draft, ConfigView]:
-        """The job composed and named.
-
-        Raises:
-            Refused: with every finding of the step that fails.
-            UnusableJob: a job that it reads has faults.
-            DroppedJob: a filter that needed the config says no.
-            Needs: another job must be made first; the key that reads it is told.
-        """
+        """The job composed and named; Refused, UnusableJob, DroppedJob or Needs."""
         point, parts = self._world.families.points[at], _Parts()
         label = label_point(point)
         marks = self._find_undecided(at)
@@ -200,11 +191,7 @@ class JobBuilder:
                 raise
 
     def _take_late(self, parts: _Parts) -> Sequence[str]:
-        """Take out the overrides of numbers that only metadata will tell.
-
-        The config's own number stands for them in the plan, so that what is calculated
-        from them can be planned as well.
-        """
+        """Take out numbers that only metadata will tell: the config's own stand in."""
         late = []
         for key, text in list(parts.texts.items()):
             plain = plain_key(key)
@@ -215,7 +202,6 @@ class JobBuilder:
         return late
 
     def _compose(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
-        """The config of a job, and a draft of it that has no name yet."""
         point = self._world.families.points[at]
         label, family = label_point(point), self._world.families.family(point.index)
         mounts = build_mounts(point.stage, point.index, family, self._base)
@@ -231,7 +217,6 @@ class JobBuilder:
             raise Refused(list_problems(error, "", label)) from None
 
     def _name(self, draft: Draft, view: ConfigView) -> None:
-        """Give the job its name and directories."""
         label = draft.identity.name
         try:
             raw = view.raw(NAME) if view.has(NAME) else None
@@ -352,13 +337,7 @@ class JobBuilder:
 
     # --------------------------------------------------------------- finishing
     def finish(self, draft: Draft, view: ConfigView) -> None:
-        """Resolve the conditions and everything, and make the command of it.
-
-        Raises:
-            Refused: with every finding.
-            UnusableJob: there is none, but another job that they name has some.
-            Needs: conditions name a job that comes later.
-        """
+        """Resolve all, and make the command; raises Refused, UnusableJob or Needs."""
         told, unusable = self._add_conditions(draft, view)
         try:
             self._finisher.finish(draft, view)

@@ -91,10 +91,7 @@ class SessionWide:
     def find_ineffective(
         self, config: Mapping[str, object], parameters: Iterable[str]
     ) -> Iterator[Problem]:
-        """Settings of the session that a job's config has otherwise.
-
-        Told at the parameter that sets it, or chooses its group.
-        """
+        """Settings of the session that a job has otherwise, where they are set."""
         for path in _OF_THE_SESSION:
             ours, theirs = _list_leaves(self.config, path), _list_leaves(config, path)
             for leaf in dict.fromkeys((*ours, *theirs)):
@@ -116,7 +113,6 @@ class SessionWide:
 
 
 def _list_leaves(config: Mapping[str, object], path: str) -> dict[str, object]:
-    """Dotted path -> value of everything at `path` and below it."""
     found: object = config
     for key in path.split("."):
         found = found.get(key) if isinstance(found, Mapping) else None
@@ -160,8 +156,6 @@ def read_last_step(view: ConfigView, path: str) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class _Settled:
-    """The closed sections of a config, and what follows from them."""
-
     closed: Mapping[str, object]
     monitoring: Monitoring
     resources: Resources

@@ -52,11 +52,7 @@ def list_config_entries(
     job: JobSpec,
     overrides: Sequence[str],
 ) -> tuple[Entry, ...]:
-    """A config key by key, with who set each.
-
-    `resolved`: its leaves as YAML spells them; `written`: the same before
-    interpolation; `overrides`: of the command line, as Hydra takes them.
-    """
+    """A config key by key, with who set each; `written`: before interpolation."""
     texts = dict(_list_leaves(written, ""))
     changed = {plain_key(key): key for key in job.own_values}
     swept = frozenset(map(plain_key, job.parameters))

@@ -203,7 +203,6 @@ class Settling:
         )
 
     def _find_behind(self, accessor: str) -> Iterator[str]:
-        """The waiting keys that an accessor may mean."""
         for key in self._waiting:
             plain = plain_key(key)
             if (

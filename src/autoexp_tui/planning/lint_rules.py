@@ -122,10 +122,7 @@ def list_rules(rules: Monitoring, job: str) -> Iterator[Rule]:
 def lint_plan(
     plan: Plan, session_jobs: Iterable[str] = ()
 ) -> tuple[Sequence[Problem], Sequence[Problem]]:
-    """Errors, which no run could make good, and what somebody may mean after all.
-
-    `session_jobs`: of the session that the plan is to join; conditions may name them.
-    """
+    """Errors and warnings; `session_jobs`: of the session that the plan is to join."""
     context = PlanContext(plan, dict.fromkeys(session_jobs))
 
     def check_jobs(*checks: _JobCheck) -> Sequence[Problem]:
@@ -157,7 +154,6 @@ def lint_plan(
 
 
 def _flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """All conditions, those of composites and negations in their place."""
     for condition in conditions:
         match condition:
             case Composite():
@@ -180,7 +176,6 @@ def _list_needed(conditions: Iterable[Condition]) -> Iterator[Condition]:
 
 
 def _check_job_names(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
-    """Conditions that name jobs which nobody knows."""
     for where in ("start_conditions", "cancel_conditions"):
         for name in _list_job_names(getattr(job, where)):
             if name not in context.jobs and name not in context.session_jobs:
@@ -190,7 +185,6 @@ def _check_job_names(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
 
 
 def _check_jobs_of_actions(rule: Rule, context: PlanContext) -> Iterator[Problem]:
-    """Conditions of actions on jobs that nobody knows as yet."""
     for at, action in enumerate(rule.event.actions):
         for name in _list_job_names(action.conditions):
             if "{" not in name and name not in context.later_names:
@@ -201,7 +195,6 @@ def _check_jobs_of_actions(rule: Rule, context: PlanContext) -> Iterator[Problem
 
 
 def _list_job_names(conditions: Iterable[Condition]) -> Iterator[str]:
-    """The other jobs that conditions are about."""
     for condition in _flatten(conditions):
         match condition:
             case JobStateIs():
@@ -251,7 +244,6 @@ def _has_approval(conditions: Iterable[Condition]) -> bool:
 
 
 def _check_contradictions(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
-    """Start conditions that no course of events could meet together."""
     needed = list(_list_needed(job.start_conditions))
     before: dict[str, dict[str, None]] = {}
     states = (one for one in needed if isinstance(one, JobStateIs))
@@ -283,10 +275,7 @@ def _describe_passing(condition: Condition) -> str:
 
 
 def _is_exclusive(one: str, other: str) -> bool:
-    """Whether a job that ends in one state never is in the other.
-
-    Slurm's own states are ways of failing.
-    """
+    """Whether a job that ends in one state never is in the other."""
     pair = {one.upper(), other.upper()}
     ends = {state.value for state in TERMINAL}
     if len(pair) == 1 or not pair & ends:
@@ -296,7 +285,6 @@ def _is_exclusive(one: str, other: str) -> bool:
 
 
 def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
-    """Start conditions on what only the job's own run could say."""
     for at, condition in enumerate(job.start_conditions):
         if _is_about_itself(condition, job.name):
             yield Problem(
@@ -345,7 +333,6 @@ def _is_endless(condition: Condition) -> bool:
 
 
 def _check_unknown_metadata(job: JobSpec, context: PlanContext) -> Iterator[Problem]:
-    """Waits for metadata that no log event of the job extracts."""
     for at, condition in enumerate(_list_needed(job.start_conditions)):
         if not isinstance(condition, MetadataIs) or "{" in condition.key:
             continue
@@ -369,10 +356,7 @@ def _check_unknown_metadata(job: JobSpec, context: PlanContext) -> Iterator[Prob
 
 
 def _find_unreachable_stages(plan: Plan, stuck: set[str]) -> Iterator[Problem]:
-    """Stages of which every job waits, over others or not, for one that never starts.
-
-    `stuck`: jobs that never start by themselves.
-    """
+    """Stages of which every job waits, over others or not, for one that is `stuck`."""
     if not stuck:
         return
     waiting: dict[str, list[str]] = {}
@@ -457,10 +441,7 @@ def _check_escaped_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]
 
 
 def _find_reads_without_waits(context: PlanContext) -> Iterator[Problem]:
-    """Jobs that use what another one writes, and wait for nothing.
-
-    Told once for each stage that a job reads: it may read all of its jobs.
-    """
+    """Jobs that use what another writes and wait for nothing, once for each stage."""
     jobs = context.jobs
     waiting = {edge.after for edge in context.plan.edges if edge.mode == "waits"}
     read: dict[tuple[str, str], list[str]] = {}

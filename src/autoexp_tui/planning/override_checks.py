@@ -174,7 +174,6 @@ class OverrideWriter:
         return self._held[chosen, key]
 
     def _find_slip(self, key: str, chosen: _Choices) -> str | None:
-        """The existing key that `key` most likely meant."""
         if chosen not in self._children:
             found = self._children[chosen] = {}
             for path in self._find_view(chosen).leaf_paths():
@@ -222,7 +221,6 @@ class OverrideWriter:
 
 
 def _check_shape(key: str, value: object, held: object) -> Iterator[Problem]:
-    """Warnings about a mapping or a list where the config holds something else."""
     if isinstance(value, Mapping) and isinstance(held, Mapping):
         for name, inner in value.items():
             yield from _check_shape(f"{key}.{name}", inner, held.get(name))
@@ -265,7 +263,6 @@ def is_number(value: object) -> TypeGuard[int | float]:
 
 
 def _is_condition(value: object) -> bool:
-    """Whether a value is a condition, or a list with one in it."""
     if isinstance(value, list | tuple):
         return any(_is_condition(item) for item in value)
     name = value.get("class_name") if isinstance(value, Mapping) else None

@@ -68,10 +68,7 @@ def quote(text: str, mark: str = "") -> str:
 
 
 def strip_quotes(text: str) -> str:
-    """An override whose value is one `{...}`, without the quotes around that.
-
-    What is put in for it may be a number then, and not only text.
-    """
+    """An override of one `{...}` without quotes: what is put in may be a number."""
     head, _, value = text.partition("=")
     return f"{head}={value[1:-1]}" if _ONE_REFERENCE.fullmatch(value) else text
 

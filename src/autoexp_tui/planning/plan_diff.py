@@ -243,7 +243,6 @@ class _PlanComparison:
         return replace(change, likeness=_find_likeness(change, old, new))
 
     def _mask(self, change: ValueChange) -> ValueChange:
-        """A change, either value as its plan shows it."""
         key, old, new = change
         old = mask_value(key, old, self._old.mask)
         return ValueChange(key, old, mask_value(key, new, self._new.mask))
@@ -304,7 +303,6 @@ def _flatten_conditions(
 
 
 def _drop_defaults(tree: object) -> object:
-    """A condition's fields that hold something."""
     if isinstance(tree, Mapping):
         kept = {key: _drop_defaults(item) for key, item in tree.items()}
         return {k: v for k, v in kept.items() if v not in (None, "", [], {})}
@@ -380,7 +378,6 @@ def _text(value: object) -> str:
 
 
 def _flatten_parameters(job: JobSpec) -> dict[str, object]:
-    """Parameters by their plain keys, mappings taken apart."""
     found: dict[str, object] = {}
     for key, value in job.parameters.items():
         plain = plain_key(key)
@@ -424,10 +421,7 @@ def _match_jobs(old: Plan, new: Plan) -> tuple[_Pairs, list[JobSpec], list[JobSp
 
 
 def _describe_work(job: JobSpec) -> str:
-    """What a job does, whatever it and those that it follows are called.
-
-    Its name is part of the config, so of the fingerprint, so of neither here.
-    """
+    """What a job does, whatever it (so no fingerprint) and its parents are called."""
     mine = _flatten_parameters(job)
     mine.pop(_NAME, None)
     hidden: dict[str, str] = {}

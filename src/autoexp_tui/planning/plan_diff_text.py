@@ -142,7 +142,6 @@ def _format_names(names: Sequence[str]) -> str:
 
 
 def _shorten(texts: Sequence[str], most: int) -> Sequence[str]:
-    """The first few; the rest counted in place of the last."""
     if len(texts) <= most:
         return texts
     return [*texts[: most - 1], f"and {len(texts) - most + 1} more"]

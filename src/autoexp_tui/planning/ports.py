@@ -49,18 +49,10 @@ class ConfigView(Protocol):
         """Dotted paths of all leaves, in order."""
 
     def interpolate(self, value: object, at: str = "") -> object:
-        """`value` (nested) with every `${...}` resolved in this config.
-
-        `at`: the dotted key that the value is set on, for relative `${.x}`, which
-        falls back to `aux.x`.
-        """
+        """`value` with every `${...}` resolved, relative ones as set `at` a key."""
 
     def put(self, path: str, value: object) -> None:
-        """Write `value` (which may hold `${...}`) at a dotted path, added if need be.
-
-        For what is only known after composing, such as the job's final name; all that
-        refers to it sees the new value.
-        """
+        """Write `value` (`${...}` and all) at a dotted path, added if need be."""
 
     def to_dict(self) -> Mapping[str, object]:
         """Everything resolved, plain Python, `sweep` left out."""
@@ -88,10 +80,7 @@ class Composer(Protocol):
         """
 
     def stop_composing(self) -> None:
-        """Compose no more jobs: so many have failed that there is no plan.
-
-        A job that needs no more than what was composed for others is still made.
-        """
+        """Compose no more; a job that needs nothing new is still made."""
 
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of a config group; None when `key` is not one."""

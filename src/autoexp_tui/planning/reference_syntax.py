@@ -57,10 +57,7 @@ _Piece = TypeVar("_Piece", Part, str | Reference)
 
 @lru_cache(maxsize=4096)
 def parse_template(text: str, *, base_is_a_key: bool = False) -> tuple[Part, ...]:
-    """The pieces of `text`; raises NotAReference: braces hold none, or do not close.
-
-    `base_is_a_key`: the config has a key `base` of its own, so `${base.x}` is its.
-    """
+    """The pieces of `text` (`base_is_a_key`: `${base.x}` too); raises NotAReference."""
     return tuple(_join_literals(_Reader(text, ours=not base_is_a_key).read()))
 
 
@@ -112,7 +109,6 @@ class _Reader:
         return Interpolation(tuple(_join_literals(self._read_within(end))))
 
     def _read_within(self, end: int) -> Iterator[str | Reference]:
-        """The pieces of an interpolation that ends before `end`."""
         while (at := self._at) < end:
             base = _BASE.match(self._text, at) if self._ours else None
             if base:
@@ -146,7 +142,6 @@ class _Reader:
 
 
 def _join_literals(parts: Iterable[_Piece]) -> Iterator[_Piece]:
-    """The pieces, neighbouring literals as one."""
     for is_text, group in groupby(parts, lambda part: isinstance(part, str)):
         if is_text:
             yield "".join(map(str, group))

@@ -153,12 +153,7 @@ class Values:
     """Positions of the other jobs that were asked."""
 
     def of(self, reference: Reference) -> object:
-        """What the reference stands for; Runtime, Several and Own where they apply.
-
-        Raises:
-            NotAReference, SiblingNotFound, UnknownKey: it stands for nothing.
-            CannotCompose: the key that is read does not resolve.
-        """
+        """Its value, Runtime, Several or Own; raises what `job_state.FAULTS` lists."""
         inside = (
             part if isinstance(part, str) else self._resolve_nested(part)
             for part in reference.parts
@@ -214,7 +209,6 @@ class Values:
         return self._read_named("base", at, accessor)
 
     def _list_referred(self) -> Iterable[int]:
-        """The siblings that the texts of the point name, wherever that is plain."""
         point = self.world.families.points[self.at]
         for reference in list_references(point.parameters):
             match reference.parts:
@@ -341,7 +335,6 @@ def read_own_accessor(
 
 
 def _list_extracted(view: ConfigView) -> Iterator[str]:
-    """The metadata that the job's own log rules extract."""
     try:
         rules = view.raw("monitoring.log_events")
     except KeyError:

@@ -90,7 +90,6 @@ def _list_values(
 
 
 def _find_value(view: ConfigView, key: str) -> object:
-    """The value of a key; None where it has none that can be told."""
     try:
         return view.select(key)
     except (KeyError, CannotCompose):
@@ -109,8 +108,6 @@ def job_view(
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A job as a config makes it, and the rules that the config has for it."""
-
     spec: JobSpec
     rules: Monitoring
     view: ConfigView
@@ -149,10 +146,7 @@ def _make(
 
 
 def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:
-    """`plan`, its families told apart from the (so many) `families` of the session.
-
-    `family`: of the job on whose account it joins; `stage`: of jobs that say none.
-    """
+    """`plan`, families apart from the session's; `family`: of the job behind it."""
     own = list(dict.fromkeys(job.family for job in plan.jobs))
     names = {one: f"f{number}" for number, one in enumerate(own, families)}
     if len(own) == 1:

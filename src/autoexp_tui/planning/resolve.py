@@ -76,7 +76,6 @@ class Resolution:
         return [self.drafts[at] for at in sorted(self.drafts)]
 
     def _find_job(self, at: int) -> tuple[Identity, Callable[[], ConfigView]]:
-        """See `World.find_job`."""
         if at in self.drafts:
             draft = self.drafts[at]
             return draft.identity, partial(self._find_view, draft)
@@ -96,7 +95,6 @@ class Resolution:
             self._views.popitem(last=False)
 
     def _ensure(self, at: int) -> None:
-        """Make a job, and before it all that it reads."""
         aside = [at]
         keys: dict[int, str] = {}
         """Job -> with which key it reads the one put aside after it."""

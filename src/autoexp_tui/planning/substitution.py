@@ -58,8 +58,6 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """A text that became a list, and joins a list around it."""
-
     items: tuple[object, ...]
 
 
@@ -118,11 +116,7 @@ class Substitution:
     """The job's config, once it is composed: `${...}` is resolved there."""
 
     def value(self, value: object) -> object:
-        """`value` with the references in it replaced.
-
-        Raises:
-            NotAReference, SiblingNotFound, UnknownKey, CannotCompose: see `Values.of`.
-        """
+        """`value` with the references in it replaced; raises as `Values.of` does."""
         if is_plain(value):
             return value
         found = self._replace(value)
@@ -182,7 +176,6 @@ class Substitution:
         return escape_dollars(value) if self.view is None else value
 
     def _finish(self, text: object) -> object:
-        """What became of a text of several pieces."""
         if self.view is not None and isinstance(text, str) and "${" in text:
             return self.view.interpolate(text)
         return text
@@ -229,7 +222,6 @@ class Substitution:
         return "".join(format_in_name(self._read_part(p)) for p in self._parse(text))
 
     def _read_part(self, part: Part) -> object:
-        """One piece of a name."""
         if isinstance(part, Interpolation):
             return self._finish(self._mount_references(part))
         if isinstance(part, str):
@@ -273,10 +265,7 @@ def list_unfinished(value: object) -> Sequence[Unfinished]:
 
 
 def finish_value(value: object, read: Callable[[str], object]) -> object:
-    """A value with its Unfinished texts finished; `read` gives what they read.
-
-    The result is as it would be written: literals escaped, `${...}` still in it.
-    """
+    """A value with its Unfinished texts finished, as it would be written."""
 
     def finish(text: Unfinished) -> object:
         pieces: list[str | Own] = []

@@ -150,8 +150,6 @@ def _check_rings(jobs: Sequence[JobSpec], edges: Sequence[Edge]) -> Iterator[Pro
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A directory that is not for what jobs write."""
-
     path: str
     what: str
     key: str
@@ -172,10 +170,7 @@ def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
 
 
 def _find_overlaps(plan: Plan) -> Iterator[Problem]:
-    """Output directories that overlap logs, scripts or the state of sessions.
-
-    A job's own logs may lie inside its output directory, or the other way round.
-    """
+    """Outputs that overlap logs (its own may), scripts or the state of sessions."""
     places: dict[str, _Place] = {}
     for place in _list_places(plan):
         places.setdefault(place.path, place)
@@ -202,7 +197,6 @@ def _describe_overlap(job: str, path: str, place: _Place) -> Problem:
 
 
 def _find_nested_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    """Jobs whose directory lies inside another one's."""
     outputs = _find_outputs(jobs)
     for path, job in outputs.items():
         above = _list_upwards(posixpath.dirname(path))
@@ -214,7 +208,6 @@ def _find_nested_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
 
 
 def _find_outputs(jobs: Iterable[JobSpec]) -> dict[str, str]:
-    """Output directory -> its first job."""
     found: dict[str, str] = {}
     for job in jobs:
         found.setdefault(posixpath.normpath(job.output_dir), job.name)

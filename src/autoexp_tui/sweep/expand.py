@@ -78,10 +78,7 @@ def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
 
 
 def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansion:
-    """The points of `sweep` (none is one point), and those that filters removed.
-
-    Raises SweepRefused with every finding.
-    """
+    """The points of `sweep`, and those that filters removed; raises SweepRefused."""
     read = read_sweep(sweep, where)
     expander = _Expander(read.accumulated)
     made = _add_derived(read, expander.expand_body(read.root, "", {}))
@@ -122,8 +119,6 @@ class Fragment:
 
 
 class _Expander:
-    """Expands nodes; keeps what filters removed, and their failures."""
-
     def __init__(self, accumulated: frozenset[str]) -> None:
         self._accumulated = accumulated
         self.removed: list[RemovedPoint] = []
@@ -241,7 +236,6 @@ class _Expander:
 
 
 def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
-    """Whether a point stays; a failure says for which values."""
     try:
         return test.holds(parameters)
     except ExpressionError as error:
@@ -280,7 +274,6 @@ def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
 def _build_choices(
     address: str, entries: Sequence[Parameters | Node]
 ) -> Sequence[Coordinate]:
-    """The coordinates of a choice among whole entries."""
     each = [list_sets(entry) for entry in entries]
     every = join_sets(each)
     axis = Axis(address, carries=frozenset(every.words), common=every.labels)
@@ -388,10 +381,7 @@ _MOST_TEXT: Final = 200
 def list_holes(
     expansion: Expansion, dropped: Mapping[int, DeferredFilter]
 ) -> tuple[tuple[Hole, ...], int]:
-    """The holes of a sweep, and how many more there are than are kept.
-
-    `dropped`: positions of points that a filter took after composing.
-    """
+    """The holes (`dropped`: after composing), and how many more there are than kept."""
     taken = [(one.parameters, one.filter, one.where) for one in expansion.removed]
     taken += (
         (expansion.points[at].parameters, mark.text, mark.where)
@@ -402,7 +392,6 @@ def list_holes(
 
 
 def _build_hole(parameters: Mapping[str, object], text: str, where: str) -> Hole:
-    """A hole with plain values alone, of bounded length."""
     kept: dict[str, Scalar] = {}
     for key, value in parameters.items():
         if plain_key(key) in NOT_OVERRIDES:

@@ -150,8 +150,6 @@ def _format_node(node: ast.AST) -> str:
 
 
 class _Builder:
-    """Turns the allowed nodes into closures; collects the names on the way."""
-
     def __init__(self, *, dotted: bool) -> None:
         self.dotted = dotted
         self.names: list[str] = []

@@ -65,10 +65,7 @@ class SiblingNotFound(ValueError):
 def find_sibling(
     pattern: str, points: Sequence[SweepPoint], current_index: int
 ) -> tuple[int, SweepPoint]:
-    """The sibling of `points[current_index]` that `pattern` names, and its position.
-
-    Raises SiblingNotFound, a ValueError that says what there is instead.
-    """
+    """The sibling that `pattern` names, and its position; raises SiblingNotFound."""
     at = Families(points).find(pattern, current_index)
     return at, points[at]
 
@@ -185,7 +182,6 @@ class Families:
 
     @cached_property
     def _known_keys(self) -> Sequence[str]:
-        """The plain keys of all points."""
         shapes = {tuple(point.parameters) for point in self.points}
         return sorted({plain_key(key) for shape in shapes for key in shape})
 
@@ -201,10 +197,7 @@ class Families:
     def _compare(
         self, wanted: Pattern, current: int, candidates: Sequence[int]
     ) -> Sequence[int]:
-        """Those that fit and are siblings; of several, the ones that differ least.
-
-        SiblingNotFound: so many were compared in vain that no more are.
-        """
+        """The siblings that differ least; raises when too many were compared."""
         if len(candidates) > _FEW and self._compared_in_vain > _MOST_COMPARED:
             message = f"is not looked for: too many jobs find no one {wanted.text}"
             raise SiblingNotFound(message, "mend the references of those first")
@@ -299,10 +292,7 @@ def find_origins(
     names: Mapping[int, str],
     wanted: frozenset[str],
 ) -> Origins:
-    """The origins of the `wanted` jobs.
-
-    `names`: position of a point -> the name of the job, of those that have got one.
-    """
+    """The origins of the `wanted` jobs; `names`: position -> name, where known."""
     found: dict[str, list[Entries]] = {}
     unnamed = wanted.difference(names.values())
     for at, point in enumerate(points if wanted else ()):

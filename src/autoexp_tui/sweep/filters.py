@@ -47,10 +47,7 @@ def check_filter(text: str) -> None:
 
 
 def list_names(rows: Iterable[Mapping[str, object]]) -> Collection[str]:
-    """What filters may name: the keys of rows, and those that their mappings hold.
-
-    Rows of one shape are looked at once.
-    """
+    """What filters may name: keys of rows and of mappings in them, once for a shape."""
     names: dict[str, None] = {}
     shapes: set[tuple[str, ...]] = set()
     for parameters in rows:
@@ -65,7 +62,6 @@ def list_names(rows: Iterable[Mapping[str, object]]) -> Collection[str]:
 def _list_named(
     values: Mapping[str, object], above: str = ""
 ) -> Iterator[tuple[str, object]]:
-    """The values of a point, each by the name that filters have for it."""
     for key, value in values.items():
         name = f"{above}.{key}" if above else plain_key(key)
         yield name, value
@@ -111,10 +107,7 @@ class PointFilter:
 
 
 def _bind(name: str, known: Collection[str], *, exact: bool) -> str:
-    """The key that `name` means; empty: it is the stage, however that is written.
-
-    `exact`: the name is a whole key, nothing less.
-    """
+    """The key that `name` means (if `exact`, wholly); empty: the stage, however."""
     if name in STAGE_KEYS and (STAGE in known or "_meta.stage" in known):
         return ""
     if (whole := plain_key(name)) in known:
@@ -148,7 +141,6 @@ def is_kept_by(
 
 
 def _extract_operands(text: str) -> tuple[str, list[str]]:
-    """The filter with a name for each `${...}`, and those interpolations."""
     operands: list[str] = []
     parts: list[str] = []
     for piece, interpolated in split_interpolations(

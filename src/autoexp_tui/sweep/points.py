@@ -89,10 +89,7 @@ class Coordinate:
         return bool(keys & self.axis.carries) and not keys & self.varies.keys()
 
     def may_lead_to(self, wanted: Mapping[str, frozenset[str]]) -> bool:
-        """Whether another choice here may mean what is wanted (key -> words for it).
-
-        Not where axes below this choice can set it: then it is looked for there.
-        """
+        """Whether another choice here, none deeper, may mean what is wanted."""
         if not wanted.keys() & self.axis.carries:
             return False
         below = wanted.keys() & self.varies.keys()

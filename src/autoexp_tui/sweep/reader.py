@@ -136,8 +136,6 @@ def _format_count(number: int) -> str:
 
 
 class _Reader:
-    """Reads nodes out of plain mappings; findings go to `problems`."""
-
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
@@ -214,7 +212,6 @@ class _Reader:
         return DerivedJob(name, given, for_each is not False)
 
     def _read_node(self, raw: object, where: str) -> Node:
-        """The node at `where`; an empty one when it cannot be read."""
         found = self.read_mapping(raw, where)
         self.check_keys(found, _NODE_KEYS, where)
         bodies = [key for key in BODIES if key in found]
@@ -331,7 +328,6 @@ class _Reader:
         return found
 
     def _read_keyed(self, raw: object, where: str) -> Parameters:
-        """A mapping whose keys can be parameters; empty when absent."""
         found = {} if raw is None else self.read_mapping(raw, where)
         first: dict[str, str] = {}
         kept: dict[str, object] = {}

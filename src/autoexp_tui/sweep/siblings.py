@@ -141,7 +141,6 @@ class Lookup:
         return self._fitting[wanted]
 
     def _find_with(self, key: str, words: Set[str]) -> Sequence[int]:
-        """Points that set a key to something of these words."""
         if key not in self._by_value:
             values: dict[str, list[int]] = {}
             for at, value in self._points_by_key.get(key, ()):
@@ -160,10 +159,7 @@ class Lookup:
         return found
 
     def beside(self, wanted: Pattern, current: int) -> Sequence[int]:
-        """Points that fit and choose the same wherever both choose: no sibling else.
-
-        Axes that carry a key of `wanted` apart: on these siblings may differ.
-        """
+        """Points that fit and choose the same, axes with keys of `wanted` apart."""
         mine = self._list_choices(current, wanted.keys)
         rows = self._rows.setdefault((wanted, tuple(mine)), {})
         for at in () if rows else self.fitting(wanted):
@@ -178,10 +174,7 @@ class Lookup:
         return sorted(chain.from_iterable(found))
 
     def _list_choices(self, at: int, keys: frozenset[str]) -> Mapping[str, object]:
-        """Parameter that a point chooses, or address of an entry -> what it chose.
-
-        Not where an axis carries one of `keys`, nor of what is chosen twice.
-        """
+        """Parameter, or address -> what is chosen once; axes with `keys` apart."""
         coordinates = self._points[at].coordinates
         often = Counter(c.axis.label or c.axis.address for c in coordinates)
         return {
@@ -238,10 +231,7 @@ def is_sibling(
     keys: frozenset[str],
     words: Mapping[str, frozenset[str]],
 ) -> bool:
-    """Whether two points differ on no axis but those that lead to what is wanted.
-
-    `keys` and `words` are those of the pattern that wants it.
-    """
+    """Whether points differ on no axis but those that lead to a pattern's keys."""
     if not point.coordinates or not other.coordinates:
         mine, theirs = _list_comparable(point), _list_comparable(other)
         return all(mine[k] == theirs[k] for k in (mine.keys() & theirs.keys()) - keys)
