@@ -50,12 +50,8 @@ def both(
 
 
 # ------------------------------------------------------------------------ structures
-def no_group(key: str) -> bool:
-    return False
-
-
-def split(*texts: str, is_group: Callable[[str], bool] = no_group) -> JobKeys:
-    return split_overrides(texts, {}, is_group)
+def split(*texts: str, group: str = "") -> JobKeys:
+    return split_overrides(texts, {}, lambda key: () if key == group else None)
 
 
 PATHS = ("./a", "../b/c", "s3://store/x-1", ".x", "host:80", "a+b", "me@site", "5%")
@@ -98,13 +94,13 @@ def test_what_does_more_than_set_a_value_is_shared(text: str) -> None:
 
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, "${b}", "???"])
 def test_a_mount_that_is_no_scalar_is_shared(value: object) -> None:
-    found = split_overrides([], {"key": value, "index": 3}, no_group)
+    found = split_overrides([], {"key": value, "index": 3}, lambda key: None)
     assert found.mounts == {"key": value}
     assert found.values == {("index",): 3}
 
 
 def test_the_choice_of_a_group_is_shared_and_meets_no_key_of_it() -> None:
-    found = split("a=b", "a.c=1", is_group="a".__eq__)
+    found = split("a=b", "a.c=1", group="a")
     assert (found.texts, found.values) == (("a=b",), {("a", "c"): 1})
 
 

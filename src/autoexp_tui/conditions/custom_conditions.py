@@ -139,15 +139,12 @@ class OwnCondition(Condition):
         keys = sorted({*self.keys(job, "")}, key=repr)
         for key in keys:
             if isinstance(key, get_args(OutsideKey)):
-                value = read_fact(facts.get(key), object, _name_key(key))
+                named = getattr(key, "path", None) or getattr(key, "pattern", None)
+                name = str(named or " ".join(getattr(key, "command", ())))
+                value = read_fact(facts.get(key), object, name)
                 if isinstance(value, Verdict):
                     return value
         return {key: facts.get(key) for key in keys}
-
-
-def _name_key(key: FactKey) -> str:
-    named = getattr(key, "path", None) or getattr(key, "pattern", None)
-    return str(named or " ".join(getattr(key, "command", ())))
 
 
 def _check_verdict(verdict: object) -> Verdict:

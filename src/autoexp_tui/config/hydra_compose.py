@@ -146,7 +146,7 @@ class HydraComposer:
         self._templates: dict[object, Template | None] = {}
         self._shared = 0
         """Jobs that were made of a template."""
-        self._groups: dict[str, bool] = {}
+        self._groups: dict[str, tuple[str, ...] | None] = {}
         self._unlisted: set[str] = set()
         """Groups of ours that are chosen, and that the defaults lists do not name."""
         setbase(_HYDRA_BASE)
@@ -185,7 +185,7 @@ class HydraComposer:
             return self.compose_by_hydra(overrides, mounts)
         texts = tuple(map(rewrite_override, overrides))
         self._base_tree()
-        keys = split_overrides(texts, mounts, self._is_group)
+        keys = split_overrides(texts, mounts, self.group_options)
         if keys.structure not in self._templates and not self._is_stopped:
             self._templates[keys.structure] = self._make_template(keys)
         template = self._templates.get(keys.structure)
@@ -260,19 +260,15 @@ class HydraComposer:
         if self._made % _COLLECTED == 0 and not gc.isenabled():
             gc.collect()  # nodes of a config know their parents: a ring
 
-    def _is_group(self, key: str) -> bool:
-        if key not in self._groups:
-            self._groups[key] = self.group_options(key) is not None
-        return self._groups[key]
-
     def group_options(self, key: str) -> tuple[str, ...] | None:
         """The choices of the group `key` (with `/`); None when it is none."""
-        name = key.lstrip("+~").partition("@")[0]
-        if not name or name.startswith("/") or ".." in name:
-            return None
-        if not self._list_options(name, None):
-            return None
-        return self._list_options(name, ObjectType.CONFIG)
+        if key not in self._groups:
+            name = key.lstrip("+~").partition("@")[0]
+            may_be = name and not name.startswith("/") and ".." not in name
+            is_group = may_be and self._list_options(name, None)
+            found = self._list_options(name, ObjectType.CONFIG) if is_group else None
+            self._groups[key] = found
+        return self._groups[key]
 
     def _list_options(self, group: str, wanted: ObjectType | None) -> tuple[str, ...]:
         """What a group has, in the order of their names."""
@@ -344,18 +340,16 @@ class HydraComposer:
                 OmegaConf.update(config, key, ready, merge=True, force_add=True)
         tree: Any = OmegaConf.to_container(config, resolve=False)
         tree.pop(_SWEEP, None)
-        if "aux" not in tree:
-            return tree  # type: ignore[no-any-return]
         relative = (self._parse(text) for text in texts if "${." in text)
         keys = [one.key_or_group for one in relative if not one.is_delete()]
         view = ConfigTree(tree, self._make_config)
-        for key in [*keys, *({"aux"} & mounts.keys())]:
+        for key in [*keys, *({"aux"} & mounts.keys())] if "aux" in tree else ():
             with suppress(KeyError):
                 value = view.raw(key)  # `${.x}` in it falls back to `aux.x`
                 settled = settle_relatives(view, value, key, absolute=False)
                 if settled != value:
                     view.put(key, settled)
-        return view.written_dict()
+        return view.written_dict() if "aux" in tree else tree
 
     def _compose(self, texts: tuple[str, ...]) -> DictConfig:
         """The composed config as Hydra makes it: every job passes through here."""

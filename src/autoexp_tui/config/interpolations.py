@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, zip_longest
 from typing import Any, Final
 
@@ -93,17 +93,14 @@ class Values:
             raise Absent(path)
         if isinstance(node, dict | list):
             return Place(path)
-        if is_open(node):
-            return self._evaluate_once(node, path)
         if node == MISSING:
             raise Doubtful(path)
-        return node
-
-    def _evaluate_once(self, text: str, path: Path) -> object:
+        if not is_open(node):
+            return node
         if path not in self._known:
             self._known[path] = None
             with self.note_reads() as reads:
-                self._known[path] = self.evaluate(text, path[:-1]), reads
+                self._known[path] = self.evaluate(node, path[:-1]), reads
         known = self._known[path]
         if known is None:
             raise Doubtful(path)
@@ -114,11 +111,17 @@ class Values:
         """What `text`, written below `parent`, stands for: a scalar or a `Place`."""
         pieces = _split_plain(text)
         try:
-            found = (
-                self._evaluate_by_grammar(text, parent)
-                if pieces is None
-                else self._join(pieces, parent)
-            )
+            if pieces is not None:
+                found = self._join(pieces, parent)
+            else:
+                visitor = GrammarVisitor(
+                    node_interpolation_callback=lambda key, memo: self._look_up(  # type: ignore[arg-type,return-value]
+                        key, parent
+                    ),
+                    resolver_interpolation_callback=partial(self._call, parent=parent),
+                    memo=None,
+                )
+                found = visitor.visit(_parse(text))
         except Exception as error:  # OmegaConf tells it in its own words
             raise Doubtful(text) from error
         if not _is_certain(found, parent):
@@ -132,24 +135,20 @@ class Values:
             return values[0]
         return "".join(map(str, chain(*zip_longest(pieces[::2], values, fillvalue=""))))
 
-    def _evaluate_by_grammar(self, text: str, parent: Path) -> object:
-        visitor = GrammarVisitor(
-            node_interpolation_callback=lambda key, memo: self._look_up(key, parent),  # type: ignore[arg-type,return-value]
-            resolver_interpolation_callback=lambda name, args, args_str: self._call(
-                name, args, args_str, parent
-            ),
-            memo=None,
-        )
-        return visitor.visit(_parse(text))
-
     def locate(self, keys: Sequence[str]) -> Path:
         """Where keys lead, interpolated dicts and lists followed; or `Absent`."""
         if at(self.tree, tuple(keys)) is not ABSENT:
             return tuple(keys)
         path: Path = ()
         for key in keys:
-            path = self._container(path)
             node = at(self.tree, path)
+            if node is None or node == MISSING:
+                raise Doubtful(path)
+            if is_open(node):  # it stands for another dict or list
+                found = self.get_value(path)
+                if not isinstance(found, Place):
+                    raise Doubtful(path)
+                path, node = found.path, at(self.tree, found.path)
             if isinstance(node, list) and not key.isdigit():
                 raise Doubtful(keys)
             path = (*path, int(key) if isinstance(node, list) else key)
@@ -157,18 +156,6 @@ class Values:
                 self._reads[-1].add(path)
                 raise Absent(keys)
         return path
-
-    def _container(self, path: Path) -> Path:
-        """The place of the dict or list that `path` stands for."""
-        node = at(self.tree, path)
-        if node is None or node == MISSING:
-            raise Doubtful(path)
-        if not is_open(node):
-            return path
-        found = self.get_value(path)
-        if not isinstance(found, Place):
-            raise Doubtful(path)
-        return found.path
 
     def _look_up(self, key: str, parent: Path) -> object:
         """What `key` stands for in an interpolation below `parent`."""

@@ -72,13 +72,12 @@ class JobKeys:
 def split_overrides(
     texts: Sequence[str],
     mounts: Mapping[str, object],
-    is_group: Callable[[str], bool],
+    list_choices: Callable[[str], object],
 ) -> JobKeys:
     """Tell the values of overrides (as Hydra is given them) and mounts apart."""
-    names = [_find_name(text) for text in texts]
-    free = [
-        (t, name) for t, name in zip(texts, names, strict=True) if not is_group(name)
-    ]
+    names = [text.partition("=")[0].lstrip("+~") for text in texts]
+    pairs = zip(texts, names, strict=True)
+    free = [(text, name) for text, name in pairs if list_choices(name) is None]
     plain = {key: value for key, value in mounts.items() if _is_scalar(value)}
     rest = {key: value for key, value in mounts.items() if key not in plain}
     keys: list[Path] = [tuple(name.partition("@")[0].split(".")) for _, name in free]
@@ -98,10 +97,6 @@ def split_overrides(
     heads = [(one.mark, one.path) for one in own]
     own = [replace(one, mark="++") for one in own]
     return JobKeys((*structure, *heads), texts, mounts, own)
-
-
-def _find_name(text: str) -> str:
-    return text.partition("=")[0].lstrip("+~")
 
 
 @lru_cache(maxsize=8192)

@@ -246,11 +246,16 @@ def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[_Findi
     if not there:
         return
     # What reads other sessions takes 0.1 s to import: not for a plan that is all new.
-    from autoexp_tui.storage.output_dir_lock import Living
+    from autoexp_tui.storage.output_dir_lock import Living, read_owner
+
+    def look(job: JobSpec) -> Owner | None:
+        with suppress(AutoexpError):
+            return read_owner(Path(job.output_dir), share)
+        return None
 
     living = Living()
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="owners") as pool:
-        owners = list(pool.map(partial(_read_owner, share=share), there))
+        owners = list(pool.map(look, there))
     for job, owner in zip(there, owners, strict=True):
         reason = living(owner) if owner else ""
         if owner and reason and not _is_done(job, share):
@@ -263,14 +268,6 @@ def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[_Findi
                 "or choose another project.name or base_output_dir"
             )
             yield Problem(message, "project.name", job.name, hint), False
-
-
-def _read_owner(job: JobSpec, share: Share) -> Owner | None:
-    from autoexp_tui.storage.output_dir_lock import read_owner
-
-    with suppress(AutoexpError):
-        return read_owner(Path(job.output_dir), share)
-    return None
 
 
 def _is_done(job: JobSpec, share: Share) -> bool:

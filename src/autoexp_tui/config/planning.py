@@ -8,7 +8,6 @@ goes to a file, the person gets one line that names it.
 from __future__ import annotations
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -45,7 +44,6 @@ LIMIT_SECONDS: Final = 600.0
 _AGAIN_SECONDS: Final = 120.0
 """For what a running session asks."""
 _MODULE: Final = "autoexp_tui.config.planning_process"
-_FRAME: Final = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _TAIL: Final = 64 * 1024
 """Bytes of a crashed child's words that are kept."""
 
@@ -126,10 +124,8 @@ class PlanningChild:
         name = f"planning-{time.strftime('%Y%m%dT%H%M%S')}-{self.pid}.log"
         log = write_crash_log(mask_text(f"{request}\n\n{output}"), name, wanted)
         last = output.strip().splitlines()[-1:] or [reason]
-        place = _find_users_place(output, request.cwd)
-        whose = "" if place else "This is a bug. "
-        hint = f"{whose}The traceback is in {log}"
-        return AutoexpError(f"planning crashed: {last[0]}", where=place, hint=hint)
+        hint = f"This is a bug. The traceback is in {log}"
+        return AutoexpError(f"planning crashed: {last[0]}", hint=hint)
 
 
 def run_planning(
@@ -140,15 +136,6 @@ def run_planning(
     Raises as `PlanningChild.wait`.
     """
     return PlanningChild(request).wait(limit_seconds)
-
-
-def _find_users_place(output: str, cwd: str) -> str:
-    """file:line of the traceback's end when that lies in the user's own code."""
-    frames = _FRAME.findall(output)
-    path, line = frames[-1] if frames else ("", "")
-    is_installed = "/site-packages/" in path or "/autoexp_tui/" in path
-    is_theirs = path.startswith(f"{cwd}/") and not is_installed
-    return f"{path}:{line}" if is_theirs else ""
 
 
 class ChildPlanner:
