@@ -12,33 +12,15 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
+from tests.bench.common import make_pairs, measure_cpu
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write
 
-from autoexp_tui.conditions.kinds import FileExists, JobStateIs
+from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.model.facts import Fact, OutsideKey
-from autoexp_tui.model.specs import Plan
 
 ROUNDS = 20
-
-
-def make_plan(jobs: int) -> Plan:
-    """Pairs: one that runs, one that waits for it."""
-    specs = []
-    for n in range(0, jobs, 2):
-        specs.append(job(f"stable{n}", n, stage="stable"))
-        done = JobStateIs(jobs=(f"stable{n}",), state="COMPLETED")
-        specs.append(
-            job(
-                f"cool{n}",
-                n + 1,
-                stage="cooldown",
-                depends_on=(f"stable{n}",),
-                start_conditions=(done,),
-            )
-        )
-    return plan(*specs)
 
 
 def script(at: float) -> RunScript:
@@ -47,16 +29,9 @@ def script(at: float) -> RunScript:
     return RunScript(seconds=1e6, writes=(line,))
 
 
-def cpu(call: object) -> float:
-    """CPU milliseconds of a call."""
-    begun = time.process_time()
-    call()  # type: ignore[operator]
-    return (time.process_time() - begun) * 1e3
-
-
 def measure(jobs: int) -> None:
     """Print the figures for so many jobs."""
-    the_plan = make_plan(jobs)
+    the_plan = plan(*make_pairs(jobs))
     scripts = {
         spec.name: [[script(30.0 + spec.index % 7)]]
         for spec in the_plan.jobs
@@ -69,11 +44,11 @@ def measure(jobs: int) -> None:
     bench.clock.advance(2.0)
     bench.executor.settle()
     bench.step()
-    idle = [cpu(bench.engine.commit) for _ in range(ROUNDS)]
+    idle = [measure_cpu(bench.engine.commit) * 1e3 for _ in range(ROUNDS)]
     bench.clock.advance(40.0)
     bench.executor.settle()
-    changed = cpu(bench.step)
-    resumed = cpu(bench.start)
+    changed = measure_cpu(bench.step) * 1e3
+    resumed = measure_cpu(bench.start) * 1e3
     print(
         f"{jobs:>6} jobs: all started in {started:6.2f} s   idle commit "
         f"{sorted(idle)[ROUNDS // 2]:6.2f} ms (target <= 100 at 10,000)   "
@@ -101,7 +76,7 @@ def measure_waits(jobs: int, minutes: int = 10) -> None:
     spent = []
     for _ in range(60 * minutes):
         bench.clock.advance(1.0)
-        spent.append(cpu(bench.step))
+        spent.append(measure_cpu(bench.step) * 1e3)
     print(
         f"{jobs:>6} waits for files: {looks / len(spent):7.0f} looks a second, "
         f"{sum(spent) / len(spent):6.2f} ms CPU a second, the first and "

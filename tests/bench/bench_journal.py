@@ -12,11 +12,11 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from tests.bench.common import measure_cpu, measure_wall
 from tests.storage.week_session import write_week
 from tests.support.campaigns import plan_of, planned
 
@@ -49,13 +49,6 @@ def groups(records: Sequence[Recorded], size: int) -> Iterator[Sequence[Recorded
     """`records` in commits of `size`."""
     for start in range(0, len(records), size):
         yield records[start : start + size]
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """How long `work` takes on the wall clock."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
 
 
 def resume_bare(session: SessionDir) -> None:
@@ -104,9 +97,9 @@ def compare_appends(directory: Path, records: Sequence[Recorded]) -> None:
             for group in groups(some, size):
                 journal.append(group)
 
-        ours = count / seconds(append)
+        ours = count / measure_wall(append)
         base = directory / f"base{size}.sqlite"
-        theirs = count / seconds(lambda: with_sqlite(base, some, size))  # noqa: B023
+        theirs = count / measure_wall(lambda: with_sqlite(base, some, size))  # noqa: B023
         print(
             f"append, {size:5} a commit: {ours:9,.0f} events/s"
             f"   SQLite {theirs:9,.0f}   x{ours / theirs:.1f}"
@@ -135,10 +128,12 @@ def resume(session: SessionDir) -> None:
         "decoded and checked": lambda: [None for _ in read_session(session)],
         "resumed (plan, decode, fold, first snapshot)": lambda: published(session),
     }
-    rounds = [
-        {name: cpu_seconds(work) for name, work in parts.items()} for _ in "12345"
-    ]
-    fastest = {name: min(each[name] for each in rounds) for name in parts}
+    fastest = dict.fromkeys(parts, float("inf"))
+    for name, work in [*parts.items()] * 5:
+        gc.collect()
+        gc.disable()  # as it is while a session opens
+        fastest[name] = min(fastest[name], measure_cpu(work))
+        gc.enable()
     bare = fastest["json.loads alone"]
     for name, took in fastest.items():
         print(f"{name:46} {took:5.2f} s CPU  x{took / bare:.1f}")
@@ -152,24 +147,14 @@ def published(session: SessionDir) -> Snapshot:
     return publisher.build_snapshot(loaded.state, EngineView(role="live"), {})
 
 
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """The CPU that `work` takes, as `gc` is while a session opens."""
-    gc.collect()
-    gc.disable()
-    start = time.process_time()
-    work()
-    gc.enable()
-    return time.process_time() - start
-
-
 def compare_plans() -> None:
     """A manifest of 10,000 jobs."""
     the_plan = plan_of(planned(10_000))
     data = encode_plan(the_plan)
     decode_plan(data)
-    bare = seconds(lambda: json.loads(data))
-    encode = seconds(lambda: encode_plan(the_plan))
-    decode = seconds(lambda: decode_plan(data))
+    bare = measure_wall(lambda: json.loads(data))
+    encode = measure_wall(lambda: encode_plan(the_plan))
+    decode = measure_wall(lambda: decode_plan(data))
     print(
         f"\nplan of 10,000 jobs, {len(data) / 1e6:.1f} MB: encode {encode:.2f} s, "
         f"decode {decode:.2f} s ({decode / bare:.1f} x json.loads)"

@@ -18,11 +18,11 @@ import pstats
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
+from tests.bench.common import measure_cpu
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_executor import FakeExecutor
@@ -136,13 +136,6 @@ def measure(session: Session, growing: int, what: str) -> None:
     )
 
 
-def profiled(call: Callable[[], None]) -> None:
-    """Call, and print where the time went."""
-    profile = cProfile.Profile()
-    profile.runcall(call)
-    pstats.Stats(profile).sort_stats("tottime").print_stats(45)
-
-
 def main(jobs: int = 10_000, growing: int = 1_000, *, profile: bool = False) -> None:
     """Measure quiet logs, then growing ones."""
     with (
@@ -156,15 +149,11 @@ def main(jobs: int = 10_000, growing: int = 1_000, *, profile: bool = False) -> 
         measure(session, 0, f"{jobs} logs, all quiet")
         measure(session, growing, f"{jobs} logs, {growing} grow")
         if profile:
-            profiled(lambda: session.run(10))
-        idle = min(_cpu(session.bench.engine.commit) for _ in range(20))
+            took = cProfile.Profile()
+            took.runcall(session.run, 10)
+            pstats.Stats(took).sort_stats("tottime").print_stats(45)
+        idle = min(measure_cpu(session.bench.engine.commit) for _ in range(20)) * 1e3
         print(f"{'an idle commit':28}{idle:8.2f} ms CPU")
-
-
-def _cpu(call: Callable[[], object]) -> float:
-    begun = time.process_time()
-    call()
-    return (time.process_time() - begun) * 1e3
 
 
 if __name__ == "__main__":

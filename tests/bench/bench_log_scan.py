@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import random
 import re
-import time
 from collections.abc import Callable
+
+from tests.bench.common import measure_cpu
 
 from autoexp_tui.engine.run_telemetry import THINNING
 from autoexp_tui.model.rules import LogEvent
@@ -179,13 +180,7 @@ def naive(data: bytes, rules: tuple[re.Pattern[str], ...]) -> int:
 
 def seconds(*works: Callable[[], object]) -> list[float]:
     """CPU seconds of each, the best of several rounds."""
-    return [min(_taken(work) for _ in range(ROUNDS)) for work in works]
-
-
-def _taken(work: Callable[[], object]) -> float:
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
+    return [min(measure_cpu(work) for _ in range(ROUNDS)) for work in works]
 
 
 def compare(name: str, data: bytes, rules: tuple[LogEvent, ...]) -> None:

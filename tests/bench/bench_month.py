@@ -20,12 +20,13 @@ import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from tests.bench.common import make_pairs
 from tests.engine.bench import Bench
-from tests.model.builders import job, plan
+from tests.model.builders import plan
 from tests.support.fake_script import RunScript, Write
 
 from autoexp_tui.actions.restart import Restart
-from autoexp_tui.conditions.kinds import JobStateIs, MaxAttempts
+from autoexp_tui.conditions.kinds import MaxAttempts
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.snapshot import Snapshot
@@ -97,19 +98,6 @@ class Month(Bench):
 
 def make_plan(jobs: int) -> Plan:
     """Pairs: one that trains, one that waits for it."""
-    specs = []
-    for n in range(0, jobs, 2):
-        done = JobStateIs(jobs=(f"stable{n}",), state="COMPLETED")
-        specs.append(job(f"stable{n}", n, stage="stable"))
-        specs.append(
-            job(
-                f"cool{n}",
-                n + 1,
-                stage="cooldown",
-                depends_on=(f"stable{n}",),
-                start_conditions=(done,),
-            )
-        )
     again = Restart(reason="crashed", conditions=(MaxAttempts(max_attempts=3),))
     rules = Monitoring(
         poll_seconds=60.0,
@@ -123,7 +111,7 @@ def make_plan(jobs: int) -> Plan:
         ),
         state_events=(StateEvent(name="crash", state="crash", actions=(again,)),),
     )
-    return plan(*specs, monitoring=rules)
+    return plan(*make_pairs(jobs), monitoring=rules)
 
 
 def run_script(rng: random.Random) -> RunScript:
@@ -150,13 +138,6 @@ def resident() -> float:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
-
-
-def of_objects() -> str:
-    """What Python's objects take, where it is traced."""
-    if not tracemalloc.is_tracing():
-        return ""
-    return f"{tracemalloc.get_traced_memory()[0] / (1 << 20):7.1f} MiB of objects, "
 
 
 class Scripts(dict[str, Sequence[Sequence[RunScript]]]):
@@ -195,11 +176,13 @@ def main(argv: Sequence[str] | None = None) -> None:
             bench.step()
         bench.forget_ended()
         ended = sum(one.ended for one in bench.engine.state.jobs.values())
+        traced = tracemalloc.get_traced_memory()[0] / (1 << 20)
+        objects = f"{traced:7.1f} MiB of objects, " if args.trace else ""
         daily.append(resident() - before)
         ends.append(ended)
         print(
             f"day {day:>2}: {ended:>6} ended, {daily[-1]:7.1f} MiB, "
-            f"{of_objects()}{len(bench.world.session.records):>8} events, "
+            f"{objects}{len(bench.world.session.records):>8} events, "
             f"{time.process_time() - begun:6.0f} s CPU",
             flush=True,
         )

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from tests.bench.bench_plan import OURS, cost
 from tests.bench.bench_ui import BARE, first_paint
+from tests.bench.common import find_p99
 from tests.cockpit.ptys import OnTerminal
 from tests.planning.large_tree import two_stages, write_tree
 
@@ -118,16 +119,12 @@ def opened(command: Sequence[str]) -> Iterator[OnTerminal]:
 def _row(label: str, took: Sequence[Answer]) -> str:
     sides = (sorted(side) for side in zip(*took, strict=True))
     painted, wall, cpu = (
-        f"{statistics.median(side):5.1f}, {_p99(side):5.1f}" for side in sides
+        f"{statistics.median(side):5.1f}, {find_p99(side):5.1f}" for side in sides
     )
     return (
         f"{label:28} {len(took):4} x   median, p99 in ms: to paint {painted}   "
         f"whole {wall}   screen's CPU {cpu}"
     )
-
-
-def _p99(ordered: Sequence[float]) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.bench.common import find_p99
 from tests.cockpit.ptys import OnTerminal
 from tests.storage.week_session import write_week
 
@@ -37,8 +38,7 @@ _ROW = re.compile(rb"\x1b\[[0-9;]*H")
 def spread(seconds: Sequence[float]) -> str:
     """`p50 3.1 ms   p99 17.0 ms   most 18.2 ms`."""
     found = sorted(one * 1000 for one in seconds)
-    p99 = found[min(len(found) - 1, int(len(found) * 0.99))]
-    middle = statistics.median(found)
+    middle, p99 = statistics.median(found), find_p99(found)
     return f"p50 {middle:6.1f} ms   p99 {p99:6.1f} ms   most {found[-1]:6.1f} ms"
 
 

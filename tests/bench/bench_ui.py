@@ -15,9 +15,11 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.bench.common import measure_wall
 from tests.cockpit.ptys import ROOT, OnTerminal
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import ScriptedHandle, moved
@@ -71,15 +73,9 @@ def bench_help() -> None:
     for name in programs:
         commands[name] = [str(Path(sys.executable).with_name(name)), "--help"]
     for name, command in commands.items():
-        took = statistics.median(run_time(command) for _ in range(PAINTS))
+        run = partial(subprocess.run, command, stdout=subprocess.DEVNULL, check=True)
+        took = statistics.median(measure_wall(run) for _ in range(PAINTS))
         print(f"help          {name:<14} {took * 1000:6.0f} ms (target <= 150)")
-
-
-def run_time(command: list[str]) -> float:
-    """Seconds that a command takes to its end."""
-    start = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
-    return time.perf_counter() - start
 
 
 async def bench_inside(jobs: int) -> None:
@@ -130,9 +126,7 @@ def forecast(app: CockpitApp) -> None:
 async def timed(name: str, call: Callable[[], object], rounds: int = 30) -> None:
     seconds = []
     for _ in range(rounds):
-        start = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(measure_wall(call))
         await asyncio.sleep(0)
     seconds.sort()
     median, worst = statistics.median(seconds), seconds[-1]
