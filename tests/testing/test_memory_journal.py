@@ -94,19 +94,6 @@ def test_an_heir_goes_on_after_a_kill() -> None:
     assert store.load().seq == len(store.session.records)
 
 
-def test_a_session_that_is_owned_is_not_taken() -> None:
-    session = MemorySession()
-    session.acquire()
-    with pytest.raises(Exception, match="owned by epoch 1"):
-        session.acquire()
-
-
-def test_a_released_session_is_taken_at_once() -> None:
-    session = MemorySession()
-    session.acquire().release()
-    assert session.acquire().epoch == 2
-
-
 def test_a_deposed_lease_loses_its_heartbeat() -> None:
     session = MemorySession()
     lease = session.acquire()

@@ -122,7 +122,8 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
 
 def find_session(options: Options, session_id: str = "") -> SessionDir:
     """The session that `--session` names, or an id, or the beginning of one; raises
-    UsageError, EnvironmentFailed where it cannot be read."""
+    UsageError where there is none or are several, EnvironmentFailed where it cannot be
+    read."""
     from autoexp_tui.storage.sessions import find_session
 
     if not session_id:
@@ -169,7 +170,7 @@ class SessionOpener:
 
     def own(self, directory: str, wait: float = 0.0) -> LiveHandle:
         """Run the session in this process; another engine has `wait` seconds to let go;
-        raises SessionOwned, UsageError, NotConfirmed or AutoexpError."""
+        raises SessionOwned where another lives, NotConfirmed where a job approves."""
         from autoexp_tui.cli.assemble import resume_session
         from autoexp_tui.engine.live import LiveHandle
         from autoexp_tui.storage.journal import list_earlier

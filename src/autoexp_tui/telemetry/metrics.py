@@ -58,7 +58,7 @@ class StepCounter:
         """The next line, as a point; `passed_over`: lines like it before it."""
         step, total, values, evaluation = reading
         if step is None or (evaluation and step < self._step):
-            # None: no other where the text counts its own, and never one past the last.
+            # It tells none: no other where the text counts its own, nor past the last.
             known = self._reported is None or not self._reported.isdisjoint(values)
             step = self._step
             if self._own_steps <= 1:
