@@ -45,7 +45,9 @@ from autoexp_tui.model.states import BEGUN, JobState, Result, Verdict, Why, why
 from autoexp_tui.model.wording import sentence
 
 _NOTHING: Final[Mapping[FactKey, Fact]] = MappingProxyType({})
-_NO_VALUE = "\0"
+_NOT_KNOWN: Final = ((-1, 0),)
+"""Of no file: what was found before is not what is looked for from now on."""
+_NO_VALUE: Final = "\0"
 """No text compares as less than this: the stand-in for a missing value never passes."""
 
 
@@ -117,24 +119,25 @@ class Look:
         """Keep what was found in logs: the wait goes on, and they may go."""
         for spec in self.job.spec.start_conditions:
             bound = self._bind(spec)[0]
-            if bound is not None:
-                old = self._find_old(bound)
-                for part in _list_log_patterns(bound):
-                    if part.key not in old:
-                        self._keep_found(part.key)
-
-    def _keep_found(self, key: LogKey) -> None:
-        found, name = self._find_in_log(key), name_latch(key)
-        if found is None:
-            return
-        if key not in self._cancels:
-            self.keys.discard(key)
-        if name not in self.context.job(self.job.name).latched:
-            self.context.draft.emit(
-                events.ConditionLatched(
-                    job=self.job.name, key=name, line=found.line, path=found.path
-                )
-            )
+            if bound is None:
+                continue
+            old = self._find_old(bound)
+            for part in _list_log_patterns(bound):
+                key, found = part.key, self._find_in_log(part.key)
+                if found is None or key in old:
+                    continue
+                if key not in self._cancels:
+                    self.keys.discard(key)
+                name = name_latch(key)
+                if name not in self.context.job(self.job.name).latched:
+                    self.context.draft.emit(
+                        events.ConditionLatched(
+                            job=self.job.name,
+                            key=name,
+                            line=found.line,
+                            path=found.path,
+                        )
+                    )
 
     def _evaluate(
         self, bound: Condition, over: Mapping[FactKey, Fact] = _NOTHING
@@ -160,7 +163,15 @@ class Look:
         """A log pattern without what earlier attempts wrote; any other as it is."""
         if not isinstance(spec, LogPattern):
             return spec
-        skip = _list_old_texts(spec, self.context)
+        writer = self.context.state.jobs.get(spec.writer)
+        aside = list_files_aside(writer) if writer is not None else {}
+        if aside is None:
+            return replace(spec, skip=_NOT_KNOWN)
+        skip = tuple(
+            (one.file.inode, one.file.size)
+            for path, one in aside.items()
+            if (fnmatch(path, spec.log_path) if spec.glob else path == spec.log_path)
+        )
         return replace(spec, skip=skip) if skip else spec
 
     def read_metadata(self, job: str, key: str) -> str | None:
@@ -235,35 +246,12 @@ def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
     return why("log_may_restart", job=writer.name) if can_restart else None
 
 
-def _list_old_texts(
-    spec: LogPattern, context: DecisionContext
-) -> tuple[tuple[int, int], ...]:
-    """(inode, bytes) of the logs that a writer's newest attempt does not continue."""
-    writer = context.state.jobs.get(spec.writer)
-    if writer is None:
-        return ()
-    aside = list_files_aside(writer)
-    if aside is None:
-        return _NOT_KNOWN
-    return tuple(
-        (one.file.inode, one.file.size)
-        for path, one in aside.items()
-        if (fnmatch(path, spec.log_path) if spec.glob else path == spec.log_path)
-    )
-
-
-_NOT_KNOWN = ((-1, 0),)
-"""Of no file: what was found before is not what is looked for from now on."""
-
-
 def _is_to_begin(job: JobRecord) -> bool:
     """Whether a job has yet to begin its first run, or one that begins anew; nobody
     waits for one not chosen."""
     if job.ended or job.state in (JobState.PLANNED, JobState.HELD):
         return False
-    if has_old_logs(job):
-        return True
-    return all(attempt.run < 0 for attempt in job.attempts)
+    return has_old_logs(job) or all(attempt.run < 0 for attempt in job.attempts)
 
 
 def name_latch(key: LogKey) -> str:

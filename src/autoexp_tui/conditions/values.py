@@ -25,6 +25,7 @@ from autoexp_tui.model.condition import (
 from autoexp_tui.model.facts import (
     FactKey,
     Facts,
+    JobFact,
     JobKey,
     MetadataKey,
     MetricFact,
@@ -99,13 +100,29 @@ class _OfValue(Condition):
         if self.job and self.job != job:
             yield JobKey(self.job)
 
+    def _find_ended_owner(self, facts: Facts, ctx: EvalContext) -> JobFact | None:
+        """Another job, whose value it is, once it ended for good."""
+        owner = self.job or ctx.job
+        return find_ended_job(facts, owner) if owner != ctx.job else None
+
     def list_moments(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> Iterator[float]:
-        owner = self.job or ctx.job
-        job = find_ended_job(facts, owner) if owner != ctx.job else None
+        job = self._find_ended_owner(facts, ctx)
         if job is not None:
             yield find_grace_end(job, ctx)
+
+    def _judge_wait(
+        self, waits: Verdict, key: str, facts: Facts, now: Moment, ctx: EvalContext
+    ) -> Verdict:
+        """FAIL when another job, whose value it is, ended for good without it.
+
+        A job ends once its log is read to the end, so there is nothing left to look at.
+        """
+        job = self._find_ended_owner(facts, ctx)
+        if job is None or now.lived < find_grace_end(job, ctx):
+            return waits
+        return say_fail("doomed_value", job=self.job, key=key, **end_of(job))
 
     def list_awaited_jobs(self) -> Iterator[str]:
         yield self.job
@@ -156,7 +173,7 @@ class MetadataIs(_OfValue):
             args = {"job": job, "key": self.key, "value": value, "wanted": wanted}
             waits = say_wait("metadata_is_not", **args, op=self.op)
         held = held_back(facts, job if job != ctx.job else "", self.key)
-        return _evaluate_doomed(job, self.key, facts, now, ctx) or held or waits
+        return self._judge_wait(held or waits, self.key, facts, now, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +205,7 @@ class MetricIs(_OfValue):
             waits = say_wait("no_metric", job=job, name=self.name)
             other = job if job != ctx.job else ""
             held = held_back(facts, other, self.name, code="metric_held")
-            return _evaluate_doomed(job, self.name, facts, now, ctx) or held or waits
+            return self._judge_wait(held or waits, self.name, facts, now, ctx)
         metric = read_fact(fact, MetricFact, f"{self.name} of {job}")
         if isinstance(metric, Verdict):
             return metric
@@ -209,17 +226,4 @@ class MetricIs(_OfValue):
         waits = say_wait(
             "metric_early" if early else "metric_is_not", **args, after_step=after
         )
-        return _evaluate_doomed(job, self.name, facts, now, ctx) or waits
-
-
-def _evaluate_doomed(
-    name: str, key: str, facts: Facts, now: Moment, ctx: EvalContext
-) -> Verdict | None:
-    """FAIL when another job, whose value it is, ended for good without it.
-
-    A job ends once its log is read to the end, so there is nothing left to look at.
-    """
-    job = find_ended_job(facts, name) if name != ctx.job else None
-    if job is None or now.lived < find_grace_end(job, ctx):
-        return None
-    return say_fail("doomed_value", job=name, key=key, **end_of(job))
+        return self._judge_wait(waits, self.name, facts, now, ctx)
