@@ -11,7 +11,7 @@ from autoexp_tui.planning.dag import (
     find_first_family,
     find_links,
     find_rings,
-    format_ring,
+    format_rings,
     list_stages,
     order_stages,
     sort_topologically,
@@ -67,14 +67,16 @@ def test_a_ring_is_made_of_edges(edges: list[tuple[int, int]]) -> None:
 
 
 def test_a_ring_comes_back_to_where_it_began() -> None:
-    assert format_ring(["a", "b"]) == "a -> b -> a"
-    assert format_ring(list("abcdefghijkl")).count("->") == 12
+    assert format_rings("ring", [["a", "b"]]) == "ring: a -> b -> a"
+    assert format_rings("ring", [list("abcdefghijkl")]).count("->") == 12
 
 
 def test_of_a_long_ring_the_middle_is_counted() -> None:
-    told = format_ring([f"s{at}" for at in range(4000)])
+    told = format_rings("ring", [[f"s{at}" for at in range(4000)]])
     head = "s0 -> s1 -> s2 -> s3 -> s4 -> s5 -> (3,988 more) -> "
-    assert told == f"{head}s3994 -> s3995 -> s3996 -> s3997 -> s3998 -> s3999 -> s0"
+    assert (
+        told == f"ring: {head}s3994 -> s3995 -> s3996 -> s3997 -> s3998 -> s3999 -> s0"
+    )
 
 
 # ------------------------------------------------------------------ stages

@@ -33,7 +33,7 @@ from autoexp_tui.conditions.kinds import (
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_override, mask_tree, mask_values
-from autoexp_tui.model.specs import Edge, Hole, JobSpec, Plan, PlanFinding
+from autoexp_tui.model.specs import Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.sweep.points import join_path
 
 CLASS_NAMES: Final[Mapping[type[Condition], str]] = MappingProxyType(
@@ -69,7 +69,10 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
         "version": 1,
         "name": json_safe(plan.name),
         "jobs": [_job(job, plan) for job in plan.jobs],
-        "edges": [_edge_to_json(edge) for edge in plan.edges],
+        "edges": [
+            {"from": json_safe(e.before), "to": json_safe(e.after), "kind": e.mode}
+            for e in plan.edges
+        ],
         "holes": [hole_to_json(hole) for hole in plan.holes],
         "holes_more": plan.holes_more,
         "errors": [],
@@ -78,6 +81,8 @@ def plan_to_json(plan: Plan) -> dict[str, object]:
 
 
 def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
+    base = job.output_dir.removesuffix(job.name).rstrip("/")
+    scripts = plan.executor.settings.get("script_dir") or join_path(base, "scripts")
     return {
         "index": job.index,
         "name": json_safe(job.name),
@@ -87,7 +92,7 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
         "overrides": [json_safe(mask_override(o, plan.mask)) for o in job.overrides],
         "output_dir": json_safe(job.output_dir),
         "log_path_current": json_safe(job.log_path_current),
-        "script_path": json_safe(_find_script_path(job, plan)),
+        "script_path": json_safe(join_path(str(scripts), f"{job.name}.sbatch")),
         "fingerprint": json_safe(job.fingerprint),
         "depends_on": json_safe(job.depends_on),
         "start_conditions": _list_conditions(job.start_conditions, plan),
@@ -97,18 +102,6 @@ def _job(job: JobSpec, plan: Plan) -> dict[str, object]:
 
 def _list_conditions(conditions: Sequence[Condition], plan: Plan) -> list[object]:
     return [mask_tree(condition_to_json(one), plan.mask) for one in conditions]
-
-
-def _find_script_path(job: JobSpec, plan: Plan) -> str:
-    """Where the job's batch script belongs, whether one is written or not."""
-    base = job.output_dir.removesuffix(job.name).rstrip("/")
-    directory = plan.executor.settings.get("script_dir") or join_path(base, "scripts")
-    return join_path(str(directory), f"{job.name}.sbatch")
-
-
-def _edge_to_json(edge: Edge) -> dict[str, object]:
-    before, after = json_safe(edge.before), json_safe(edge.after)
-    return {"from": before, "to": after, "kind": edge.mode}
 
 
 def hole_to_json(hole: Hole) -> dict[str, object]:

@@ -42,57 +42,38 @@ def find_rings(count: int, edges: Iterable[tuple[int, int]]) -> Sequence[list[in
     """Rings that share no position, each in waiting order from its lowest position."""
     pairs = set(edges)
     left = set(range(count)) - set(sort_topologically(count, pairs))
-    waits_for: dict[int, list[int]] = {}
-    for before, follower in pairs:
-        if before in left and follower in left:
-            waits_for.setdefault(follower, []).append(before)
+    waits_for = {
+        follower: before
+        for before, follower in sorted(pairs, reverse=True)
+        if before in left and follower in left
+    }
     found: list[list[int]] = []
     seen: set[int] = set()
     for start in sorted(waits_for):
-        ring = _find_ring_from(start, waits_for, seen)
-        if ring:
+        path: dict[int, None] = {}
+        at = start
+        while at not in seen:
+            seen.add(at)
+            path[at] = None
+            at = waits_for[at]
+        if at in path:
+            ring = list(path)
+            ring = ring[ring.index(at) :]
             lowest = ring.index(min(ring))
             found.append([*ring[lowest:], *ring[:lowest]])
     return sorted(found)
 
 
-def _find_ring_from(
-    start: int, waits_for: dict[int, list[int]], seen: set[int]
-) -> Sequence[int]:
-    """The first ring on the way from `start` through what was not seen before."""
-    path: dict[int, None] = {}
-    stack = [(start, iter(sorted(waits_for[start])))] if start not in seen else []
-    while stack:
-        at, others = stack[-1]
-        path[at] = None
-        seen.add(at)
-        other = next((one for one in others if one in path or one not in seen), None)
-        if other is None:
-            stack.pop()
-            del path[at]
-        elif other in path:
-            ring = list(path)
-            return ring[ring.index(other) :]
-        else:
-            stack.append((other, iter(sorted(waits_for.get(other, ())))))
-    return ()
-
-
-def format_ring(names: Sequence[str]) -> str:
-    """`a -> b -> a`; of a long ring the first and the last, and how many between."""
+def format_rings(what: str, rings: Sequence[Sequence[str]]) -> str:
+    """`what: a -> b -> a (and 2 more rings of these stages)`: rings that are alike."""
+    names, others = rings[0], len(rings) - 1
     shown = [*names, names[0]]
     if len(names) > _MOST_NAMED:
         half = _MOST_NAMED // 2
         between = f"({len(names) - 2 * half:,} more)"
         shown = [*names[:half], between, *names[-half:], names[0]]
-    return " -> ".join(shown)
-
-
-def format_rings(what: str, rings: Sequence[Sequence[str]]) -> str:
-    """`what: a -> b -> a (and 2 more rings of these stages)`: rings that are alike."""
-    others = len(rings) - 1
     more = f" (and {plural(others, 'more ring')} of these stages)" if others else ""
-    return f"{what}: {format_ring(rings[0])}{more}"
+    return f"{what}: {' -> '.join(shown)}{more}"
 
 
 def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]:

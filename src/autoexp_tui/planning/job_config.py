@@ -162,22 +162,15 @@ class _Settled:
     warnings: tuple[Problem, ...]
 
 
+@dataclass(slots=True)
 class JobFinisher:
     """Finishes jobs of one plan; what their configs share is checked once."""
 
-    def __init__(
-        self,
-        parser: SpecParser,
-        session: SessionWide,
-        warnings: list[Problem],
-        record: Record | None = None,
-    ) -> None:
-        """`session`: what the config says without any point; `warnings` is told all."""
-        self._parser = parser
-        self._session = session
-        self._warnings = warnings
-        self._record = record
-        self._checked: deque[_Settled] = deque(maxlen=16)
+    parser: SpecParser
+    session: SessionWide
+    warnings: list[Problem]
+    record: Record | None = None
+    _checked: deque[_Settled] = field(default_factory=lambda: deque(maxlen=16))
 
     def finish(self, draft: Draft, view: ConfigView) -> None:
         """Resolve all, make the command of it; raises Refused with all findings."""
@@ -192,7 +185,7 @@ class JobFinisher:
         except FAULTS as error:
             problems += list_problems(error, "", name)
         try:
-            draft.launch = self._parser.launch(config)
+            draft.launch = self.parser.launch(config)
         except FAULTS as error:
             problems += list_problems(error, "", name)
         if problems:
@@ -203,9 +196,9 @@ class JobFinisher:
         draft.fingerprint = hash_job(config, draft.launch.command, paths)
         draft.progress_total = read_last_step(view, settled.monitoring.progress.total)
         for warning in (*settled.warnings, *draft.launch.warnings):
-            self._warnings.append(replace(warning, job=name))
-        if self._record is not None:
-            self._record(draft.point.index, view, config)
+            self.warnings.append(replace(warning, job=name))
+        if self.record is not None:
+            self.record(draft.point.index, view, config)
 
     def _settle(self, config: Mapping[str, object], draft: Draft) -> _Settled:
         """The closed sections, checked once for each content that they have."""
@@ -213,13 +206,13 @@ class JobFinisher:
         for settled in self._checked:
             if settled.closed == closed:
                 return settled
-        if problems := self._parser.check(config):
+        if problems := self.parser.check(config):
             raise CannotCompose(tuple(problems))
         settled = _Settled(
             closed,
-            self._session.apply(self._parser.monitoring(config)),
-            self._parser.resources(config),
-            tuple(self._session.find_ineffective(closed, draft.point.parameters)),
+            self.session.apply(self.parser.monitoring(config)),
+            self.parser.resources(config),
+            tuple(self.session.find_ineffective(closed, draft.point.parameters)),
         )
         self._checked.append(settled)
         return settled

@@ -229,5 +229,5 @@ class Settling:
     def _read(self, accessor: str) -> object:
         for key in list(self._find_behind(accessor)):
             self._finish(key)
-        keys = self._world.metadata_keys
-        return read_own_accessor(self._draft.identity, self._view, keys, accessor)
+        identity = self._draft.identity
+        return read_own_accessor(identity, self._view, self._world, accessor)

@@ -277,8 +277,7 @@ class Values:
             return families.points[self.at].stage
         if self.own is None:
             return Own(accessor)
-        identity, view = self.own
-        return read_own_accessor(identity, view, self.world.metadata_keys, accessor)
+        return read_own_accessor(*self.own, self.world, accessor)
 
 
 def read_accessor(
@@ -323,15 +322,11 @@ def read_accessor(
 
 
 def read_own_accessor(
-    identity: Identity,
-    view: ConfigView,
-    metadata_keys: Collection[str],
-    accessor: str,
+    identity: Identity, view: ConfigView, world: World, accessor: str
 ) -> object:
     """One thing of the job itself, which messages do not call by a name."""
-    return read_accessor(
-        identity, lambda: view, metadata_keys, accessor, whose="the job"
-    )
+    keys = world.metadata_keys
+    return read_accessor(identity, lambda: view, keys, accessor, whose="the job")
 
 
 def _list_extracted(view: ConfigView) -> Iterator[str]:

@@ -84,7 +84,6 @@ class Families:
         self._patterns: dict[str, Pattern] = {}
         self._hints: dict[str, str] = {}
         self._explained = 0
-        self._by_index = _number_points(points)
         keys = [find_family_key(point) for point in points]
         order = {key: f"f{at}" for at, key in enumerate(dict.fromkeys(keys))}
         self._names = [order[key] for key in keys]
@@ -117,8 +116,9 @@ class Families:
     def _list_fitting(self, wanted: Pattern) -> Sequence[int]:
         if wanted.index is None:
             return self._lookup.fitting(wanted)
-        at = self._by_index.get(wanted.index)
-        return [at] if at is not None and wanted.fits(self.points[at]) else []
+        within = wanted.index < len(self.points)
+        fits = within and wanted.fits(self.points[wanted.index])
+        return [wanted.index] if fits else []
 
     def knows(self, pattern: str) -> bool:
         """Whether some point fits a pattern."""
@@ -189,7 +189,7 @@ class Families:
         found = self._list_fitting(wanted)
         hint = f"{self._label(current)} is that job itself"
         if not found:
-            hint = f"indices go from 0 to {max(self._by_index, default=0)}"
+            hint = f"indices go from 0 to {max(len(self.points) - 1, 0)}"
         if not found or found[0] == current:
             raise SiblingNotFound(_format_nothing(wanted.text), hint)
         return found[0]
@@ -277,14 +277,6 @@ def _format_nothing(pattern: str) -> str:
 
 def _explain_removal(gone: RemovedPoint) -> str:
     return f"it was removed by the filter `{gone.filter}` at {gone.where}"
-
-
-def _number_points(points: Sequence[SweepPoint]) -> Mapping[int, int]:
-    """Index -> position; points made by hand may all have the index 0."""
-    numbers = {point.index: at for at, point in enumerate(points)}
-    return (
-        numbers if len(numbers) == len(points) else dict(enumerate(range(len(points))))
-    )
 
 
 def find_origins(
