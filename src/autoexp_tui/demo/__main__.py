@@ -1,8 +1,4 @@
-"""Entry point of `python -m autoexp_tui.demo`.
-
-Holds the array library to one thread before anything imports it: one process is one
-core, so a supervisor may count processes.
-"""
+"""`python -m autoexp_tui.demo`: one process is one core, so NumPy gets one thread."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
 
 def main() -> int:
     """Run the command line; returns the exit status."""
-    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
+    os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))  # before NumPy is imported
     from autoexp_tui.demo.command_line import main as run
 
     return run(sys.argv[1:])

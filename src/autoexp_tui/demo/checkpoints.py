@@ -1,10 +1,7 @@
 """Checkpoints on disk: complete or not there, whatever kills the writer.
 
-`DIR/iter_00008000/` holds `model.npz` and `done.txt` and appears by one rename, after
-everything in it has reached the disk. `DIR/latest_checkpointed_iteration.txt` follows
-and is for other tools; reading goes by the directories themselves. One process writes
-to a save directory at a time.
-"""
+`DIR/iter_00008000/` appears by one rename, after everything in it has reached the disk;
+`DIR/latest_checkpointed_iteration.txt` follows and is for other tools."""
 
 from __future__ import annotations
 
@@ -32,10 +29,7 @@ _NAME = re.compile(r"iter_(\d+)")
 
 
 class DemoError(Exception):
-    """A wrong argument or a missing or unusable file: what a user can put right.
-
-    Its text is one line. Everything else is left to end in a traceback.
-    """
+    """What a user can put right, in one line; all else ends in a traceback."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +83,8 @@ def find_newest(directory: Path) -> Path | None:
 
 
 def locate(path: Path, iteration: int | None = None) -> Path:
-    """The checkpoint that a user means by an `iter_*` or a save directory.
-
-    In a save directory it is that of `iteration`, or the newest. Raises DemoError when
-    it is not there or not complete.
-    """
+    """The checkpoint of an `iter_*` or a save directory (there the newest, or that of
+    `iteration`); raises DemoError where it is not there, or not complete."""
     if is_complete(path):
         return path
     wanted = (
@@ -105,10 +96,7 @@ def locate(path: Path, iteration: int | None = None) -> Path:
 
 
 def set_aside(directory: Path) -> Path | None:
-    """Move an earlier run's save directory out of the way; where to, None if empty.
-
-    Raises OSError when it cannot be moved.
-    """
+    """Move an earlier run's save directory out of the way; where to, None if empty."""
     if find_newest(directory) is None:
         return None
     names = (f"{directory.name}.earlier-{n}" for n in itertools.count(1))
@@ -119,10 +107,7 @@ def set_aside(directory: Path) -> Path | None:
 
 
 def prepare(directory: Path) -> None:
-    """Make a save directory, and remove what a killed writer left in it.
-
-    Raises OSError when it cannot be written to, before any training is spent.
-    """
+    """Make a save directory, and remove what a killed writer left in it."""
     directory.mkdir(parents=True, exist_ok=True)
     for path in directory.glob(f".iter_*{PARTIAL_SUFFIX}"):
         shutil.rmtree(path, ignore_errors=True)
@@ -156,10 +141,7 @@ def save(directory: Path, checkpoint: Checkpoint) -> Path:
 
 
 def load(path: Path) -> Checkpoint:
-    """Read the checkpoint in an `iter_*` directory.
-
-    Raises DemoError when it cannot be read.
-    """
+    """Read the checkpoint in an `iter_*` directory; raises DemoError."""
     try:
         # Opened here, because np.load leaves a file open that is no archive.
         with (path / ARRAYS_FILE).open("rb") as file, np.load(file) as arrays:
@@ -204,10 +186,7 @@ def sync_directory(path: Path) -> None:
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Replace `path` with `text` in one step, making its directory if need be.
-
-    Raises OSError when the place cannot be written.
-    """
+    """Replace `path` with `text` in one step, making its directory if need be."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = get_partial_path(path)
     with _open_synced(partial) as file:

@@ -1,8 +1,6 @@
 """Arguments of the trainer's three commands, and its exit status.
 
-0: done. 2: a wrong argument or a missing file, with one line on stderr. 1, with a
-traceback: a crash.
-"""
+0: done. 2: a wrong argument or a missing file, in one line. 1: a crash."""
 
 from __future__ import annotations
 
@@ -38,7 +36,13 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command; returns the exit status."""
-    options = vars(_make_parser().parse_args(arguments))
+    parser = _Parser(prog=PROGRAM, description="A small language model trainer.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, (about, flags, _) in COMMANDS.items():
+        one = commands.add_parser(name, help=about, allow_abbrev=False)
+        for flag, settings in flags.items():
+            one.add_argument(flag, **settings)
+    options = vars(parser.parse_args(arguments))
     command = options.pop("command")
     try:
         COMMANDS[command][2](**options)
@@ -56,16 +60,6 @@ def _run_train(**options: Any) -> None:
 def _print_line(line: str) -> None:
     # A line that waits in a buffer is one a supervisor cannot read.
     print(line, flush=True)
-
-
-def _make_parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog=PROGRAM, description="A small language model trainer.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    for name, (about, options, _) in COMMANDS.items():
-        command = commands.add_parser(name, help=about, allow_abbrev=False)
-        for flag, settings in options.items():
-            command.add_argument(flag, **settings)
-    return parser
 
 
 def _parse_file(text: str) -> Path:

@@ -1,9 +1,7 @@
 """What a cooldown gains: the losses of checkpoints, and the ranking of runs by them.
 
-An evaluation takes the whole held-out text, so two of one checkpoint agree to the last
-digit, and writes one JSON record. A report reads records, no checkpoint, and ranks
-their runs twice at equal tokens: by the stable run, and by the run that cooled down.
-"""
+An evaluation takes the whole held-out text and writes one JSON record. A report reads
+records, no checkpoint, and ranks their runs twice at equal tokens."""
 
 from __future__ import annotations
 
@@ -47,15 +45,23 @@ def evaluate(
     summary: Path | None,
     say: Callable[[str], None],
 ) -> None:
-    """Measure, write the record, in `summary` as one line for a person, say the losses.
+    """Measure, write the record and a line in `summary`, say the losses.
 
-    `baseline` is an `iter_*` directory, or a save directory: then it is measured at the
-    same iteration. Raises DemoError for a missing checkpoint, for one of another text,
-    and for a baseline that has not seen as many tokens.
+    `baseline`, an `iter_*` or a save directory, is measured at the same iteration; one
+    that has not seen as many tokens raises DemoError, as does one of another text.
     """
     corpus = read_corpus()
     found = measure(checkpoints.locate(load), corpus)
-    compared = _measure_baseline(baseline, found, corpus) if baseline else None
+    compared = None
+    if baseline is not None:
+        place = checkpoints.locate(baseline, found["iteration"])
+        compared = measure(place, corpus)
+        if compared["tokens"] != found["tokens"]:
+            raise DemoError(
+                f"the baseline {compared['checkpoint']} has seen {compared['tokens']} "
+                f"tokens, {found['checkpoint']} has seen {found['tokens']}: they "
+                "cannot be compared"
+            )
     record = {
         "name": name or f"lr={found['lr']:g}",
         **found,
@@ -66,16 +72,15 @@ def evaluate(
     write_atomic(output, json.dumps(to_json(record), indent=2) + "\n")
     if summary is not None:
         write_atomic(summary, format_summary(to_json(record)) + "\n")
-    say(f"held-out loss: {_format_losses(found)}")
-    if compared is not None:
-        say(f"baseline loss: {_format_losses(compared)}")
+    for what, one in (("held-out", found), ("baseline", compared)):
+        if one is not None:
+            bits = format_number(one["bits_per_byte"], ".4f")
+            loss = format_number(one["heldout_loss"], ".6f")
+            say(f"{what} loss: {loss} | bits per byte: {bits}")
 
 
 def measure(path: Path, corpus: Corpus) -> Record:
-    """The loss of the checkpoint in an `iter_*` directory, in nats per byte.
-
-    It is not finite for a run that diverged. `tokens` are bytes predicted in training.
-    """
+    """The loss (nats a byte) of the checkpoint in an `iter_*` directory, its facts."""
     found = checkpoints.load(path)
     facts = found.facts
     checkpoints.require_corpus(path, facts, corpus.digest)
@@ -92,45 +97,25 @@ def measure(path: Path, corpus: Corpus) -> Record:
     }
 
 
-def _measure_baseline(path: Path, found: Record, corpus: Corpus) -> Record:
-    baseline = measure(checkpoints.locate(path, found["iteration"]), corpus)
-    if baseline["tokens"] != found["tokens"]:
-        raise DemoError(
-            f"the baseline {baseline['checkpoint']} has seen {baseline['tokens']} "
-            f"tokens, {found['checkpoint']} has seen {found['tokens']}: they cannot be "
-            "compared"
-        )
-    return baseline
-
-
-def _format_losses(found: Record) -> str:
-    """Its losses as a log line tells them."""
-    loss = format_number(found["heldout_loss"], ".6f")
-    return f"{loss} | bits per byte: {format_number(found['bits_per_byte'], '.4f')}"
-
-
 def format_summary(record: Record) -> str:
     """A record in one line: the losses side by side, and the gain."""
     after, baseline = record["heldout_loss"], record["baseline"]
     before = baseline["heldout_loss"] if baseline else None
-    parts = [f"{record['name']:<10} cooled down {_format_loss(after)}"]
+
+    def spell(loss: float | None) -> str:
+        return "not a number" if loss is None else f"{loss:.4f}"
+
+    parts = [f"{record['name']:<10} cooled down {spell(after)}"]
     if baseline is not None:
-        parts.append(f"stable {_format_loss(before)}")
+        parts.append(f"stable {spell(before)}")
     if after is not None and before is not None:
         parts.append(f"gain {before - after:+.4f}")
     return "   ".join(parts)
 
 
-def _format_loss(loss: float | None) -> str:
-    return "not a number" if loss is None else f"{loss:.4f}"
-
-
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One learning rate: the same tokens without and with a cooldown.
-
-    Losses are in nats per byte, inf for a run that diverged.
-    """
+    """One learning rate: losses in nats a byte, inf for a run that diverged."""
 
     name: str
     lr: float
@@ -138,6 +123,7 @@ class Result:
     tokens: int
     corpus: str
     before: float
+    """Without a cooldown, at the same tokens."""
     after: float
 
     @property
@@ -146,24 +132,19 @@ class Result:
         gain = self.before - self.after
         return gain if math.isfinite(gain) else math.nan
 
-    def rank_by(self, loss: float) -> Record:
-        """Its entry in a ranking by `loss`."""
-        return {
-            "name": self.name,
-            "lr": self.lr,
-            "heldout_loss": loss,
-            "gain": self.gain,
-        }
-
 
 def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) -> None:
-    """Rank the results, write the report beside `output` as `.json` and `.md`, say it.
+    """Rank the results, write `.json` and `.md` beside `output`, say it.
 
-    Equal losses keep the order given. Raises DemoError for a missing, unreadable or not
-    comparable result.
+    Equal losses keep the order given. Raises DemoError for results at other tokens, or
+    of other texts.
     """
     found = [read_result(path) for path in results]
-    require_comparable(found)
+    if len({result.tokens for result in found}) > 1:
+        seen = ", ".join(f"{result.name} {result.tokens}" for result in found)
+        raise DemoError(f"the results are not at equal tokens: {seen}")
+    if len({result.corpus for result in found}) > 1:
+        raise DemoError("the results were measured on different texts")
     before = sorted(found, key=lambda result: result.before)
     after = sorted(found, key=lambda result: result.after)
     text = to_markdown(before, after)
@@ -175,6 +156,11 @@ def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) ->
 
 def read_result(path: Path) -> Result:
     """One evaluation's record. Raises DemoError when it is missing or not one."""
+
+    def read_loss(record: Any) -> float:
+        value = record["heldout_loss"]
+        return math.inf if value is None else float(value)
+
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         return Result(
@@ -183,8 +169,8 @@ def read_result(path: Path) -> Result:
             iteration=int(record["iteration"]),
             tokens=int(record["tokens"]),
             corpus=str(record["corpus"]),
-            before=_read_loss(record["baseline"]),
-            after=_read_loss(record),
+            before=read_loss(record["baseline"]),
+            after=read_loss(record),
         )
     except OSError as error:
         raise DemoError(f"cannot read {path}: {error.strerror}") from error
@@ -194,23 +180,14 @@ def read_result(path: Path) -> Result:
         ) from error
 
 
-def _read_loss(record: Any) -> float:
-    value = record["heldout_loss"]
-    return math.inf if value is None else float(value)
-
-
-def require_comparable(results: Sequence[Result]) -> None:
-    """Raise DemoError unless all have the same tokens and the same text."""
-    if len({result.tokens for result in results}) > 1:
-        seen = ", ".join(f"{result.name} {result.tokens}" for result in results)
-        raise DemoError(f"the results are not at equal tokens: {seen}")
-    if len({result.corpus for result in results}) > 1:
-        raise DemoError("the results were measured on different texts")
-
-
 def to_record(before: Sequence[Result], after: Sequence[Result]) -> Record:
     """The report as JSON, of the results ranked by either loss."""
     first = before[0]
+
+    def rank(result: Result, loss: float) -> Record:
+        lr, gain = result.lr, result.gain
+        return {"name": result.name, "lr": lr, "heldout_loss": loss, "gain": gain}
+
     return {
         "question": QUESTION,
         "tokens": first.tokens,
@@ -219,8 +196,8 @@ def to_record(before: Sequence[Result], after: Sequence[Result]) -> Record:
         "winner_before": first.name,
         "winner_after": after[0].name,
         "winner_changed": first is not after[0],
-        "before": [result.rank_by(result.before) for result in before],
-        "after": [result.rank_by(result.after) for result in after],
+        "before": [rank(one, one.before) for one in before],
+        "after": [rank(one, one.after) for one in after],
     }
 
 
@@ -259,9 +236,8 @@ def _format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str
     columns = zip(head, *rows, strict=True)
     widths = [max(len(cell) for cell in column) for column in columns]
     rule = tuple("-" * width for width in widths)
-    return "\n".join(_row(cells, widths) for cells in (head, rule, *rows))
-
-
-def _row(cells: tuple[str, ...], widths: Sequence[int]) -> str:
-    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
-    return f"| {' | '.join(padded)} |"
+    lines = (
+        [cell.ljust(width) for cell, width in zip(cells, widths, strict=True)]
+        for cells in (head, rule, *rows)
+    )
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)

@@ -1,14 +1,7 @@
-"""The language model, its optimizer and its learning rate.
+"""The language model, its optimizer and its learning rate, written out in NumPy.
 
-A context of bytes in, the next byte out: embedding, one hidden layer with a squared
-rectifier, a softmax. Forward and backward are written out. Knows nothing of text or
-files.
-
-The softmax is the plain one, without the usual subtraction of the row's largest logit:
-it is exact while logits stay below 88, more than twice what healthy runs reach, and a
-diverging run overflows float32 to inf and then nan, as large models do in half
-precision. Nothing here hides that.
-"""
+The softmax is the plain one: a run that diverges overflows float32 to inf and then nan,
+as large models do in half precision, and nothing here hides that."""
 
 from __future__ import annotations
 
@@ -121,17 +114,6 @@ def loss_and_gradient(
     at_logits, losses = softmax(seen.logits, targets)
     at_logits[np.arange(len(targets)), targets] -= 1.0
     at_logits *= 1.0 / len(targets)
-    _backward(weights, gradient, contexts, seen, at_logits)
-    return float(losses.mean())
-
-
-def _backward(
-    weights: Weights,
-    gradient: Weights,
-    contexts: Tokens,
-    seen: Activations,
-    at_logits: Floats,
-) -> None:
     np.matmul(seen.squared.T, at_logits, out=gradient.output)
     np.sum(at_logits, axis=0, out=gradient.output_bias)
     at_hidden = at_logits @ weights.output.T
@@ -139,22 +121,17 @@ def _backward(
     at_hidden *= 2.0
     np.matmul(seen.inputs.T, at_hidden, out=gradient.hidden)
     np.sum(at_hidden, axis=0, out=gradient.hidden_bias)
-    _embedding_gradient(contexts, at_hidden @ weights.hidden.T, gradient.embedding)
-
-
-def _embedding_gradient(contexts: Tokens, at_inputs: Floats, out: Floats) -> None:
-    """Sum the rows that used the same byte: a product with a one-hot matrix."""
-    vocabulary, width = out.shape
-    one_hot = np.zeros((contexts.size, vocabulary), dtype=out.dtype)
+    # Rows that used the same byte are summed by a product with a one-hot matrix.
+    vocabulary, width = gradient.embedding.shape
+    one_hot = np.zeros((contexts.size, vocabulary), dtype=gradient.embedding.dtype)
     one_hot[np.arange(contexts.size), contexts.ravel()] = 1.0
-    np.matmul(one_hot.T, at_inputs.reshape(-1, width), out=out)
+    at_inputs = (at_hidden @ weights.hidden.T).reshape(-1, width)
+    np.matmul(one_hot.T, at_inputs, out=gradient.embedding)
+    return float(losses.mean())
 
 
 def text_loss(weights: Weights, text: Tokens, context: int, stride: int = 1) -> float:
-    """Mean loss in nats of predicting every `stride`-th byte of a text.
-
-    The text must be longer than the context.
-    """
+    """Mean loss in nats of predicting every `stride`-th byte of a longer text."""
     windows = np.lib.stride_tricks.sliding_window_view(text, context + 1)[::stride]
     total = 0.0
     for start in range(0, len(windows), EVALUATION_ROWS):
@@ -183,21 +160,18 @@ class Adam:
         self, parameters: Floats, gradient: Floats, rate: float, step: int
     ) -> None:
         """Move the parameters; `step` counts from 1. Overwrites the gradient."""
-        self._average(gradient)
-        denominator = np.sqrt(self.square, out=self._scratch)
-        denominator *= (1.0 - BETA_SQUARE**step) ** -0.5
-        denominator += EPSILON
-        change = np.divide(self.mean, denominator, out=gradient)
-        change *= rate / (1.0 - BETA_MEAN**step)
-        parameters -= change
-
-    def _average(self, gradient: Floats) -> None:
         self.mean *= BETA_MEAN
         self.mean += np.multiply(gradient, 1.0 - BETA_MEAN, out=self._scratch)
         self.square *= BETA_SQUARE
         np.multiply(gradient, gradient, out=self._scratch)
         self._scratch *= 1.0 - BETA_SQUARE
         self.square += self._scratch
+        denominator = np.sqrt(self.square, out=self._scratch)
+        denominator *= (1.0 - BETA_SQUARE**step) ** -0.5
+        denominator += EPSILON
+        change = np.divide(self.mean, denominator, out=gradient)
+        change *= rate / (1.0 - BETA_MEAN**step)
+        parameters -= change
 
 
 def clip(gradient: Floats, limit: float) -> float:
@@ -214,10 +188,7 @@ DECAY_STYLES = ("linear", "1-sqrt")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The learning rate over a run: warm-up, stable, decay.
-
-    Iterations count from 1; the decay ends with the run.
-    """
+    """The learning rate over a run: warm-up, stable, decay up to the run's end."""
 
     lr: float
     """At its peak."""

@@ -1,13 +1,7 @@
 """The training loop: from arguments and a text to checkpoints and log lines.
 
-A run that finds its own checkpoint goes on from there, bit for bit as if it had not
-stopped. A loss that is no longer a number is printed and not acted on: to notice it is
-the supervisor's part.
-
-The text is the source of the Python standard library itself, which every machine that
-can run the trainer has. Another Python release is another text: the digest says which
-one, and losses on two texts are not comparable.
-"""
+A run that finds its own checkpoint goes on from there, bit for bit. The text is the
+source of the Python standard library; another release's has another digest."""
 
 from __future__ import annotations
 
@@ -70,24 +64,17 @@ class TrainSettings(Schedule):
         """The model that these settings ask for."""
         return Shape(self.context, self.hidden, VOCABULARY)
 
-    def require_valid(self, shortest: int) -> None:
-        """Raise DemoError for what contradicts itself, or a text of `shortest`."""
-        if self.warmup_iters + self.decay_iters > self.train_iters:
-            raise DemoError("--warmup-iters and --decay-iters exceed --train-iters")
-        if self.min_lr > self.lr:
-            raise DemoError("--min-lr exceeds --lr")
-        if self.context >= shortest:
-            raise DemoError(f"--context {self.context} exceeds a text of {shortest}")
-
 
 def train(settings: TrainSettings, say: Callable[[str], None]) -> None:
-    """Train to the last iteration, giving every log line to `say`.
-
-    Raises DemoError for what the user can put right, and RuntimeError where `crash_at`
-    asks for it.
-    """
+    """Train to the last iteration, giving every log line to `say`; raises DemoError."""
     corpus = read_corpus()
-    settings.require_valid(min(len(corpus.train), len(corpus.heldout)))
+    shortest = min(len(corpus.train), len(corpus.heldout))
+    if settings.warmup_iters + settings.decay_iters > settings.train_iters:
+        raise DemoError("--warmup-iters and --decay-iters exceed --train-iters")
+    if settings.min_lr > settings.lr:
+        raise DemoError("--min-lr exceeds --lr")
+    if settings.context >= shortest:
+        raise DemoError(f"--context {settings.context} exceeds a text of {shortest}")
     start = find_start(settings, corpus)
     shape = settings.shape
     sizes = f"{len(corpus.train)} bytes to learn, {len(corpus.heldout)} held out"
@@ -110,15 +97,16 @@ class Start(NamedTuple):
 
 
 def find_start(settings: TrainSettings, corpus: Corpus) -> Start:
-    """The newest own checkpoint, else the one to load, else random weights.
-
-    A run that was told to start afresh first sets aside what an earlier one saved.
-    """
+    """The newest own checkpoint, else the one to load, else random weights."""
     if settings.save and not settings.resume:
         checkpoints.set_aside(settings.save)
     own = checkpoints.find_newest(settings.save) if settings.save else None
     if own is None and settings.load is None:
-        start = _random_start(settings, corpus)
+        shape, seed = settings.shape, settings.seed
+        weights = initialize_weights(shape, seed, settings.weight_init_scale)
+        facts = RunFacts(0, 0, seed, settings.lr, corpus.digest, shape)
+        mean, square = np.zeros_like(weights), np.zeros_like(weights)
+        start = Checkpoint(facts, weights, mean, square)
         return Start(start, "starting from random weights", is_restart=False)
     path = own or checkpoints.locate(settings.load or Path())
     found = checkpoints.load(path)
@@ -134,15 +122,6 @@ def find_start(settings: TrainSettings, corpus: Corpus) -> Start:
     line = f"successfully loaded checkpoint from {path} at iteration {facts.iteration}"
     own_facts = replace(facts, seed=settings.seed, lr=settings.lr)
     return Start(replace(found, facts=own_facts), line, is_restart=own is not None)
-
-
-def _random_start(settings: TrainSettings, corpus: Corpus) -> Checkpoint:
-    shape, seed = settings.shape, settings.seed
-    parameters = initialize_weights(shape, seed, settings.weight_init_scale)
-    facts = RunFacts(0, 0, seed, settings.lr, corpus.digest, shape)
-    return Checkpoint(
-        facts, parameters, np.zeros_like(parameters), np.zeros_like(parameters)
-    )
 
 
 class Trainer:
@@ -174,11 +153,14 @@ class Trainer:
 
     def run(self) -> None:
         """Train to the end; the last iteration is always saved."""
-        if self._settings.save is not None:
-            checkpoints.prepare(self._settings.save)
+        save = self._settings.save
+        if save is not None:
+            checkpoints.prepare(save)
         while not self._is_finished():
             self._iterate()
-        self._save_last()
+        name = checkpoints.name_iteration(self._iteration)
+        if save is not None and not checkpoints.is_complete(save / name):
+            self._save(save)
         self._say(f"training complete at iteration {self._iteration}")
 
     def _iterate(self) -> None:
@@ -192,21 +174,23 @@ class Trainer:
         if self._is_due(settings.log_interval) or is_last:
             self._log(norm)
         if self._is_due(settings.eval_interval):
-            self._validate()
-        if self._is_due(settings.save_interval) and not is_last:
-            self._save()
+            text, context = self._corpus.heldout, settings.context
+            loss = text_loss(self._weights, text, context, VALIDATION_STRIDE)
+            self._say(
+                f" validation loss at iteration {self._iteration} | "
+                f"lm loss value: {format_number(loss, '.6E')} |"
+            )
+        if self._is_due(settings.save_interval) and not is_last and settings.save:
+            self._save(settings.save)
 
     def _step(self) -> tuple[float, float]:
         """One iteration of learning; returns its loss and gradient norm."""
         settings = self._settings
         self._iteration += 1
         self._samples += settings.batch_size
+        size, seed = settings.batch_size, settings.seed
         contexts, targets = batch(
-            self._corpus.train,
-            settings.context,
-            settings.batch_size,
-            settings.seed,
-            self._iteration,
+            self._corpus.train, settings.context, size, seed, self._iteration
         )
         loss = loss_and_gradient(self._weights, self._slopes, contexts, targets)
         norm = clip(self._gradient, settings.clip_grad)
@@ -221,11 +205,10 @@ class Trainer:
         return self._iteration >= self._settings.train_iters
 
     def _log(self, norm: float) -> None:
-        """Say the interval's means: not finite when one loss of it is not.
+        """Say the interval's means in the form of Megatron-LM's log lines.
 
-        The forms of log lines follow Megatron-LM, whose logs most supervisors already
-        read. The training loss is `lm loss:`, the held-out one `lm loss value:`; no
-        pattern takes one for the other.
+        The training loss is `lm loss:`, the held-out one `lm loss value:`: no pattern
+        takes one for the other.
         """
         count, settings = len(self._losses), self._settings
         loss, rate = sum(self._losses) / count, settings.rate(self._iteration)
@@ -243,26 +226,10 @@ class Trainer:
         self._losses, self._seconds = [], 0.0
         self._say(" | ".join(fields))
 
-    def _validate(self) -> None:
-        text, context = self._corpus.heldout, self._settings.context
-        loss = text_loss(self._weights, text, context, VALIDATION_STRIDE)
-        self._say(
-            f" validation loss at iteration {self._iteration} | "
-            f"lm loss value: {format_number(loss, '.6E')} |"
-        )
-
-    def _save_last(self) -> None:
-        name = checkpoints.name_iteration(self._iteration)
-        save = self._settings.save
-        if save is None or not checkpoints.is_complete(save / name):
-            self._save()
-
-    def _save(self) -> None:
-        if self._settings.save is None:
-            return
+    def _save(self, directory: Path) -> None:
         facts = replace(self._facts, iteration=self._iteration, samples=self._samples)
         state = Checkpoint(facts, self._flat, self._adam.mean, self._adam.square)
-        path = checkpoints.save(self._settings.save, state)
+        path = checkpoints.save(directory, state)
         done = f"successfully saved checkpoint from iteration {self._iteration:7d}"
         self._say(f"{done} to {path}")
 
@@ -295,10 +262,7 @@ class Corpus:
 
 
 def read_corpus(root: Path | None = None) -> Corpus:
-    """Read the modules in `root`, by default the standard library, in order of names.
-
-    Raises DemoError when there is too little text for both parts.
-    """
+    """Read the modules in `root` (the standard library), by name; raises DemoError."""
     place = root or Path(sysconfig.get_path("stdlib"))
     texts = [path.read_bytes()[:FILE_BYTES] for path in sorted(place.glob("*.py"))]
     texts = [text for text in texts if text.isascii()]
@@ -308,11 +272,8 @@ def read_corpus(root: Path | None = None) -> Corpus:
     if not train or not heldout:
         raise DemoError(f"no Python source text to learn from in {place}")
     digest = hashlib.sha256(train + SEPARATOR + heldout).hexdigest()[:16]
-    return Corpus(_build_array(train), _build_array(heldout), digest)
-
-
-def _build_array(text: bytes) -> Bytes:
-    return np.frombuffer(text, dtype=np.uint8)
+    arrays = [np.frombuffer(text, dtype=np.uint8) for text in (train, heldout)]
+    return Corpus(arrays[0], arrays[1], digest)
 
 
 def batch(
@@ -320,9 +281,8 @@ def batch(
 ) -> tuple[Bytes, Bytes]:
     """The contexts (size, context) and next bytes (size,) of one iteration.
 
-    A function of its arguments alone: the data order has no state beyond the seed and
-    the iteration, which is what lets a resumed run see what it would have seen. The
-    text must be longer than the context.
+    A function of its arguments alone, so that a resumed run sees what it would have
+    seen. The text must be longer than the context.
     """
     starts = len(text) - context
     # The iteration is the highest counter word: streams of neighbours never overlap.

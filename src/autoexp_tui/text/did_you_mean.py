@@ -35,27 +35,22 @@ class Words:
         matcher = SequenceMatcher()
         matcher.set_seq2(folded)
         best = (0.0, "")
-        for bound, names in self._promising(folded):
-            if bound < best[0]:
-                break
-            for name in names:
-                matcher.set_seq1(name)
-                if matcher.quick_ratio() < max(best[0], _CUTOFF):
-                    continue
-                best = max(best, (matcher.ratio(), name))
-        return self._folded[best[1]] if best[0] >= _CUTOFF else None
-
-    def _promising(self, word: str) -> Sequence[tuple[float, Sequence[str]]]:
-        """Candidates that may be near, and how near they can be, the nearest first."""
-        letters, length = _find_letters(word), len(word)
-        found = []
+        letters, length = _find_letters(folded), len(folded)
+        promising = []  # candidates that may be near, by how near they can be
         for (theirs, long), names in self._alike.items():
             missing = (letters & ~theirs).bit_count()
             most = min(long - (theirs & ~letters).bit_count(), length - missing)
             bound = 2.0 * most / (long + length) if long + length else 1.0
             if bound >= _CUTOFF:
-                found.append((bound, names))
-        return sorted(found, key=lambda one: -one[0])
+                promising.append((bound, names))
+        for bound, names in sorted(promising, key=lambda one: -one[0]):
+            if bound < best[0]:
+                break
+            for name in names:
+                matcher.set_seq1(name)
+                if matcher.quick_ratio() >= max(best[0], _CUTOFF):
+                    best = max(best, (matcher.ratio(), name))
+        return self._folded[best[1]] if best[0] >= _CUTOFF else None
 
     @cached_property
     def _folded(self) -> Mapping[str, str]:
@@ -84,10 +79,7 @@ def find_nearest(word: str, candidates: Iterable[str]) -> str | None:
 
 
 def did_you_mean(word: str, candidates: Iterable[str], noun: str) -> str:
-    """A hint: ``did you mean `x`?``, else the candidates, as `noun` (plural).
-
-    `Words` of thousands need not be compared with those of the words before.
-    """
+    """A hint: ``did you mean `x`?``, else the candidates, as `noun` (plural)."""
     known = _find_words(candidates)
     found = known.nearest(word)
     return f"did you mean `{found}`?" if found is not None else list_names(known, noun)
@@ -115,11 +107,7 @@ def list_names(names: Iterable[str], noun: str) -> str:
 
 
 def find_slip(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that differs from `word` by a slip of the fingers; None: none.
-
-    One edit (insert, drop, replace, swap neighbours); two from eight letters on. A
-    word of one letter is no slip of another.
-    """
+    """The candidate one edit (insert, drop, replace, swap; two in a long word) away."""
     allowed = 2 if len(word) >= _LONG_WORD else 1
     near = [
         (edits, candidate)

@@ -39,7 +39,7 @@ _SHORT_OF_MEMORY = re.compile(
 
 def find_memory_line(tail: str) -> str:
     """The last line of `tail` that tells of a kill for memory; empty for none."""
-    lines = (line for line in reversed(tail.splitlines()))
+    lines = reversed(tail.splitlines())
     return next((line for line in lines if _SHORT_OF_MEMORY.search(line)), "")
 
 
@@ -81,10 +81,6 @@ def normalize_name(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def find_canonical_name(name: str) -> str:
-    """The one name of a metric that goes by several: `lr` is `learning_rate`.
-
-    The known ones: `step`, `loss`, `eval_loss`, `learning_rate`, `tokens_per_second`,
-    `grad_norm`; others keep their own, as `plain_name` writes it.
-    """
+    """The one name of a metric that goes by several: `lr` is `learning_rate`."""
     key = normalize_name(name)
     return _ALIASES.get(key, key)

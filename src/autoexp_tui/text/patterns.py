@@ -1,12 +1,7 @@
 """Users' patterns, compiled and searched by RE2: the one module that does.
 
-RE2 never goes back, so a search takes time that grows with the text, whatever pattern
-and text are. What it lacks is refused with the way to write it, and so is what it would
-take in another meaning than Python's `re`. `\\w`, `\\d`, `\\s` and `\\b` are about
-ASCII.
-
-Texts are bytes by `readable`: UTF-8, in which each byte that is none reads as `?`.
-"""
+RE2 never goes back. What it lacks, or takes in another meaning than Python's `re`, is
+refused with the way to write it; `\\w`, `\\d`, `\\s`, `\\b` are about ASCII."""
 
 from __future__ import annotations
 
@@ -88,11 +83,7 @@ def compile_line_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
 
 @lru_cache(maxsize=512)
 def compile_text_pattern(source: str) -> Pattern:
-    """A pattern for whole texts, in which `^` and `$` are about lines.
-
-    Raises:
-        PatternRefused: RE2 lacks it, means it otherwise, or it is too large.
-    """
+    """`data` to be searched: `\\n` for each `\\r`, `?` for bytes that are no UTF-8."""
     return _compile(source, _make_options(_MEMORY, lines=False))
 
 
@@ -102,8 +93,7 @@ def compile_literal_pattern(text: str) -> Pattern:
 
 
 def make_readable(data: bytes) -> bytes:
-    """`data` as it is searched, of the same length: with `\\n` for each `\\r`, and `?`
-    for each byte that is no UTF-8."""
+    """`data` to be searched: `\\n` for each `\\r`, `?` for a byte that is no UTF-8."""
     text = data if data.isascii() else read_text(data).encode()
     return text.replace(b"\r", b"\n") if b"\r" in text else text
 
@@ -114,8 +104,7 @@ def read_text(data: bytes) -> str:
 
 
 def make_text_readable(data: bytes) -> bytes:
-    """`data` as it is searched whole: as `readable`, and each end of a line is one
-    `\\n`."""
+    """`data` as it is searched whole: readable, each end of a line one `\\n`."""
     return make_readable(data.replace(b"\r\n", b"\n"))
 
 
@@ -130,7 +119,16 @@ def _make_options(memory: int, *, lines: bool) -> Any:
 def _compile(source: str, options: Any) -> Pattern:
     _encode(source)
     tokens = list(_split_tokens(source))
-    _refuse(tokens)
+    names: set[str] = set()
+    for kind, text in tokens:
+        if kind in _REFUSALS:
+            problem, hint = _REFUSALS[kind]
+            raise PatternRefused(f"{problem} (`{text}`)", hint)
+        name = text.partition("<")[2]
+        if kind == "name" and name in names:
+            problem = f"has two groups `{name[:-1]}`"
+            raise PatternRefused(problem, "name each group once")
+        names.add(name)
     line = "".join(_LINE_EDGES.get(text, text) for _, text in tokens)
     try:
         regex = re2.compile(_encode(f"(?m){source}"), options)
@@ -139,8 +137,8 @@ def _compile(source: str, options: Any) -> Pattern:
     if regex.programsize > MAX_SIZE:
         hint = "use smaller counts, or * and +"
         raise PatternRefused(f"is too large: {regex.programsize} steps a byte", hint)
-    names = {name.decode(): number for name, number in regex.groupindex.items()}
-    return Pattern(source, regex.groups, names, regex.programsize, line, regex)
+    groups = {name.decode(): number for name, number in regex.groupindex.items()}
+    return Pattern(source, regex.groups, groups, regex.programsize, line, regex)
 
 
 def _encode(source: str) -> bytes:
@@ -227,20 +225,6 @@ def _split_tokens(source: str) -> Iterator[tuple[str, str]]:
         at = match.end()
 
 
-def _refuse(tokens: Sequence[tuple[str, str]]) -> None:
-    names: set[str] = set()
-    for kind, text in tokens:
-        if kind in _REFUSALS:
-            problem, hint = _REFUSALS[kind]
-            raise PatternRefused(f"{problem} (`{text}`)", hint)
-        name = text.partition("<")[2]
-        if kind == "name" and name in names:
-            raise PatternRefused(
-                f"has two groups `{name[:-1]}`", "name each group once"
-            )
-        names.add(name)
-
-
 @dataclass(frozen=True, slots=True)
 class MatchedLine:
     """A line that some pattern may match; whoever searches with one learns whether."""
@@ -255,7 +239,13 @@ class LineSearch:
     """Finds the lines that any of some line patterns match, in one pass."""
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
-        self._any = _compile_any(patterns)
+        either = "|".join(f"(?:{pattern.line})" for pattern in patterns)
+        options = _make_options(_MEMORY_OF_ALL, lines=True)
+        options.never_capture = True
+        try:
+            self._any = re2.compile(f"(?m){either}".encode(), options)
+        except re2.error:  # too large together: each line is looked at
+            self._any = re2.compile(rb"(?m)^", options)
         self.size = sum(pattern.size for pattern in patterns)
         """Instructions: what a byte of text costs at worst."""
 
@@ -272,14 +262,3 @@ class LineSearch:
             line = text[begin : min(end, begin + MAX_LINE)]
             yield MatchedLine(begin, line)
             start = end + 1
-
-
-def _compile_any(patterns: Sequence[Pattern]) -> Any:
-    """What matches where any of some patterns does."""
-    either = "|".join(f"(?:{pattern.line})" for pattern in patterns)
-    options = _make_options(_MEMORY_OF_ALL, lines=True)
-    options.never_capture = True
-    try:
-        return re2.compile(f"(?m){either}".encode(), options)
-    except re2.error:  # too large together: each line is looked at
-        return re2.compile(rb"(?m)^", options)

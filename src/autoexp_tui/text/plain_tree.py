@@ -44,12 +44,9 @@ def at(tree: Any, path: Path) -> Any:
 
 
 def with_values(tree: Any, values: Mapping[Path, object]) -> Any:
-    """`tree` with values at paths, none of which lies below another.
+    """`tree` with values at paths, none below another; dicts that lack are made.
 
-    Dicts that lack on the way are made.
-
-    Raises:
-        LookupError: something on the way is neither a dict nor a list that has it.
+    Raises LookupError where something on the way is neither a dict nor such a list.
     """
     if () in values:
         return values[()]

@@ -1,10 +1,7 @@
 """Text from outside, made harmless: what is shown never steers a terminal.
 
-Log lines, file names, error messages and agents' answers may hold escape sequences,
-control characters, or characters that reorder or hide others. `clean` removes those
-and keeps everything else, markup-looking text included: whoever renders the result
-must render it as text. It does not shorten lines to a width and knows no widget.
-"""
+Escape sequences, control characters and what reorders or hides others go; markup stays:
+whoever renders the result must render it as text."""
 
 from __future__ import annotations
 
@@ -59,39 +56,24 @@ _BLANKS: Final = str.maketrans({"\n": " ", "\t": " "})
 def clean(text: str, *, keep_newlines: bool = False, limit: int | None = None) -> str:
     """`text` without anything that could steer, reorder or hide.
 
-    Args:
-        text: from anywhere; lone surrogates are allowed and become U+FFFD.
-        keep_newlines: keep tabs and line breaks (any kind, as a newline); otherwise
-            each becomes a space.
-        limit: at most this many characters, the last an ellipsis when text was cut.
-            Only a bounded part of a very long text is looked at.
+    `keep_newlines`: tabs and line breaks (as newlines) stay, else each is a blank;
+    `limit`: at most this many characters, the last an ellipsis when text was cut.
     """
     whole = text if limit is None else text[: 4 * limit + 4096]
-    shown = (
-        whole
-        if _is_plain(whole)
-        else _remove_tricks(whole, keep_newlines=keep_newlines)
-    )
+    shown = whole
+    if not (whole.isascii() and whole.isprintable()):  # most text is both
+        shown = _STRIP.sub(_replace_match, whole)
+        if not shown.isascii():
+            shown = _PILES.sub(r"\1", _JOINERS.sub(_join_scripts, shown))
+        shown = shown if keep_newlines else shown.translate(_BLANKS)
     if limit is None or (len(shown) <= limit and len(whole) == len(text)):
         return shown
-    return _cut_text(shown, limit)
+    return shown[: max(limit - 1, 0)] + ELLIPSIS[:limit]
 
 
 def clean_line(value: object, limit: int = 400) -> str:
     """A text from outside as one harmless line, no two blanks in a row."""
     return " ".join(clean(str(value), limit=limit).split())
-
-
-def _is_plain(text: str) -> bool:
-    """Most text is: then there is nothing to take out, a line break neither."""
-    return text.isascii() and text.isprintable()
-
-
-def _remove_tricks(text: str, *, keep_newlines: bool) -> str:
-    shown = _STRIP.sub(_replace_match, text)
-    if not shown.isascii():
-        shown = _PILES.sub(r"\1", _JOINERS.sub(_join_scripts, shown))
-    return shown if keep_newlines else shown.translate(_BLANKS)
 
 
 def _replace_match(match: re.Match[str]) -> str:
@@ -105,7 +87,3 @@ def _join_scripts(match: re.Match[str]) -> str:
     before = match["before"] or ""
     fits = bool(before) and match["after"] is not None
     return before + (match["joiner"] if fits else "")
-
-
-def _cut_text(text: str, limit: int) -> str:
-    return text[: max(limit - 1, 0)] + ELLIPSIS[:limit]

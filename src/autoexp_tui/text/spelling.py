@@ -1,8 +1,6 @@
 """How numbers, spans of time and names are spelled for people, everywhere alike.
 
-Pure: the present is an argument. Times of day are spelled in the machine's own zone,
-because that is the clock beside the reader.
-"""
+Pure: the present is an argument. Times of day are in the machine's own zone."""
 
 from __future__ import annotations
 
@@ -41,35 +39,23 @@ def wall_time(t: float, now: float | None) -> float:
 
 
 def duration(seconds: float) -> str:
-    """A span of time in its two leading units: `40 s`, `52 min`, `3 h 12`, `2 d 4 h`.
-
-    Negative spans (clocks differ) count as nothing; what is not finite is unknown.
-    """
+    """A span of time in two units: `40 s`, `52 min`, `3 h 12`, `2 d 4 h`."""
     if not math.isfinite(seconds):
         return UNKNOWN
-    whole = max(0, int(seconds))
+    whole = max(0, int(seconds))  # negative where clocks differ
     if whole < 100:
         return f"{whole} s"
     if whole < 100 * MINUTE:
         return f"{whole // MINUTE} min"
     if whole < 2 * DAY:
-        return _format_two(whole, HOUR, MINUTE, " h", "{:02d}")
-    return _format_two(whole, DAY, HOUR, " d", "{} h")
-
-
-def _format_two(whole: int, big: int, small: int, unit: str, rest: str) -> str:
-    head, left = divmod(whole, big)
-    tail = left // small
-    return f"{head}{unit} {rest.format(tail)}" if tail else f"{head}{unit}"
+        minutes = whole % HOUR // MINUTE
+        return f"{whole // HOUR} h" + (f" {minutes:02d}" if minutes else "")
+    hours = whole % DAY // HOUR
+    return f"{whole // DAY} d" + (f" {hours} h" if hours else "")
 
 
 def clock_time(t: float, now: float | None = None) -> str:
-    """The time of day of `t`, `14:07`; with its date when not of today.
-
-    Args:
-        t: UTC seconds since the epoch, or of a session when `now` is its `Present`.
-        now: the present; None leaves the date out.
-    """
+    """The time of day of `t`, `14:07`; with its date when not of the day of `now`."""
     moment = _local(wall_time(t, now))
     if moment is None:
         return UNKNOWN
@@ -141,21 +127,26 @@ _PLACES: Final = ("first", "second", "third", "fourth", "fifth", "sixth")
 
 
 def format_float(number: float) -> str:
-    """The shorter of decimal and scientific, decimal on a tie, no idle zeros.
-
-    `1e-4`, `2.5e-4`, `0.01`, `50`; whole numbers given as `int` stay decimal. The
-    text reads back as the same float.
-    """
+    """The shorter of decimal and scientific, which reads back as the same float:
+    `1e-4`, `2.5e-4`, `0.01`, `50`; an `int` stays decimal."""
     if isinstance(number, int):
         return str(int(number))
     if not math.isfinite(number):
         return str(number)
+    mantissa, _, power = f"{abs(number)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("0").rstrip("0") or "0"
+    skipped = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    exponent = len(whole) - 1 + int(power or 0) - skipped if number else 0
+    if exponent < 0:
+        decimal = "0." + "0" * (-exponent - 1) + digits
+    else:
+        tail = digits[exponent + 1 :]
+        decimal = digits[: exponent + 1].ljust(exponent + 1, "0")
+        decimal += f".{tail}" if tail else ""
+    scientific = f"{digits[0]}.{digits[1:]}" if digits[1:] else digits
+    scientific += f"e{exponent}"
     sign = "-" if number < 0 else ""
-    digits, exponent = _split_digits(abs(number))
-    decimal, scientific = (
-        _format_decimal(digits, exponent),
-        _format_scientific(digits, exponent),
-    )
     return sign + (scientific if len(scientific) < len(decimal) else decimal)
 
 
@@ -177,40 +168,14 @@ def format_yaml_value(value: object) -> str:
     return clean_line(value) or '""'
 
 
-def _split_digits(number: float) -> tuple[str, int]:
-    """Shortest digits without idle zeros, and the exponent of the first one."""
-    mantissa, _, power = f"{number!r}".partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    exponent = len(whole) - 1 + int(power or 0)
-    digits = whole + fraction
-    leading = len(digits) - len(digits.lstrip("0"))
-    return digits.strip("0") or "0", exponent - leading if digits.strip("0") else 0
-
-
-def _format_decimal(digits: str, exponent: int) -> str:
-    if exponent < 0:
-        return "0." + "0" * (-exponent - 1) + digits
-    whole = digits[: exponent + 1].ljust(exponent + 1, "0")
-    fraction = digits[exponent + 1 :]
-    return f"{whole}.{fraction}" if fraction else whole
-
-
-def _format_scientific(digits: str, exponent: int) -> str:
-    mantissa = f"{digits[0]}.{digits[1:]}" if digits[1:] else digits
-    return f"{mantissa}e{exponent}"
-
-
 def count_columns(text: str) -> int:
     """Columns that `text` takes in a terminal, wide characters as two."""
     if text.isascii():
         return len(text)
-    return sum(_width(char) for char in text)
-
-
-def _width(char: str) -> int:
-    if combining(char):
-        return 0
-    return 2 if east_asian_width(char) in "WF" else 1
+    return sum(
+        0 if combining(char) else 2 if east_asian_width(char) in "WF" else 1
+        for char in text
+    )
 
 
 def fit(text: str, width: int) -> str:

@@ -23,13 +23,10 @@ class NoMoment(ValueError):
 
 
 def parse_moment(text: str, at: float, begin: float, end: float) -> float:
-    """The moment (UTC) that is meant, seen from `at`; may lie outside the journal.
+    """The moment (UTC) that is meant, seen from `at`; raises NoMoment.
 
-    A time of day without a date is that of the shown day; where the journal does not
-    have that, of the nearest day on which it does.
-
-    Raises:
-        NoMoment: it is none.
+    It may lie outside the journal. A time of day without a date is that of the nearest
+    day on which the journal has it.
     """
     wanted = text.strip()
     if match := _DISTANCE.fullmatch(wanted):
@@ -66,12 +63,9 @@ def _find_nearest(
     clock: tuple[int, int, int], at: float, begin: float, end: float
 ) -> float:
     """That time of the shown day, or of the nearest one at which the journal has it."""
-    shown = time.localtime(at)
-    days = sorted(range(-31, 32), key=abs)
+    year, month, today = time.localtime(at)[:3]
     moments = [
-        time.mktime(
-            (shown.tm_year, shown.tm_mon, shown.tm_mday + day, *clock, 0, 0, -1)
-        )
-        for day in days
+        time.mktime((year, month, today + day, *clock, 0, 0, -1))
+        for day in sorted(range(-31, 32), key=abs)
     ]
     return next((one for one in moments if begin <= one <= end), moments[0])
