@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from autoexp_tui.actions.orders import cancel_attempts, emit_order, end_job
@@ -13,7 +13,6 @@ from autoexp_tui.model import resubmission as revival
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import (
     ACTIVE,
     Cause,
@@ -55,13 +54,12 @@ def handle_order(context: DecisionContext, order: Order) -> None:
 def _find_bar(order: Order) -> Why | None:
     """Why the sender may not decide this: it is no person, or nobody can tell."""
     sender = order.sender
-    if sender is None or not commands.is_personal(order.command):
+    if sender is None or not (sender.job or sender.doubt):
         return None
-    if sender.job:
-        return why("sender_is_job", by=sender.job)
-    if sender.doubt:
-        return why(f"sender_{sender.doubt}")
-    return None
+    if not commands.is_personal(order.command):
+        return None
+    job, doubt = sender.job, sender.doubt
+    return why("sender_is_job", by=job) if job else why(f"sender_{doubt}")
 
 
 def list_named_jobs(order: Order) -> tuple[str, ...]:
@@ -89,16 +87,17 @@ def _execute(context: DecisionContext, order: Order) -> None:
         case commands.Submit() as submit:
             _submit(context, submit)
         case commands.Kill() as kill:
-            _kill(context, kill.jobs, _explain_by_person(order, kill.reason))
+            reason = why("cancelled_by", by=order.by, reason=kill.reason)
+            _kill(context, kill.jobs, reason)
         case commands.Resubmit() as resubmit:
             _resubmit(context, resubmit, order)
         case commands.Answer() as answer:
             _answer(context, answer, order)
         case commands.Skip() as skip:
-            for name in skip.jobs:
-                _skip(
-                    context, context.job(name), _explain_by_person(order, skip.reason)
-                )
+            reason = why("skipped_by", by=order.by, reason=skip.reason)
+            for job in map(context.job, skip.jobs):
+                if job.state in _SKIPPABLE:
+                    end_job(context, job, JobState.SKIPPED, Cause.USER, reason)
         case commands.Waive() as waive:
             _waive(context, waive, order)
         case commands.Pause():
@@ -107,7 +106,8 @@ def _execute(context: DecisionContext, order: Order) -> None:
                 context.draft.emit(events.SubmissionPaused(why=reason))
         case commands.Resume():
             if context.state.paused is not None:
-                _resume(context, order)
+                context.draft.emit(events.SubmissionResumed())
+                _clear_warning(context, WARNING_ID, order)  # who resumes has seen it
         case commands.Acknowledge() as seen:
             _acknowledge(context, seen, order)
         case commands.StopEngine() as stop:
@@ -116,18 +116,11 @@ def _execute(context: DecisionContext, order: Order) -> None:
             order.command.handle(context, order)
 
 
-def _resume(context: DecisionContext, order: Order) -> None:
-    """Submit again; who resumes has seen why it was paused."""
-    context.draft.emit(events.SubmissionResumed())
-    if WARNING_ID in context.state.warnings:
-        context.draft.emit(events.WarningCleared(warning_id=WARNING_ID, by=order.by))
+def _clear_warning(context: DecisionContext, warning_id: str, order: Order) -> None:
+    if warning_id in context.state.warnings:
+        context.draft.emit(events.WarningCleared(warning_id=warning_id, by=order.by))
 
 
-def _explain_by_person(order: Order, reason: str) -> Why:
-    return why("cancelled_by", by=order.by, reason=reason)
-
-
-# -------------------------------------------------------------------------- submit
 def _submit(context: DecisionContext, submit: commands.Submit) -> None:
     """Let jobs run; what is done already completes, whoever was chosen."""
     plan = context.state.plan
@@ -151,19 +144,13 @@ def _submit(context: DecisionContext, submit: commands.Submit) -> None:
     if held and released:
         context.draft.emit(events.JobsHeld(jobs=tuple(held)))
     for job in done:
-        _complete_job(context, job)
+        if job.done is not None:
+            reason = why("done_before", session=job.done.session, at=job.done.at)
+            context.draft.emit(
+                events.JobEnded(job=job.name, state=JobState.COMPLETED, why=reason)
+            )
 
 
-def _complete_job(context: DecisionContext, job: JobRecord) -> None:
-    """End a job whose work an earlier session has done."""
-    if job.done is not None:
-        reason = why("done_before", session=job.done.session, at=job.done.at)
-        context.draft.emit(
-            events.JobEnded(job=job.name, state=JobState.COMPLETED, why=reason)
-        )
-
-
-# -------------------------------------------------------------------- kill and skip
 def _kill(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
     jobs = [context.job(name) for name in names]
     cancel_attempts(
@@ -171,18 +158,7 @@ def _kill(context: DecisionContext, names: Iterable[str], reason: Why) -> None:
     )
     for job in jobs:
         if job.state not in ACTIVE and not job.ended:
-            _end(context, job, JobState.CANCELLED, reason)
-
-
-def _skip(context: DecisionContext, job: JobRecord, reason: Why) -> None:
-    if job.state in _SKIPPABLE:
-        _end(context, job, JobState.SKIPPED, replace(reason, code="skipped_by"))
-
-
-def _end(
-    context: DecisionContext, job: JobRecord, state: JobState, reason: Why
-) -> None:
-    end_job(context, job, state, Cause.USER, reason)
+            end_job(context, job, JobState.CANCELLED, Cause.USER, reason)
 
 
 def _waive(context: DecisionContext, waive: commands.Waive, order: Order) -> None:
@@ -198,7 +174,6 @@ def _waive(context: DecisionContext, waive: commands.Waive, order: Order) -> Non
         )
 
 
-# ------------------------------------------------------------------------ resubmit
 def _resubmit(
     context: DecisionContext, resubmit: commands.Resubmit, order: Order
 ) -> None:
@@ -206,7 +181,10 @@ def _resubmit(
         job = context.job(name)
         if not revival.can_come_back(job):
             continue
-        _replan(context, job, resubmit)
+        spec = apply_options(job.spec, resubmit)
+        if spec is not job.spec:
+            other = why("other_resources")
+            context.draft.emit(events.JobReplanned(job=name, spec=spec, why=other))
         if resubmit.overrides:
             effect = ComposeJob(
                 job=name,
@@ -225,27 +203,14 @@ def _resubmit(
             )
 
 
-def _replan(
-    context: DecisionContext, job: JobRecord, resubmit: commands.Resubmit
-) -> None:
-    spec = apply_options(job.spec, resubmit)
-    if spec is not job.spec:
-        context.draft.emit(
-            events.JobReplanned(job=job.name, spec=spec, why=why("other_resources"))
-        )
-
-
 def apply_options(spec: JobSpec, resubmit: commands.Resubmit) -> JobSpec:
     """The job with other nodes or another limit; the same object when neither."""
+    resources, limit = spec.resources, resubmit.time_limit_seconds
     if resubmit.exclude_nodes:
-        resources = spec.resources.exclude(resubmit.exclude_nodes)
-        spec = replace(spec, resources=resources)
-    if resubmit.time_limit_seconds is not None:
-        resources = replace(
-            spec.resources, time_limit_seconds=resubmit.time_limit_seconds
-        )
-        spec = replace(spec, resources=resources)
-    return spec
+        resources = resources.exclude(resubmit.exclude_nodes)
+    if limit is not None:
+        resources = replace(resources, time_limit_seconds=limit)
+    return spec if resources is spec.resources else replace(spec, resources=resources)
 
 
 def revive_job(
@@ -266,7 +231,9 @@ def revive_job(
             why=reason,
         )
     )
-    for dependant in list_followers(context, name):
+    below = revival.dependants(context.job(one) for one in context.state.order)
+    ended = revival.list_ended_because_of([name], context.state.jobs, below)
+    for dependant in ended:  # skipped or cancelled on its account
         context.draft.emit(
             events.JobRevived(
                 job=dependant,
@@ -276,14 +243,6 @@ def revive_job(
         )
 
 
-def list_followers(context: DecisionContext, name: str) -> Iterator[str]:
-    """Jobs downstream of `name` that were skipped or cancelled on its account."""
-    jobs = context.state.jobs
-    below = revival.dependants(context.job(one) for one in context.state.order)
-    return revival.list_ended_because_of([name], jobs, below)
-
-
-# ------------------------------------------------------------------------- the rest
 def _answer(context: DecisionContext, answer: commands.Answer, order: Order) -> None:
     ask = context.job(answer.job).ask
     if ask is None or ask.approved is not None:
@@ -307,25 +266,20 @@ def _acknowledge(
     context: DecisionContext, seen: commands.Acknowledge, order: Order
 ) -> None:
     for warning_id in seen.warnings:
-        if warning_id in context.state.warnings:
-            context.draft.emit(
-                events.WarningCleared(warning_id=warning_id, by=order.by)
-            )
+        _clear_warning(context, warning_id, order)
     for name, number in dict.fromkeys(seen.limits):
         job = context.state.jobs.get(name)
         attempt = job.attempt if job else None
-        if attempt is None or attempt.number != number or attempt.limit_seen:
-            continue
-        context.draft.emit(
-            events.LimitAcknowledged(job=name, attempt=number, by=order.by)
-        )
+        if attempt and attempt.number == number and not attempt.limit_seen:
+            context.draft.emit(
+                events.LimitAcknowledged(job=name, attempt=number, by=order.by)
+            )
 
 
 def _stop(context: DecisionContext, stop: commands.StopEngine, order: Order) -> None:
     if stop.cancel_jobs:
-        _kill(
-            context, context.state.order, _explain_by_person(order, "session stopped")
-        )
+        ended = why("cancelled_by", by=order.by, reason="session stopped")
+        _kill(context, context.state.order, ended)
         if context.roster.active:
             return  # the engine stays until they have ended
     reason = "handed over" if stop.hand_over else f"stopped by {order.by}"

@@ -121,29 +121,23 @@ def has_earlier_plans(state: SessionState, pending: PendingEffect) -> bool:
 
 def find_hindrance(state: SessionState, plan: Plan) -> str:
     """Why a plan cannot join; empty when it can."""
+    new = {job.name for job in plan.jobs if job.name not in state.jobs}
+    specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
+    specs += [job for job in plan.jobs if job.name in new]
+    shared = find_shared_directories(specs)  # that two jobs would write into
     found = [
-        *_find_taken_names(state, plan),
-        *_find_shared_places(state, plan),
-        *validate_execution_plan(plan, known=state.jobs).errors,
-    ]
-    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
-    return "; ".join(str(problem) for problem in found[:MOST_TOLD]) + more
-
-
-def _find_taken_names(state: SessionState, plan: Plan) -> Iterator[Problem]:
-    for job in plan.jobs:
-        if job.name in state.jobs:
-            yield Problem(
+        *(
+            Problem(
                 "the session has a job of this name",
                 where="project.name",
                 job=job.name,
                 hint="put what differs into it: {checkpoint_iteration}, {attempt}",
             )
-
-
-def _find_shared_places(state: SessionState, plan: Plan) -> Iterator[Problem]:
-    """Directories that two jobs would write into."""
-    new = {job.name for job in plan.jobs if job.name not in state.jobs}
-    specs: list[JobSpec] = [job.spec for job in state.jobs.values()]
-    specs += [job for job in plan.jobs if job.name in new]
-    return (found for found in find_shared_directories(specs) if found.job in new)
+            for job in plan.jobs
+            if job.name in state.jobs
+        ),
+        *(problem for problem in shared if problem.job in new),
+        *validate_execution_plan(plan, known=state.jobs).errors,
+    ]
+    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+    return "; ".join(str(problem) for problem in found[:MOST_TOLD]) + more

@@ -12,7 +12,6 @@ import signal
 from dataclasses import replace
 
 from autoexp_tui.engine.executor_port import (
-    BeginRecord,
     ExitRecord,
     TaskPhase,
     TaskReport,
@@ -44,15 +43,9 @@ def find_begin(job: JobRecord, report: TaskReport) -> events.RunBegan | None:
     began = report.began
     if attempt is None or attempt.outcome or began is None or began.run <= attempt.run:
         return None
-    return _build_begin(attempt.number, began, report)
-
-
-def _build_begin(
-    attempt: int, began: BeginRecord, report: TaskReport
-) -> events.RunBegan:
     return events.RunBegan(
         job=report.job,
-        attempt=attempt,
+        attempt=attempt.number,
         run=began.run,
         began_at=began.began_at,
         executor_id=began.executor_id,
@@ -87,13 +80,9 @@ def find_suspension(
     if attempt is None or attempt.number != report.attempt or job.state not in BEGUN:
         return None
     stopped = job.state is JobState.SUSPENDED
-    kind: type[events.RunSuspended | events.RunResumed]
-    if report.phase is TaskPhase.SUSPENDED and not stopped:
-        kind = events.RunSuspended
-    elif report.phase is TaskPhase.RUNNING and stopped:
-        kind = events.RunResumed
-    else:
+    if report.phase is not (TaskPhase.RUNNING if stopped else TaskPhase.SUSPENDED):
         return None
+    kind = events.RunResumed if stopped else events.RunSuspended
     return kind(job=job.name, attempt=attempt.number, run=attempt.run)
 
 
@@ -104,15 +93,11 @@ def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> 
         return False
     if report.exited is not None:
         return attempt.run <= report.exited.run
-    if attempt.outcome is Outcome.LOST or _is_being_sent(job, attempt):
+    # Whoever looked before it arrived, be it for the second time, did not see it.
+    being_sent = attempt is job.attempt and job.state in UNANSWERED
+    if attempt.outcome is Outcome.LOST or being_sent:
         return False
     return report.phase is TaskPhase.ENDED and report.gone_for >= lost_after_seconds
-
-
-def _is_being_sent(job: JobRecord, attempt: Attempt) -> bool:
-    """Whether the attempt is being sent, be it for the second time: whoever looked
-    before it arrived did not see it."""
-    return attempt is job.attempt and job.state in UNANSWERED
 
 
 def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
@@ -183,17 +168,12 @@ def _find_outcome(
                 Cause.OUT_OF_MEMORY, replace(report, reason=short)
             )
         return _explain_by_exit(report.exited)
-    return Outcome.LOST, Cause.LOST, _explain_loss(attempt, report)
-
-
-def _explain_loss(attempt: Attempt, report: TaskReport) -> Why:
-    """No trace of it is left, or what is left was removed or changed by somebody."""
+    # No trace of it is left, or what is left was removed or changed by somebody.
     what = report.tampering
     if not what and attempt.run >= 0 and report.began is None:
         what = "the records of its run were removed"
-    if what:
-        return why("lost_records", what=what)
-    return why("lost", seconds=report.gone_for)
+    lost = why("lost_records", what=what) if what else None
+    return Outcome.LOST, Cause.LOST, lost or why("lost", seconds=report.gone_for)
 
 
 _KILLED_BY_A_SHELL = 128 + signal.SIGKILL

@@ -7,7 +7,6 @@ begin anew.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -53,7 +52,6 @@ T = TypeVar("T")
 C = TypeVar("C")
 
 
-# ---------------------------------------------------------------------------- rules
 class CompiledRules(NamedTuple):
     """A stage's rules, ready to use."""
 
@@ -71,17 +69,14 @@ class RuleCompiler:
     def __init__(self) -> None:
         self._compiled: dict[tuple[int, str], CompiledRules] = {}
         """By the identity of the rules (which are held, so that it stays theirs)."""
-        self._refused: list[str] = []
+        self.refused: list[str] = []
+        """Why rules are off, as far as nobody was told yet."""
 
     def compile_rules(self, rules: Monitoring, stage: str) -> CompiledRules:
         """The rules of a stage, ready to use, without those that are refused."""
         key = (id(rules), stage)
-        known = self._compiled.get(key)
-        if known is None:
-            known = self._compiled[key] = self._compile_anew(rules, stage)
-        return known
-
-    def _compile_anew(self, rules: Monitoring, stage: str) -> CompiledRules:
+        if known := self._compiled.get(key):
+            return known
         mine = [rule for rule in rules.log_events if is_for_stage(rule, stage)]
         quiet = [rule for rule in mine if rule.pattern_type in QUIET_TYPES]
         compile_quiet = partial(
@@ -93,7 +88,9 @@ class RuleCompiler:
         metrics = OwnMetrics(list(self._accept(compile_metric, rules.metrics)))
         patterns = sum(rule.pattern.size for rule in still if rule.pattern)
         size = scanner.size + metrics.search.size + patterns
-        return CompiledRules(rules, scanner, still, metrics, size)
+        made = CompiledRules(rules, scanner, still, metrics, size)
+        self._compiled[key] = made
+        return made
 
     def _accept(self, compile_one: Callable[[T], C], items: Iterable[T]) -> Iterator[C]:
         """What a session of an older version may hold that RE2 lacks is left out."""
@@ -101,23 +98,20 @@ class RuleCompiler:
             try:
                 yield compile_one(item)
             except ValueError as error:
-                self._refused.append(str(error))
+                self.refused.append(str(error))
 
     def warn_of_refused(self, context: DecisionContext) -> None:
         """Stored rules and metrics that this version cannot search with are off."""
-        while self._refused:
-            problem = self._refused.pop(0)
+        while self.refused:
+            problem = self.refused.pop(0)
             raise_warning(
                 context, "r" + ids.digest(problem), why("rule_off", problem=problem)
             )
 
 
-# -------------------------------------------------------------------------- matches
-def scan_chunk(
-    context: DecisionContext, run: RunTelemetry, scanner: Scanner, chunk: LogChunk
-) -> None:
+def scan_chunk(context: DecisionContext, run: RunTelemetry, chunk: LogChunk) -> None:
     """Record the matches in new bytes of a run's log."""
-    lived, state = context.now.lived, context.state
+    lived, state, scanner = context.now.lived, context.state, run.scanner
     for match in scanner.scan(chunk.data, chunk.offset, run.once):
         rule = scanner.rules[match.rule]
         known = state.mark_of(chunk.job, run.attempt, run.run, rule.name)
@@ -125,19 +119,16 @@ def scan_chunk(
             continue  # found before, or it matches once and has
         if rule.match_once or not run.limits.gather(match, lived):
             log_matched(context, _build_match(run, chunk.job, rule, match), rule)
-    record_gathered(context, run, scanner, chunk.job, lived)
+    if run.limits.gathers:
+        record_gathered(context, run, chunk.job, lived)
 
 
 def record_gathered(
-    context: DecisionContext,
-    run: RunTelemetry,
-    scanner: Scanner,
-    job: str,
-    lived: float = math.inf,
+    context: DecisionContext, run: RunTelemetry, job: str, lived: float
 ) -> None:
     """Record matches that came too fast, once they were gathered long enough."""
     for gathered in run.limits.take_due(lived):
-        rule = scanner.rules[gathered.last.rule]
+        rule = run.scanner.rules[gathered.last.rule]
         matched = replace(
             _build_match(run, job, rule, gathered.last),
             metadata=gathered.metadata,
@@ -167,7 +158,6 @@ def _build_match(
     )
 
 
-# ------------------------------------------------------------------------- anomalies
 def check_loss(
     context: DecisionContext,
     run: RunTelemetry,
@@ -181,7 +171,9 @@ def check_loss(
         return False
     total = run.total or job.spec.progress_total
     findings = run.anomalies.observe(run.at, loss, total)
-    if source.is_judged(point):
+    # A logger that writes its file anew repeats what it wrote.
+    known = source.rewritten_to is not None and point.step <= source.rewritten_to
+    if known or point.offset < source.judged:
         return False
     for finding in findings:
         _react(context, run, job, finding)
@@ -210,7 +202,6 @@ def clear_alerts(context: DecisionContext, job: str) -> None:
             clear_warning(context, warning.warning_id)
 
 
-# ----------------------------------------------------------------------- standstills
 class StallDetector:
     """When to judge standstills, and what comes of it."""
 

@@ -48,7 +48,6 @@ LAST_SECONDS: Final = 30.0
 """For which the end of a run waits for files that cannot be read."""
 
 
-# -------------------------------------------------------------------- unread logs
 @dataclass(slots=True)
 class UnreadLogs:
     """Since when (lived) which files cannot be read."""
@@ -60,7 +59,8 @@ class UnreadLogs:
     def note(self, context: DecisionContext, read: LogRead) -> None:
         """A file was looked at."""
         if not read.problem:
-            self._note_readable(context, read.stream)
+            if read.stream in self._since or read.stream not in self._readable:
+                self._note_readable(context, read.stream)
             return
         self._readable.discard(read.stream)
         since = self._since.setdefault(read.stream, context.now.lived)
@@ -96,7 +96,6 @@ def _make_warning_id(stream: Stream) -> str:
     return "l" + ids.digest(*stream)
 
 
-# ------------------------------------------------------------------------ reports
 @dataclass(slots=True)
 class RunReports:
     """Holds what must be kept between two answers: ends whose log is still read."""
@@ -115,7 +114,6 @@ class RunReports:
     warned: set[str] = field(default_factory=set)
     """Warnings about attempts that were raised once; who dismissed one knows."""
 
-    # ---------------------------------------------------------------------- polls
     def note_poll(self, context: DecisionContext, got: seen.Polled) -> None:
         """One look at the executor: runs begin, wait and end."""
         self.health.calls += got.answer.calls
@@ -136,7 +134,11 @@ class RunReports:
         if began is not None and newest and newest.number == began.attempt:
             self.telemetry.record_gathered(context, report.job)
             context.draft.emit(began)
-            self._forget_logs(context.job(report.job))
+            # What was found in an earlier run's log says nothing of this one.
+            place = context.job(report.job).spec.log_dir + "/"
+            for key in list(self.outside):
+                if isinstance(key, LogKey) and key.path.startswith(place):
+                    del self.outside[key]
         requeued = report_reducer.find_requeue(context.job(report.job), report)
         if requeued is not None:
             context.draft.emit(requeued)
@@ -145,13 +147,23 @@ class RunReports:
             context.draft.emit(stopped)
             self.telemetry.restart_clocks(report.job)  # they stood still
         self._note_queue(context, report)
-        self._note_stuck(context, report)
+        warning_id = "q" + ids.digest(report.job, report.attempt, "stuck")
+        if report.stuck:  # it will not start unless a person acts
+            reason = why("stuck_in_queue", reason=report.reason)
+            raise_warning(context, warning_id, reason, report.job, "error")
+        else:
+            clear_warning(context, warning_id)
         job, lost_seconds = context.job(report.job), self.find_lost_seconds()
         if report_reducer.is_forgotten(job, report, lost_seconds):
             reason = why("forgotten", id=report.executor_id, seconds=report.gone_for)
             order_again(context, ((job.name, report.attempt),), reason)
         elif report_reducer.has_ended(job, report, lost_seconds):
-            self._note_end(context, job, report)
+            attempt = report_reducer.find_attempt(job, report.attempt)
+            if attempt is not None and attempt.log_path and not job.ended:
+                self.ending[report.job, report.attempt] = report  # its log comes first
+            else:
+                utc = context.now.utc
+                end_attempt(context, report_reducer.decide_end(job, report, utc))
 
     def _warn_of_records(self, context: DecisionContext, report: TaskReport) -> None:
         """Raise what a person should know of the attempt's records and its end."""
@@ -172,13 +184,6 @@ class RunReports:
         self.warned.add(warning_id)
         raise_warning(context, warning_id, reason, report.job)
 
-    def _forget_logs(self, job: JobRecord) -> None:
-        """What was found in an earlier run's log says nothing of this run."""
-        place = job.spec.log_dir + "/"
-        for key in list(self.outside):
-            if isinstance(key, LogKey) and key.path.startswith(place):
-                del self.outside[key]
-
     def _note_queue(self, context: DecisionContext, report: TaskReport) -> None:
         queue = _find_queue(report)
         if queue == self.health.queue.get(report.job):
@@ -189,59 +194,30 @@ class RunReports:
         else:
             self.health.queue[report.job] = queue
 
-    @staticmethod
-    def _note_stuck(context: DecisionContext, report: TaskReport) -> None:
-        """Warn of what will not start unless a person acts, for as long as that is."""
-        warning_id = "q" + ids.digest(report.job, report.attempt, "stuck")
-        if report.stuck:
-            reason = why("stuck_in_queue", reason=report.reason)
-            raise_warning(context, warning_id, reason, report.job, "error")
-        else:
-            clear_warning(context, warning_id)
-
-    def _note_end(
-        self, context: DecisionContext, job: JobRecord, report: TaskReport
-    ) -> None:
-        """End the attempt now, or once the rest of its log has been read."""
-        attempt = report_reducer.find_attempt(job, report.attempt)
-        if attempt is not None and attempt.log_path and not job.ended:
-            self.ending[report.job, report.attempt] = report
-        else:
-            end_attempt(
-                context, report_reducer.decide_end(job, report, context.now.utc)
-            )
-
-    # ----------------------------------------------------------------------- logs
     def note_logs(self, context: DecisionContext, got: seen.LogsRead) -> list[str]:
         """New bytes of logs, or their ends; returns jobs to judge."""
         touched: list[str] = []
+        lived, unread = context.now.lived, self.unread_logs
         for read in got.reads:
             if read.job not in context.state.jobs:
                 continue
-            touched += self._note_read(context, read)
-            last = read.final and read.chunk is None
-            if last and self.unread_logs.is_final(read, context.now.lived):
+            unread.note(context, read)
+            if read.source:
+                touched += self.telemetry.read_file(context, read)
+            else:
+                self.telemetry.note_look(context, read)
+                if read.chunk is not None:
+                    touched += self.telemetry.read_log(context, read.chunk)
+                    if read.final:
+                        tail = self._limit_rest(context, read)
+                        self.telemetry.skip_to_tail(context, read.chunk, tail)
+            if read.final and read.chunk is None and unread.is_final(read, lived):
                 self._note_drained(context, read)
         return touched
 
-    def _note_read(self, context: DecisionContext, read: LogRead) -> list[str]:
-        self.unread_logs.note(context, read)
-        if read.source:
-            return self.telemetry.read_file(context, read)
-        self.telemetry.note_look(context, read)
-        if read.chunk is None:
-            return []
-        touched = self.telemetry.read_log(context, read.chunk)
-        if read.final:
-            tail = self._limit_rest(context, read)
-            self.telemetry.skip_to_tail(context, read.chunk, tail)
-        return touched
-
     def _limit_rest(self, context: DecisionContext, read: LogRead) -> float:
-        """How many bytes of a log an end still waits for.
-
-        Who ordered the end waits for its tail alone, and not long for that.
-        """
+        """How many bytes of a log an end still waits for: who ordered the end waits for
+        its tail alone, and not long for that."""
         task, lived = (read.job, read.attempt), context.now.lived
         attempt = report_reducer.find_attempt(context.job(read.job), read.attempt)
         if task not in self.ending or attempt is None:
@@ -271,20 +247,22 @@ class RunReports:
             return
         drained = self.drained.setdefault(task, {})
         drained[read.source] = read
-        job = context.job(read.job)
-        if drained.keys() >= {*self.telemetry.list_sources(job)}:
-            self._finish(context, self.drained.pop(task)[LOG])
-
-    def _finish(self, context: DecisionContext, read: LogRead) -> None:
-        """All that an ended run wrote has been read to its end: judge the attempt."""
-        report = self.ending.pop((read.job, read.attempt))
-        self.draining.pop((read.job, read.attempt), None)
+        if not drained.keys() >= {*self.telemetry.list_sources(context.job(read.job))}:
+            return
+        read = self.drained.pop(task)[LOG]
+        report = self.ending.pop(task)
+        self.draining.pop(task, None)
         self.unread_logs.forget(context, read.job)
         self.telemetry.finish_run(context, read.job)
         job = context.job(read.job)
-        evidence = _find_evidence(job, read)
+        attempt, tail = report_reducer.find_attempt(job, read.attempt), read.tail
+        evidence = find_error_line(tail)
+        if attempt is not None and attempt.cancel_cause is Cause.NAN:
+            evidence = find_nan_line(tail) or evidence
+        if read.problem:
+            evidence = f"its log could not be read: {read.problem}"
         utc = context.now.utc
-        ended = report_reducer.decide_end(job, report, utc, evidence, read.tail)
+        ended = report_reducer.decide_end(job, report, utc, evidence, tail)
         reached = self.telemetry.find_last_step(read.job, read.attempt)
         end_attempt(context, replace(ended, reached=reached))
 
@@ -297,13 +275,3 @@ def _find_queue(report: TaskReport) -> InQueue | None:
         return None
     leaving = report.phase in (TaskPhase.LEAVING, TaskPhase.ENDED)
     return InQueue(report.reason, report.expected_at, report.partition, leaving)
-
-
-def _find_evidence(job: JobRecord, read: LogRead) -> str:
-    """The line of the log that tells most about why the attempt ended."""
-    if read.problem:
-        return f"its log could not be read: {read.problem}"
-    attempt = report_reducer.find_attempt(job, read.attempt)
-    if attempt is not None and attempt.cancel_cause is Cause.NAN:
-        return find_nan_line(read.tail) or find_error_line(read.tail)
-    return find_error_line(read.tail)

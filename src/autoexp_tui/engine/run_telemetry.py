@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from autoexp_tui.engine.ports import LOG, LOG_CHUNK, SEARCH, FoundFile, LogChunk
-from autoexp_tui.model.facts import MetricFact, Moment
+from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live
 from autoexp_tui.model.state import JobRecord
@@ -20,7 +20,7 @@ from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.curves import Curves, ThinnedCurve, Trend
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import InactivityWatch
-from autoexp_tui.telemetry.log_rules import MatchLimits
+from autoexp_tui.telemetry.log_rules import MatchLimits, Scanner
 from autoexp_tui.telemetry.metric_files import FileReader, is_pattern, locate_files
 from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.log_lines import LOSS, STEP, find_canonical_name
@@ -40,11 +40,7 @@ Rank: TypeAlias = tuple[int, ...]
 
 @dataclass(slots=True)
 class Pace:
-    """Steps a second, smoothed over about the last half minute.
-
-    Only steps that were read as they were written tell it: see
-    `RunTelemetry.measure_pace`.
-    """
+    """Steps a second, smoothed over about the last half minute."""
 
     rate: float | None = None
     _step: int | None = None
@@ -97,12 +93,6 @@ class MetricSource:
     rewritten_to: int | None = None
     """The highest step that it had written when the file began anew."""
 
-    @property
-    def has_steps(self) -> bool:
-        """Whether its points stand at steps of the run: not while its lines are only
-        counted."""
-        return self.reader is None or self.reader.has_steps
-
     def read_points(self, data: bytes, offset: int) -> list[Point]:
         """Of a file, the points of new lines that are this session's."""
         if self.reader is None:
@@ -112,12 +102,6 @@ class MetricSource:
         if steps:
             self.top = max(steps) if self.top is None else max(self.top, *steps)
         return [point for point in points if point.offset >= self.foreign]
-
-    def is_judged(self, point: Point) -> bool:
-        """Whether the point is no news; a logger that writes its file anew repeats
-        what it wrote."""
-        known = self.rewritten_to is not None and point.step <= self.rewritten_to
-        return known or point.offset < self.judged
 
     def rewind(self) -> None:
         """Another text: a log of another run, or a file that began anew."""
@@ -135,10 +119,15 @@ class RunTelemetry:
     """One job's newest run as its files tell it."""
 
     rules: Monitoring
-    reader: MetricReader
-    anomalies: AnomalyWatch
     loss: str = ""
     """The metric of trends and anomalies."""
+    progress: str = STEP
+    """The metric that progress is counted in."""
+    reader: MetricReader = field(default_factory=MetricReader)
+    scanner: Scanner = field(default_factory=lambda: Scanner([]))
+    cost: int = 1
+    """Instructions of the patterns that each byte of its log is searched with."""
+    anomalies: AnomalyWatch = field(init=False)
     attempt: int = 0
     run: int = -1
     once: set[str] = field(default_factory=set)
@@ -191,14 +180,13 @@ class RunTelemetry:
     owners: dict[str, Rank] = field(default_factory=dict)
     """Metric -> the rank of the source that tells it."""
 
-    # ---------------------------------------------------------------------- runs
     def is_of(self, job: JobRecord) -> bool:
         """Whether it is of the job's newest run."""
         newest = job.attempts[-1]
         return (self.attempt, self.run) == (newest.number, newest.run)
 
     def begin_run(self, job: JobRecord, rules: Monitoring) -> None:
-        """Another run of the same work begins; its log is `restart_log`'s."""
+        """Another run of the same work begins; its log is the caller's."""
         attempt = job.attempts[-1]
         self.restarted = self.attempt == attempt.number
         if not self.restarted:
@@ -207,6 +195,7 @@ class RunTelemetry:
         self.best = _find_result_so_far(job)
         self.attempt, self.run, self.rules = attempt.number, attempt.run, rules
         self.loss = find_canonical_name(rules.loss)
+        self.progress = find_canonical_name(rules.progress.metric)
         self.once = set()
         self.replaced = attempt.log_replaced
         self.patterns = locate_files(rules, job.spec)
@@ -215,16 +204,6 @@ class RunTelemetry:
             file.step = file.top = file.rewritten_to = None
         self.list_sources()
 
-    def restart_log(self, reader: MetricReader, watch: InactivityWatch) -> None:
-        """The log begins: another run's, or another text."""
-        self.reader, self.watch = reader, watch
-        self.log.rewind()
-        self.reached = None
-        self.unread = 0
-        self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
-        self.pace = Pace()
-
-    # --------------------------------------------------------------------- files
     def list_sources(self) -> None:
         """After a search, or what makes another one necessary."""
         complete = self.searched and len(self.files) >= len(self.patterns)
@@ -249,15 +228,12 @@ class RunTelemetry:
                 )
             file.before = one.before
             file.judged = max(file.judged, one.before)
-            self._set_rank(file, (1, int(one.is_new), -place))
+            rank = (1, int(one.is_new), -place)  # it keeps what it tells
+            for name, owner in self.owners.items():
+                if owner == file.rank:
+                    self.owners[name] = rank
+            file.rank = rank
         self.list_sources()
-
-    def _set_rank(self, source: MetricSource, rank: Rank) -> None:
-        """A source keeps what it tells under another rank."""
-        for name, owner in self.owners.items():
-            if owner == source.rank:
-                self.owners[name] = rank
-        source.rank = rank
 
     def add_gpu_samples(self, chunk: LogChunk) -> bool:
         """New samples of the GPUs; whether there were any."""
@@ -268,16 +244,15 @@ class RunTelemetry:
         self.gpu_offset = chunk.offset + len(chunk.data)
         return self.gpu.add_lines(chunk.data)
 
-    # -------------------------------------------------------------------- points
-    def read_points(self, chunk: LogChunk) -> list[Point]:
-        """The points of new bytes of the log; of many bytes a selection."""
-        every = chunk.size // THINNING if len(chunk.data) > SMALL_CHUNK else 0
-        return self.reader.read(chunk.data, chunk.offset, every)
-
     def add_point(self, source: MetricSource, point: Point, lived: float) -> None:
         """Let a point move the run on; `lived`: of the commit."""
-        step = self._find_step(point)
-        if step is not None and source.has_steps:
+        counted = point.step if self.progress == STEP else None
+        if self.progress != STEP:
+            value = point.values.get(self.progress, math.nan)
+            counted = int(value) if math.isfinite(value) else None
+        # Of a file whose lines are only counted, no point stands at a step of the run.
+        step = counted if source.reader is None or source.reader.has_steps else None
+        if step is not None:
             source.step = step
             if self.first_step is None:
                 self.first_step = step
@@ -293,14 +268,6 @@ class RunTelemetry:
         for name, value in point.values.items():
             if self.owners.get(name) == source.rank or self._claim(source.rank, name):
                 self._add_value(name, value)
-
-    def _find_step(self, point: Point) -> int | None:
-        """Where the run stands, by the metric that the config counts progress in."""
-        metric = find_canonical_name(self.rules.progress.metric)
-        if metric == STEP:
-            return point.step
-        value = point.values.get(metric)
-        return int(value) if value is not None and math.isfinite(value) else None
 
     def _add_value(self, name: str, value: float) -> None:
         self.newest[name], self.newest_at[name] = value, self.at
@@ -332,13 +299,7 @@ class RunTelemetry:
 
         A backlog is read faster than it was written. So only steps count after which
         nothing is left to read, and of a source that is read to its end for the first
-        time not even those: nobody saw when they came.
-
-        Args:
-            source: what the chunk is of.
-            chunk: as it was read; its file's size tells whether more is left.
-            before: the step where the run stood before it.
-            lived: of the commit.
+        time not even those: nobody saw when they came. `before`: where the run stood.
         """
         if chunk.size - chunk.offset > LOG_CHUNK:
             return  # more is left; half a line at the end is not
@@ -347,24 +308,6 @@ class RunTelemetry:
             self.pace.restart()
         elif self.step is not None and self.step != before:
             self.pace.note_step(self.step, lived)
-
-    # --------------------------------------------------------------------- views
-    def build_facts(self) -> dict[str, MetricFact]:
-        """Its newest values, as conditions read them."""
-        at = self.newest_at
-        facts = {name: MetricFact(one, at[name]) for name, one in self.newest.items()}
-        loads = self.gpu.newest.items()
-        return facts | {name: MetricFact(load, self.at) for name, load in loads}
-
-    @property
-    def has_output(self) -> bool:
-        """Whether there is something to show."""
-        return self.output_at is not None or bool(self.newest or self.gpu.loads)
-
-    def find_last_move(self, now: Moment) -> float | None:
-        """The `t` at which the run's own counter last moved; None: it has not."""
-        moved = self.watch.moved_at
-        return None if moved is None else now.t + moved - now.lived
 
     @property
     def result_metric(self) -> str:
@@ -388,7 +331,7 @@ class RunTelemetry:
     ) -> Live:
         """What people see of it at `now`; `total`: the run's last step."""
         curve = self.curves.get(self.result_metric)
-        gpu = self.gpu
+        gpu, moved = self.gpu, self.watch.moved_at
         return Live(
             start=start,
             queue=queue,
@@ -405,14 +348,12 @@ class RunTelemetry:
             trend=Trend(curve, TREND_POINTS) if curve is not None else (),
             log_bytes=self.log.offset,
             last_output_at=self.output_at,
-            last_step_at=self.find_last_move(now),
+            last_step_at=None if moved is None else now.t + moved - now.lived,
         )
 
 
 def drop_partial_line(chunk: LogChunk) -> LogChunk:
     """Without the far end of a line that was too long for one read."""
-    if not chunk.midline:
-        return chunk
     ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
     start = min(ends, default=len(chunk.data) - 1) + 1
     return replace(

@@ -17,7 +17,7 @@ from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.resubmission import is_open
 from autoexp_tui.model.snapshot import EngineView, Live, Snapshot
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.model.state import JobRecord, SessionState
+from autoexp_tui.model.state import SessionState
 
 if TYPE_CHECKING:  # a viewer has snapshots, and no engine to load
     from autoexp_tui.engine.ephemeral_state import EphemeralState, Health
@@ -53,13 +53,15 @@ class SnapshotBuilder:
         if not self._shared:
             jobs = tuple(state.jobs[name] for name in state.order)
             pending = tuple(state.pending.values())
+            found = ((find_policy(name), part) for name, part in state.parts.items())
+            policies = any(policy and policy.is_open(part) for policy, part in found)
             self._shared = {
                 "jobs": jobs,
                 "pending": pending,
                 "warnings": tuple(state.warnings.values()),
                 "events": tuple(self.tail),
                 "parts": dict(state.parts),
-                "open": is_open(jobs, pending) or _has_open_policy(state),
+                "open": is_open(jobs, pending) or policies,
             }
         shown = tuple(map(live.get, state.order))
         self._live = self._live if shown == self._live else shown
@@ -78,11 +80,6 @@ class SnapshotBuilder:
             absent=state.t - state.lived,
             **self._shared,
         )
-
-
-def _has_open_policy(state: SessionState) -> bool:
-    found = ((find_policy(name), part) for name, part in state.parts.items())
-    return any(policy is not None and policy.is_open(part) for policy, part in found)
 
 
 _NO_PLAN = Plan(plan_id="", name="", state_dir="", jobs=())
@@ -143,13 +140,10 @@ class SnapshotPublisher:
         changed = self._ephemeral.reworded | self._telemetry.changed
         self._ephemeral.reworded, self._telemetry.changed = set(), set()
         for name in changed & self._state.jobs.keys():
-            self._live[name] = self._build_live(self._state.jobs[name])
+            start = range(len(self._state.jobs[name].start))
+            verdicts = (self._ephemeral.verdicts.get((name, "start", i)) for i in start)
+            queue = self._health.queue.get(name)
+            self._live[name] = self._telemetry.build_live(name, tuple(verdicts), queue)
         self.snapshot = self._builder.build_snapshot(self._state, view, self._live)
         self._live_sink.publish(self.snapshot)
         self._on_snapshot(self.snapshot)
-
-    def _build_live(self, job: JobRecord) -> Live:
-        name, verdicts = job.name, self._ephemeral.verdicts
-        newest = [verdicts.get((name, "start", i)) for i in range(len(job.start))]
-        queue = self._health.queue.get(name)
-        return self._telemetry.build_live(name, tuple(newest), queue)

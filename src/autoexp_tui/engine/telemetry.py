@@ -1,10 +1,7 @@
 """What logs say: rule matches become events, metrics become the volatile live side.
 
 Everything here can be made anew from the logs: reading them again from the start gives
-the same matches (their ids make a second scan harmless) and the same curves. One chunk
-is at most a mebibyte, so that a commit stays short.
-
-A month has ten thousand jobs: each curve has fewer points there.
+the same matches (their ids make a second scan harmless) and the same curves.
 """
 
 from __future__ import annotations
@@ -17,7 +14,6 @@ from typing import Final
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, LogCursor
 from autoexp_tui.engine.run_alerts import (
-    CompiledRules,
     RuleCompiler,
     StallDetector,
     check_loss,
@@ -27,7 +23,10 @@ from autoexp_tui.engine.run_alerts import (
 )
 from autoexp_tui.engine.run_telemetry import (
     MOST_METRICS,
+    SMALL_CHUNK,
+    THINNING,
     MetricSource,
+    Pace,
     RunTelemetry,
     drop_partial_line,
 )
@@ -42,7 +41,6 @@ from autoexp_tui.model.states import Verdict, why
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.metrics import MetricReader, Point
-from autoexp_tui.text.log_lines import find_canonical_name
 from autoexp_tui.text.patterns import MAX_LINE
 
 NOTE_SECONDS: Final = 15.0
@@ -75,7 +73,6 @@ class Telemetry:
         self._runs.clear()
         self.metrics.clear()
 
-    # ---------------------------------------------------------------- ended jobs
     def has_read(self, job: str) -> bool:
         """Whether a job's log is held, as far as it was read."""
         return job in self._runs
@@ -89,7 +86,6 @@ class Telemetry:
             if job is not None and not job.ended and job.is_doing_other_work:
                 self.changed.add(name)
 
-    # -------------------------------------------------------------------- sources
     def list_sources(self, job: JobRecord) -> Sequence[str]:
         """What is to be read of a job's newest run: its log, the search for files of
         metrics while there may be more, the files."""
@@ -107,7 +103,7 @@ class Telemetry:
         run = self._find_run(job)
         file = run.files.get(source)
         offset = run.gpu_offset if source == GPU else run.log.offset
-        cost = 1 if source else max(1, self._compile(run, job).size)
+        cost = 1 if source else max(1, run.cost)
         return LogCursor(
             job=job.name,
             attempt=attempt.number,
@@ -128,7 +124,6 @@ class Telemetry:
             return math.inf
         return min(run.watch.shortest, run.rules.stall_after_seconds)
 
-    # ----------------------------------------------------------------------- runs
     def _find_run(self, job: JobRecord) -> RunTelemetry:
         """A job's newest run; its log starts where that of the run before ended."""
         run = self._runs.get(job.name)
@@ -137,12 +132,7 @@ class Telemetry:
         rules = rules_of(self._state, job.spec)
         if run is None or _did_other_work(job, run):
             run = self._runs[job.name] = RunTelemetry(
-                rules=rules,
-                reader=MetricReader(),
-                anomalies=AnomalyWatch(
-                    rules.anomalies, find_canonical_name(rules.loss)
-                ),
-                curve_points=count_points(len(self._state.jobs)),
+                rules=rules, curve_points=count_points(len(self._state.jobs))
             )
         attempt = job.attempts[-1]
         if run.attempt != attempt.number:
@@ -150,20 +140,24 @@ class Telemetry:
         run.begin_run(job, rules)
         self._restart_log(run, job)
         run.log.offset = 0 if attempt.log_replaced else attempt.log_start
-        run.log.judged = _find_judged(job)
+        noted = job.noted
+        if noted and (noted.attempt, noted.run) == (attempt.number, attempt.run):
+            run.log.judged = noted.judged.get(LOG, 0)
         self._stalls.hurry()
         return run
 
-    def _compile(self, run: RunTelemetry, job: JobRecord) -> CompiledRules:
-        return self._compiler.compile_rules(run.rules, job.spec.stage)
-
     def _restart_log(self, run: RunTelemetry, job: JobRecord) -> None:
-        attempt, compiled = job.attempts[-1], self._compile(run, job)
+        """The log begins: another run's, or another text."""
+        compiled = self._compiler.compile_rules(run.rules, job.spec.stage)
+        run.scanner, run.cost = compiled.lines, compiled.size
+        run.reader = MetricReader(compiled.metrics)
+        attempt = job.attempts[-1]
         afresh = not attempt.resume and attempt.run <= 0
-        watch = InactivityWatch(compiled.quiet, afresh=afresh)
-        run.restart_log(MetricReader(compiled.metrics), watch)
+        run.watch = InactivityWatch(compiled.quiet, afresh=afresh)
+        run.log.rewind()
+        run.reached, run.unread, run.pace = None, 0, Pace()
+        run.anomalies = AnomalyWatch(run.rules.anomalies, run.loss)
 
-    # --------------------------------------------------------------------- chunks
     def read_log(self, context: DecisionContext, chunk: LogChunk) -> list[str]:
         """Turn new bytes into events; returns jobs whose conditions read a metric."""
         job = context.job(chunk.job)
@@ -182,11 +176,13 @@ class Telemetry:
         self.changed.add(job.name)
         if run.skipped:  # the first line was begun before
             run.skipped, chunk = False, replace(chunk, midline=True)
-        whole = drop_partial_line(chunk)
+        whole = drop_partial_line(chunk) if chunk.midline else chunk
         if not _is_over(job):
             run.watch.read_lines(whole.data, whole.offset, context.now.lived)
-            scan_chunk(context, run, self._compile(run, job).lines, whole)
-        points = run.read_points(whole)
+            scan_chunk(context, run, whole)
+        # Of many bytes a selection of points is read.
+        every = whole.size // THINNING if len(whole.data) > SMALL_CHUNK else 0
+        points = run.reader.read(whole.data, whole.offset, every)
         return self._add_points(context, run, job, run.log, chunk, points)
 
     def _replace_log(
@@ -214,14 +210,9 @@ class Telemetry:
         """Tell what was gathered of a run by `lived`; all of it, once it is over or
         another one begins."""
         run = self._runs.get(name)
-        if run is None or not run.limits.gathers:
-            return
-        job = context.job(name)
-        if not job.ended:
-            scanner = self._compile(run, job).lines
-            record_gathered(context, run, scanner, name, lived)
+        if run is not None and run.limits.gathers and not context.job(name).ended:
+            record_gathered(context, run, name, lived)
 
-    # -------------------------------------------------------------------- metrics
     def _add_points(
         self,
         context: DecisionContext,
@@ -233,6 +224,7 @@ class Telemetry:
     ) -> list[str]:
         """Plot and judge new points; returns jobs whose conditions read a metric."""
         is_over, before, has_findings = _is_over(job), run.step, False
+        behind = not source.caught_up
         lived = context.now.lived
         for point in points:
             run.add_point(source, point, lived)
@@ -241,7 +233,6 @@ class Telemetry:
                 has_findings |= check_loss(context, run, newest, source, point)
         if is_over:  # for its curves: nothing follows
             return []
-        behind = not source.caught_up
         run.measure_pace(source, chunk, before, lived)
         if not points:
             return []
@@ -255,7 +246,13 @@ class Telemetry:
         self, context: DecisionContext, run: RunTelemetry, job: str
     ) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
-        facts = self.metrics[job] = run.build_facts()
+        at = run.newest_at
+        facts = {
+            name: MetricFact(value, at[name]) for name, value in run.newest.items()
+        }
+        for name, load in run.gpu.newest.items():
+            facts[name] = MetricFact(load, run.at)
+        self.metrics[job] = facts
         if not context.watch.is_measured(job):
             return []
         return [
@@ -264,7 +261,6 @@ class Telemetry:
             for reader in context.watch.jobs(MetricKey(job, name))
         ]
 
-    # ---------------------------------------------------------------------- files
     def read_file(self, context: DecisionContext, read: LogRead) -> list[str]:
         """Take a look at something else than the log; as `read_log`."""
         job = context.job(read.job)
@@ -300,7 +296,7 @@ class Telemetry:
         if chunk.reset:
             file.rewind()
         file.offset = chunk.offset + len(chunk.data)
-        whole = drop_partial_line(chunk)
+        whole = drop_partial_line(chunk) if chunk.midline else chunk
         points = file.read_points(whole.data, whole.offset)
         touched = self._add_points(context, run, job, file, chunk, points)
         if run.left_out and not run.has_warned_left_out and not job.ended:
@@ -311,7 +307,6 @@ class Telemetry:
             )
         return touched
 
-    # --------------------------------------------------------------------- stalls
     def note_look(self, context: DecisionContext, read: LogRead) -> None:
         """A run's log was looked at; only such time counts as silence."""
         run = self._find_run(context.job(read.job))
@@ -333,17 +328,15 @@ class Telemetry:
         for name, run in self._runs.items():
             if run.limits.gathers:
                 self.record_gathered(context, name, context.now.lived)
-        self._compiler.warn_of_refused(context)
+        if self._compiler.refused:
+            self._compiler.warn_of_refused(context)
         self._stalls.check(context, self._runs)
 
-    # ----------------------------------------------------------------------- ends
     def skip_to_tail(
         self, context: DecisionContext, chunk: LogChunk, tail: float
     ) -> None:
-        """Of the log of a run that ended only the last `tail` bytes are read any more.
-
-        An infinite `tail`: all of it is.
-        """
+        """Of the log of a run that ended only the last `tail` bytes are read any more,
+        all of it where that is infinite."""
         run = self._find_run(context.job(chunk.job))
         left = chunk.size - run.log.offset
         if left <= tail:
@@ -358,10 +351,8 @@ class Telemetry:
         )
 
     def finish_run(self, context: DecisionContext, job: str) -> None:
-        """A run's log was read to its end: journal its last metrics.
-
-        What was only a worry while it ran is none any more.
-        """
+        """A run's log was read to its end: journal its last metrics, and take back what
+        was only a worry while it ran."""
         clear_alerts(context, job)
         self.record_gathered(context, job)
         run = self._runs.get(job)
@@ -373,23 +364,20 @@ class Telemetry:
         run = self._runs.get(job)
         return run.reached if run is not None and run.attempt == attempt else None
 
-    # ---------------------------------------------------------------------- views
     def build_live(
         self,
         job: str,
         start: tuple[Verdict | None, ...] = (),
         queue: InQueue | None = None,
     ) -> Live:
-        """The live side of a job: what its log said, if anything.
-
-        `start`: the newest verdicts of its start conditions; `queue`: where it waits.
-        """
-        run = self._runs.get(job)
-        if self._state.jobs[job].is_doing_other_work:
+        """The live side of a job: what its log said, if anything; with the newest
+        verdicts of its start conditions, and where it waits."""
+        run, record = self._runs.get(job), self._state.jobs[job]
+        if run is None or record.is_doing_other_work:
             return Live(start=start, queue=queue)
-        if run is None or not run.has_output:
+        if run.output_at is None and not (run.newest or run.gpu.loads):
             return Live(start=start, queue=queue)
-        total = run.total or self._state.jobs[job].spec.progress_total
+        total = run.total or record.spec.progress_total
         return run.build_live(total, self._now, start, queue)
 
 
@@ -437,11 +425,3 @@ def _did_other_work(job: JobRecord, run: RunTelemetry) -> bool:
     then, now = job.attempts[run.attempt - 1], job.attempts[-1]
     is_other = now.anew or then.fingerprint != now.fingerprint
     return 0 < run.attempt < now.number and is_other
-
-
-def _find_judged(job: JobRecord) -> int:
-    """Bytes of the newest run's log whose anomalies are in the journal."""
-    noted, attempt = job.noted, job.attempts[-1]
-    if noted is None or (noted.attempt, noted.run) != (attempt.number, attempt.run):
-        return 0
-    return noted.judged.get("", 0)

@@ -26,9 +26,7 @@ class Timeline:
         self, clock: Clock, state: SessionState, unrecorded: float = 0.0
     ) -> None:
         """Begin where `state` ends; how long ago that was is the wall clock's word.
-
-        `unrecorded`: seconds for which an engine lived after the newest record.
-        """
+        `unrecorded`: seconds for which an engine lived after the newest record."""
         self._clock = clock
         self._monotonic, self._boottime = clock.monotonic(), clock.boottime()
         self._t = state.t + state.measure_seconds_until(clock.utc())
