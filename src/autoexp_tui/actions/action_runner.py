@@ -53,22 +53,11 @@ class Judged:
     """Of the conditions that wait."""
 
     @property
-    def by_time_alone(self) -> bool:
-        """Whether nothing but the clock is waited for."""
-        return bool(self.codes) and self.codes <= _BY_TIME
-
-    @property
     def ready_at(self) -> float | None:
         """When the last of them may; None: no moment is known."""
         return max(self.wakes, default=None)
 
-    @property
-    def look_at(self) -> float | None:
-        """When the first of them may."""
-        return min(self.wakes, default=None)
 
-
-# ------------------------------------------------------------------------- judging
 def check_action(
     context: DecisionContext,
     armed: Armed,
@@ -80,11 +69,12 @@ def check_action(
     `since_lived`: when it was put off; time-outs of its conditions count from then on.
     """
     judged = Judged(Verdict(Result.PASS, why("ok")))
+    made = None  # how often an action that makes jobs did; else the job's own count
+    if armed.action.makes_jobs:
+        line = context.state.list_origins(job)
+        made = sum(one.firings.get(armed.key, 0) for one in line)
     ctx = EvalContext(
-        job=job.name,
-        waiting_lived=since_lived,
-        action=armed.key,
-        attempts=_count_attempts(context, armed, job),
+        job=job.name, waiting_lived=since_lived, action=armed.key, attempts=made
     )
     endless = _explain_endless(context, armed, job)
     if endless is not None:
@@ -108,26 +98,10 @@ def check_action(
             judged.codes.add(verdict.why.code)
             if judged.verdict.result is Result.PASS:
                 judged.verdict = verdict
-    if judged.verdict.result is Result.PASS:
-        missing = _find_missing(Firing(context, armed, job))
+    if judged.verdict.result is Result.PASS and armed.action.needs_values:
+        _, missing = armed.action.bind(Firing(context, armed, job))
         return _wait_for_values(context, judged, missing) if missing else judged
     return judged
-
-
-def _find_missing(firing: Firing) -> tuple[Lacking, ...]:
-    """The values that an action needs and that nobody knows yet."""
-    action = firing.armed.action
-    return action.bind(firing)[1] if action.needs_values else ()
-
-
-def _count_attempts(
-    context: DecisionContext, armed: Armed, job: JobRecord
-) -> int | None:
-    """For actions that make jobs, how often they did; the job's own for the others."""
-    if not armed.action.makes_jobs:
-        return None
-    line = context.state.list_origins(job)
-    return sum(one.firings.get(armed.key, 0) for one in line)
 
 
 def _explain_endless(
@@ -169,7 +143,6 @@ def _wait_for_values(
     return Judged(Verdict(Result.WAIT, reason), judged.keys, judged.wakes)
 
 
-# ------------------------------------------------------------------- carrying out
 def run_action(
     context: DecisionContext,
     armed: Armed,
@@ -177,18 +150,21 @@ def run_action(
     ended: events.AttemptEnded | None,
     since_lived: float | None = None,
 ) -> Judged:
-    """Fire an action, put it off, or drop it, as its conditions say.
-
-    `ended`: the end of an attempt that triggered it. `since_lived`: when it was put
-    off.
-    """
+    """Fire an action, put it off, or drop it, as its conditions say; `ended`: the end
+    of an attempt that triggered it; `since_lived`: when it was put off."""
     job = context.job(name)
-    if armed.action.restarts and _is_retried(job):
-        return _drop_second(context, armed, name)
+    retried = job.state is JobState.RETRYING and job.retry and not job.retry.held
+    if armed.action.restarts and retried:
+        # Of the restarts after one end the first counts. A further one is not judged:
+        # put off, it would come back later and end the run that the first has ordered.
+        second = why("restarted_already")
+        drop(context, name, armed.key, armed.trigger, second)
+        return Judged(Verdict(Result.FAIL, second))
     since = context.now.lived if since_lived is None else since_lived
     judged = check_action(context, armed, job, since)
     over = ended is not None or job.state is JobState.RETRYING
-    restart = armed.action.restarts and over
+    by_time_alone = bool(judged.codes) and judged.codes <= _BY_TIME
+    restart = armed.action.restarts and over and by_time_alone
     match judged.verdict.result:
         case Result.PASS:
             _execute(Firing(context, armed, job, ended))
@@ -196,7 +172,7 @@ def run_action(
             drop(context, name, armed.key, armed.trigger, judged.verdict.why)
             if judged.verdict.why.code in _WARNED:
                 _warn_of_drop(context, armed, name, judged.verdict.why)
-        case Result.WAIT if restart and judged.by_time_alone and judged.ready_at:
+        case Result.WAIT if restart and judged.ready_at:
             wait_seconds = judged.ready_at - context.now.lived
             _execute(Firing(context, armed, job, ended, wait_seconds))
         case Result.WAIT:
@@ -216,20 +192,6 @@ def _warn_of_drop(
                 warning_id=warning_id, why=reason, job=job, evidence=armed.line
             )
         )
-
-
-def _is_retried(job: JobRecord) -> bool:
-    """Whether it is decided already that another attempt follows the last one."""
-    retry = job.retry
-    return job.state is JobState.RETRYING and retry is not None and not retry.held
-
-
-def _drop_second(context: DecisionContext, armed: Armed, name: str) -> Judged:
-    """Of the restarts after one end the first counts. A further one is not judged:
-    put off, it would come back later and end the run that the first has ordered."""
-    reason = why("restarted_already")
-    drop(context, name, armed.key, armed.trigger, reason)
-    return Judged(Verdict(Result.FAIL, reason))
 
 
 def _execute(firing: Firing) -> None:
@@ -264,7 +226,6 @@ def _carry_out(firing: Firing) -> None:
         )
 
 
-# ----------------------------------------------------------------------- put off
 def check_deferred(context: DecisionContext, name: str) -> Judged:
     """Look again at actions of a job that were put off; what they read."""
     seen = Judged(Verdict(Result.PASS, why("ok")))
@@ -284,7 +245,6 @@ def check_deferred(context: DecisionContext, name: str) -> Judged:
     return seen
 
 
-# ------------------------------------------------------------------ restarts on hold
 def hold_for_restart(
     context: DecisionContext, name: str, ended: events.AttemptEnded
 ) -> bool:

@@ -16,7 +16,7 @@ from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.outputs import FoundCheckpoint, SavedCheckpoint
-from autoexp_tui.model.state import Attempt, JobRecord
+from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Why, why
 from autoexp_tui.text.spelling import plural
 
@@ -45,7 +45,6 @@ def list_held_by_looks(context: DecisionContext) -> frozenset[str]:
     )
 
 
-# ------------------------------------------------------------------- what came of it
 def handle_look(
     context: DecisionContext,
     look: LookForCheckpoint,
@@ -55,8 +54,10 @@ def handle_look(
     """Take what a look has found, and order the move when it is time."""
     if problem:
         _warn(context, look.job, look.path, problem)
+    elif found is None and look.after:
+        context.draft.emit(events.CheckpointSeen(job=look.job))
     elif found is None:
-        _handle_nothing(context, look)
+        _warn(context, look.job, look.path, "there is none")
     elif not look.after:
         _move(context, look, found, 0)
     else:
@@ -67,13 +68,6 @@ def handle_look(
             _move(context, look, found, strikes)
 
 
-def _handle_nothing(context: DecisionContext, look: LookForCheckpoint) -> None:
-    if look.after:
-        context.draft.emit(events.CheckpointSeen(job=look.job))
-    else:
-        _warn(context, look.job, look.path, "there is none")
-
-
 def _count_strikes(
     job: JobRecord, look: LookForCheckpoint, found: FoundCheckpoint
 ) -> int:
@@ -81,16 +75,11 @@ def _count_strikes(
     saved, attempt = job.saved, job.attempts[look.attempt - 1]
     if not attempt.resume or saved is None or saved.checkpoint != found.newest:
         return 0
-    return 0 if _has_come_further(attempt, saved) else saved.strikes + 1
-
-
-def _has_come_further(attempt: Attempt, saved: SavedCheckpoint) -> bool:
-    """Whether the attempt reported another step than the checkpoint's.
-
-    A smaller one too: then its log counts something else than the checkpoints' names,
-    and nothing can be said.
-    """
-    return attempt.reached not in (None, saved.checkpoint.step)
+    # Had it reported another step, it came further; at a smaller one its log counts
+    # something else than the checkpoints' names, and nothing can be said.
+    if attempt.reached not in (None, saved.checkpoint.step):
+        return 0
+    return saved.strikes + 1
 
 
 def _move(

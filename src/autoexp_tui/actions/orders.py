@@ -141,33 +141,18 @@ def end_look(
     if effect.ends is None:
         return
     job = context.job(effect.job)
-    if _is_alive(job, effect):
+    attempt, looked_at = job.attempt, (effect.attempt, effect.run)
+    if job.state in BEGUN and attempt and (attempt.number, attempt.run) == looked_at:
         told = reason or Why(effect.ends.value)
         cancel_attempt(
             context, job, told.add_args(evidence=captured.directory), effect.ends
         )
-    elif not job.ended:
-        _forget_restarts(context, job)
+    elif not job.ended:  # nothing follows on the end of a run that is no more
+        for key, waiting in context.list_restarts(job.name):
+            if waiting.why.code == "restart_ordered":
+                drop(context, job.name, key, waiting.trigger, why("ended_itself"))
 
 
-def _is_alive(job: JobRecord, effect: CaptureEvidence) -> bool:
-    """Whether the run that was looked at is still the job's."""
-    attempt = job.attempt
-    return (
-        job.state in BEGUN
-        and attempt is not None
-        and (attempt.number, attempt.run) == (effect.attempt, effect.run)
-    )
-
-
-def _forget_restarts(context: DecisionContext, job: JobRecord) -> None:
-    """Restarts that were to follow on the end of a run that is no more."""
-    for key, waiting in context.list_restarts(job.name):
-        if waiting.why.code == "restart_ordered":
-            drop(context, job.name, key, waiting.trigger, why("ended_itself"))
-
-
-# ------------------------------------------------------------------ ends of jobs
 def end_job(
     context: DecisionContext,
     job: JobRecord,

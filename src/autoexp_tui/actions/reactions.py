@@ -34,7 +34,6 @@ MOST_RERUNS: Final = 3
 """Failures of nodes of a job after which only a rule or a person has it run again."""
 
 
-# -------------------------------------------------------------------- attempt ends
 def handle_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
     """Record the end of a job's attempt and decide what becomes of the job."""
     before = context.job(ended.job)
@@ -95,26 +94,20 @@ def _handle_late_success(
 def _list_armed_by_end(
     context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
 ) -> Iterator[Armed]:
+    """What a log line ordered for after the run while that was alive, void when it
+    completed or was cancelled; then the rules over the end."""
     trigger = f"attempt {ended.attempt}"
-    if ended.outcome in (Outcome.FAILED, Outcome.LOST):
-        yield from _list_armed_by_run(context, before)
+    bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
+    for key, put_off in before.deferred.items() if bad else ():
+        if key not in context.job(before.name).deferred:
+            continue  # one before it has settled it
+        waiting = context.find_action(before.name, key, put_off)
+        if waiting is not None and waiting.action.follows_run:
+            yield waiting
     for rule in context.rules_of(before.name).state_events:
         if _is_rule_over_end(rule, before, ended):
             for index, action in enumerate(rule.actions):
                 yield Armed(f"{rule.name}/{index}", action, trigger, ended.evidence)
-
-
-def _list_armed_by_run(context: DecisionContext, before: JobRecord) -> Iterator[Armed]:
-    """What a log line ordered for after the run, while that was still alive.
-
-    It is void when the run completed first, or was cancelled for another reason.
-    """
-    for key, put_off in before.deferred.items():
-        if key not in context.job(before.name).deferred:
-            continue  # one before it has settled it
-        armed = context.find_action(before.name, key, put_off)
-        if armed is not None and armed.action.follows_run:
-            yield armed
 
 
 def _is_rule_over_end(
@@ -139,7 +132,6 @@ def find_class_of_end(ended: events.AttemptEnded) -> StateClass | None:
     return CLASS_OF.get(ended.cause)
 
 
-# ---------------------------------------------------------------------- log lines
 def log_matched(
     context: DecisionContext, matched: events.LogMatched, rule: LogEvent
 ) -> None:
@@ -155,7 +147,6 @@ def log_matched(
             run_action(context, armed, matched.job, None)
 
 
-# ------------------------------------------------------------------ other moves
 def handle_moves(context: DecisionContext) -> None:
     """Carry out rules over the moves of jobs that nobody has looked at yet."""
     while context.state.moves:
@@ -163,24 +154,15 @@ def handle_moves(context: DecisionContext) -> None:
 
 
 def _handle_move(context: DecisionContext, move: Move) -> None:
+    trigger = f"{move.old.value} to {move.new.value} ({move.seq})"
     for rule in context.rules_of(move.job).state_events:
-        if not _is_over_move(context, rule, move):
+        stage = context.job(move.job).spec.stage
+        old, new = rule.transition or ("", "")
+        if new != move.new.value or old not in (None, move.old.value):
             continue
-        for index, action in enumerate(rule.actions):
-            armed = Armed(f"{rule.name}/{index}", action, _name_move(move))
+        for index, action in enumerate(
+            rule.actions if is_for_stage(rule, stage) else ()
+        ):
+            armed = Armed(f"{rule.name}/{index}", action, trigger)
             if not (context.job(move.job).ended and action.is_of_run):
                 run_action(context, armed, move.job, None)
-
-
-def _is_over_move(context: DecisionContext, rule: StateEvent, move: Move) -> bool:
-    if rule.transition is None or not is_for_stage(
-        rule, context.job(move.job).spec.stage
-    ):
-        return False
-    old, new = rule.transition
-    return new == move.new.value and old in (None, move.old.value)
-
-
-def _name_move(move: Move) -> str:
-    """Names the move in the session."""
-    return f"{move.old.value} to {move.new.value} ({move.seq})"

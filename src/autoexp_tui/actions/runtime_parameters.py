@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from autoexp_tui.actions.orders import emit_order
 from autoexp_tui.conditions.bindings import (
-    Lacking,
     Lookup,
     RefusedValue,
     bind_overrides,
@@ -40,18 +39,24 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
     texts = [text for text in spec.runtime_overrides if not _is_set(spec, text)]
     overrides, lacking = bind_overrides(texts, lookup, context.state.jobs)
     if lacking:
-        _explain(context, job, _why_not(lacking[0]))
+        first = lacking[0]
+        reason = why("no_metadata", job=first.job, key=first.key)
+        if isinstance(first, RefusedValue):
+            problem = first.problem
+            reason = why("value_refused", job=first.job, key=first.key, problem=problem)
+        _explain(context, job, reason)
         return False
-    emit_order(
-        context,
-        ComposeJob(
-            job=job.name,
-            overrides=(*spec.overrides, *overrides),
-            sources=sources,
-            log_values=tuple(_unsafe(context, texts, lookup)),
+    asked = list_runtime_sources(texts, context.state.jobs)
+    values = [lookup(one.job, one.key) for one in asked]
+    effect = ComposeJob(
+        job=job.name,
+        overrides=(*spec.overrides, *overrides),
+        sources=sources,
+        log_values=tuple(
+            one for one in values if one is not None and not is_plain(one)
         ),
-        why("runtime_values"),
     )
+    emit_order(context, effect, why("runtime_values"))
     _explain(context, job, why("runtime_values"))
     return False
 
@@ -81,23 +86,6 @@ def _is_set(spec: JobSpec, text: str) -> bool:
 
 def _key_of(override: str) -> str:
     return override.partition("=")[0].lstrip("+")
-
-
-def _unsafe(
-    context: DecisionContext, texts: list[str], lookup: Lookup
-) -> Iterator[str]:
-    """The values that a shell would read as more than a word."""
-    for job, key in list_runtime_sources(texts, context.state.jobs):
-        value = lookup(job, key)
-        if value is not None and not is_plain(value):
-            yield value
-
-
-def _why_not(lacking: Lacking) -> Why:
-    if isinstance(lacking, RefusedValue):
-        job, key, problem = lacking
-        return why("value_refused", job=job, key=key, problem=problem)
-    return why("no_metadata", job=lacking.job, key=lacking.key)
 
 
 def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:

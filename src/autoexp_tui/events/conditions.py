@@ -58,10 +58,7 @@ class ConditionLatched(Event):
 
     topic: ClassVar[Topic] = "condition"
     verb: ClassVar[str] = "found for good"
-    about: ClassVar[tuple[str, ...]] = (
-        "path",
-        "line",
-    )
+    about: ClassVar[tuple[str, ...]] = ("path", "line")
 
     job: str
     key: str

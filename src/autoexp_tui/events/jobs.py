@@ -76,10 +76,7 @@ class JobsHeld(_OfJobs):
     """PLANNED jobs that were not chosen, or jobs that cannot go on without a person."""
 
     verb: ClassVar[str] = "held"
-    about: ClassVar[tuple[str, ...]] = (
-        "jobs",
-        "why",
-    )
+    about: ClassVar[tuple[str, ...]] = ("jobs", "why")
 
     why: Why | None = None
     """None: they were not chosen."""

@@ -225,10 +225,7 @@ class ActionDeferred(Event):
 
     topic: ClassVar[Topic] = "reaction"
     verb: ClassVar[str] = "action deferred"
-    about: ClassVar[tuple[str, ...]] = (
-        "action",
-        "why",
-    )
+    about: ClassVar[tuple[str, ...]] = ("action", "why")
     rejudges: ClassVar[bool] = True
 
     job: str
@@ -266,10 +263,7 @@ class ActionDropped(Event):
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True
     verb: ClassVar[str] = "action dropped"
-    about: ClassVar[tuple[str, ...]] = (
-        "action",
-        "why",
-    )
+    about: ClassVar[tuple[str, ...]] = ("action", "why")
 
     job: str
     action: str

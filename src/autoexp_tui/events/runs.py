@@ -172,7 +172,16 @@ class AttemptEnded(OfJob):
         found = state.matches.get(self.job)
         if found is not None and found.attempt <= self.attempt:
             del state.matches[self.job]
-        _count_end(state, self.job, self.attempt, self.streak)
+        if not self.streak:
+            return
+        job = state.jobs[self.job]
+        node = next((a.node for a in job.attempts if a.number == self.attempt), "")
+        on_node = [node_key(node)] if node else []
+        for key in (SESSION, format_stage_key(job.spec.stage), *on_node):
+            if self.streak == "quick":
+                state.streaks[key] = state.streaks.get(key, 0) + 1
+            else:
+                state.streaks.pop(key, None)
 
     def format_headline(self, now: float) -> Headline:
         code = f"exit {self.exit_code}" if self.exit_code is not None else ""
@@ -256,9 +265,8 @@ class CheckpointQuarantined(Event):
         )
 
 
-# ---------------------------------------------------------- quick failures in a row
-# What counts as one is decided when an attempt ends and recorded with the end; here the
-# ends are only added up.
+# Of quick failures in a row: what counts as one is decided when an attempt ends and
+# recorded with the end; here the ends are only added up.
 SESSION: Final = "session"
 """The key of the whole session."""
 
@@ -271,22 +279,3 @@ def format_stage_key(stage: str) -> str:
 def node_key(node: str) -> str:
     """The key of a node."""
     return f"node:{node}"
-
-
-def _keys_of(state: SessionState, job: str, number: int) -> tuple[str, ...]:
-    """Everything that an attempt counts for; a node only when one is known."""
-    record = state.jobs[job]
-    nodes = (attempt.node for attempt in record.attempts if attempt.number == number)
-    on_node = (node_key(node) for node in nodes if node)
-    return (SESSION, format_stage_key(record.spec.stage), *on_node)
-
-
-def _count_end(state: SessionState, job: str, attempt: int, streak: str) -> None:
-    """Add an attempt's end to the counts; `streak` as in `AttemptEnded`."""
-    if not streak:
-        return
-    for key in _keys_of(state, job, attempt):
-        if streak == "quick":
-            state.streaks[key] = state.streaks.get(key, 0) + 1
-        else:
-            state.streaks.pop(key, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -14,8 +14,7 @@ from autoexp_tui.model.event import (
     update,
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics
-from autoexp_tui.model.rules import Monitoring
-from autoexp_tui.model.specs import Edge, JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import GAPS, JobRecord
 from autoexp_tui.model.states import Topic, Why
 from autoexp_tui.text.spelling import duration, size
@@ -157,12 +156,17 @@ def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec
     """
     known = {job.name for job in plan.jobs}
     new = [job for job in further.jobs if job.name not in known]
-    jobs = tuple(_place_jobs(_set_rules(new, plan, further, sha), plan.jobs))
+    rule_sets = {**plan.rule_sets, **further.rule_sets}
+    if further.monitoring != plan.monitoring:
+        name = f"plan-{sha}"
+        rule_sets[name] = further.monitoring
+        new = [job if job.rules else replace(job, rules=name) for job in new]
+    jobs = tuple(_place_jobs(new, plan.jobs))
     merged = replace(
         plan,
         jobs=(*plan.jobs, *jobs),
-        edges=_join_edges(plan.edges, further.edges),
-        rule_sets=_join_rule_sets(plan, further, sha),
+        edges=tuple(dict.fromkeys((*plan.edges, *further.edges))),
+        rule_sets=rule_sets,
     )
     return merged, jobs
 
@@ -174,30 +178,6 @@ def _place_jobs(new: Sequence[JobSpec], old: Sequence[JobSpec]) -> Sequence[JobS
         return new
     shift = max(taken) + 1 - min(job.index for job in new)
     return [replace(job, index=job.index + shift) for job in new]
-
-
-def _set_rules(
-    new: Sequence[JobSpec], plan: Plan, further: Plan, sha: str
-) -> Sequence[JobSpec]:
-    """The new jobs under the rules of their own plan."""
-    if further.monitoring == plan.monitoring:
-        return new
-    return [job if job.rules else replace(job, rules=_name_rules(sha)) for job in new]
-
-
-def _join_rule_sets(plan: Plan, further: Plan, sha: str) -> Mapping[str, Monitoring]:
-    sets = {**plan.rule_sets, **further.rule_sets}
-    if further.monitoring != plan.monitoring:
-        sets[_name_rules(sha)] = further.monitoring
-    return sets
-
-
-def _name_rules(sha: str) -> str:
-    return f"plan-{sha}"
-
-
-def _join_edges(old: Sequence[Edge], new: Sequence[Edge]) -> tuple[Edge, ...]:
-    return tuple(dict.fromkeys((*old, *new)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,10 +263,7 @@ class NodeExcluded(Event):
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True
     verb: ClassVar[str] = "node excluded"
-    about: ClassVar[tuple[str, ...]] = (
-        "node",
-        "why",
-    )
+    about: ClassVar[tuple[str, ...]] = ("node", "why")
 
     node: str
     why: Why
@@ -303,10 +280,7 @@ class CommandRefused(Event):
     topic: ClassVar[Topic] = "error"
     matters: ClassVar[bool] = True
     verb: ClassVar[str] = "order refused"
-    about: ClassVar[tuple[str, ...]] = (
-        "jobs",
-        "why",
-    )
+    about: ClassVar[tuple[str, ...]] = ("jobs", "why")
 
     why: Why
     jobs: tuple[str, ...] = ()
@@ -335,10 +309,7 @@ class EngineFaulted(Event):
     topic: ClassVar[Topic] = "error"
     matters: ClassVar[bool] = True
     verb: ClassVar[str] = "engine faulted"
-    about: ClassVar[tuple[str, ...]] = (
-        "where",
-        "problem",
-    )
+    about: ClassVar[tuple[str, ...]] = ("where", "problem")
 
     where: str
     problem: str

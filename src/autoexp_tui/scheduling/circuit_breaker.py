@@ -18,7 +18,7 @@ from autoexp_tui.events.runs import SESSION, format_stage_key, node_key
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import Storm
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import BEGUN, Cause, Outcome, Why, why
+from autoexp_tui.model.states import BEGUN, Cause, Outcome, why
 
 WARNING_ID: Final = "storm"
 """Of the warning that stands while a storm pauses the session."""
@@ -37,10 +37,18 @@ _CRASHES: Final = frozenset(
 
 
 def end_attempt(context: DecisionContext, ended: events.AttemptEnded) -> None:
-    """Record the end of a job's attempt, with what follows for it and for all."""
+    """Record the end of a job's attempt, with what follows for it and for all: one
+    failure too many pauses submission, or leaves a node out."""
     ended = count_failure(context, ended)
     handle_end(context, ended)
-    watch_storm(context, ended)
+    rules = _rules(context)
+    if ended.streak != "quick" or context.state.paused is not None:
+        return
+    for kind, key, what in _list_places(context, ended):
+        count = context.state.streaks.get(key, 0)
+        if kind in rules.per and count >= rules.failures:
+            _stop_submission(context, kind, what, count, ended)
+            return
 
 
 def count_failure(
@@ -60,17 +68,6 @@ def count_failure(
         return ended
     ran = _measure_run(context, job, ended)
     return replace(ended, streak="quick" if ran <= rules.quick_seconds else "broken")
-
-
-def watch_storm(context: DecisionContext, ended: events.AttemptEnded) -> None:
-    """Pause submission, or leave a node out, when an end was one failure too many."""
-    if ended.streak != "quick" or context.state.paused is not None:
-        return
-    for kind, key, what in _list_places(context, ended):
-        count = context.state.streaks.get(key, 0)
-        if kind in _rules(context).per and count >= _rules(context).failures:
-            _stop_submission(context, kind, what, count, ended)
-            return
 
 
 def _rules(context: DecisionContext) -> Storm:
@@ -116,34 +113,18 @@ def _stop_submission(
     count: int,
     ended: events.AttemptEnded,
 ) -> None:
-    if kind == "node" and _can_exclude(context):
-        _drop_node(context, count, ended)
-        return
-    last = {"job": ended.job, "line": ended.evidence}
-    reason = why("storm", count=count, what=what, **last).add_args(at=context.now.t)
-    context.draft.emit(events.SubmissionPaused(why=reason))
-    _warn(context, WARNING_ID, reason, ended)
-
-
-def _can_exclude(context: DecisionContext) -> bool:
-    excluded = context.state.excluded_nodes
-    return _rules(context).action == "exclude_node" and len(excluded) < MOST_EXCLUDED
-
-
-def _drop_node(
-    context: DecisionContext, count: int, ended: events.AttemptEnded
-) -> None:
     node = context.job(ended.job).attempts[ended.attempt - 1].node
-    reason = why(
-        "storm_node", node=node, count=count, job=ended.job, line=ended.evidence
-    )
-    context.draft.emit(events.NodeExcluded(node=node, why=reason))
-    _warn(context, f"{WARNING_ID}:{node}", reason, ended)
-
-
-def _warn(
-    context: DecisionContext, warning_id: str, reason: Why, ended: events.AttemptEnded
-) -> None:
+    last = {"job": ended.job, "line": ended.evidence}
+    excludes = kind == "node" and _rules(context).action == "exclude_node"
+    if excludes and len(context.state.excluded_nodes) < MOST_EXCLUDED:
+        warning_id = f"{WARNING_ID}:{node}"
+        reason = why("storm_node", node=node, count=count, **last)
+        context.draft.emit(events.NodeExcluded(node=node, why=reason))
+    else:
+        warning_id = WARNING_ID
+        reason = why("storm", count=count, what=what, **last)
+        reason = reason.add_args(at=context.now.t)
+        context.draft.emit(events.SubmissionPaused(why=reason))
     context.draft.emit(
         events.WarningRaised(
             warning_id=warning_id,

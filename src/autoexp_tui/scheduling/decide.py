@@ -99,13 +99,10 @@ def _ask_policies(context: DecisionContext) -> None:
 
 def _leave_out_policy(context: DecisionContext, name: str, problem: str) -> None:
     context.roster.failed_policies.add(name)
-    warning_id = "p" + ids.digest("policy", name, problem)
-    if warning_id not in context.state.warnings:
-        reason = why("policy_failed", what=name, problem=problem)
-        context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
+    reason = why("policy_failed", what=name, problem=problem)
+    _warn(context, "p" + ids.digest("policy", name, problem), reason)
 
 
-# ---------------------------------------------------------------------- one job
 def check_job(context: DecisionContext, name: str) -> None:
     """Look at one job: its cancel conditions first, then what it waits for."""
     job = context.job(name)
@@ -117,7 +114,7 @@ def check_job(context: DecisionContext, name: str) -> None:
             _check_retry(context, look)
     put_off = check_deferred(context, name)
     look.keys |= put_off.keys
-    look.wake_by(put_off.look_at)
+    look.wake_by(min(put_off.wakes, default=None))
     context.watch.set(name, frozenset(look.keys))
     context.timers.set(name, look.wake)
 
@@ -125,24 +122,20 @@ def check_job(context: DecisionContext, name: str) -> None:
 _AT_REST = frozenset(set(JobState) - ACTIVE - {JobState.WAITING, JobState.RETRYING})
 
 
-# ------------------------------------------------------------------ cancel first
 def _check_cancel(context: DecisionContext, look: Look) -> bool:
-    for index, spec in enumerate(look.job.spec.cancel_conditions):
+    """Whether one of the job's cancel conditions holds, which ends it."""
+    job, cause = look.job, Cause.CANCEL_CONDITION
+    for index, spec in enumerate(job.spec.cancel_conditions):
         verdict = look.cancel(spec)
-        _record(context, look.job, "cancel", index, verdict)
+        _record(context, job, "cancel", index, verdict)
         if verdict.result is Result.PASS and spec.blocking:
-            return _cancel(context, look.job, verdict.why)
+            if job.state in ACTIVE:
+                return cancel_attempt(context, job, verdict.why, cause)
+            end_job(context, job, JobState.CANCELLED, cause, verdict.why)
+            return True
     return False
 
 
-def _cancel(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
-    if job.state in ACTIVE:
-        return cancel_attempt(context, job, reason, Cause.CANCEL_CONDITION)
-    end_job(context, job, JobState.CANCELLED, Cause.CANCEL_CONDITION, reason)
-    return True
-
-
-# --------------------------------------------------------------- start conditions
 def _check_start(context: DecisionContext, look: Look) -> None:
     job = look.job
     verdicts = [_start_verdict(look, index) for index in range(len(job.start))]
@@ -156,7 +149,12 @@ def _check_start(context: DecisionContext, look: Look) -> None:
     ]
     failed = [verdict for verdict in holding if verdict.result is Result.FAIL]
     if failed:
-        _skip_job(context, job, failed[0].why)
+        reason = failed[0].why
+        asked = reason.code == "file_of_earlier"  # the file is there
+        doomed = reason.code in _DOOMED and context.rules_of(job.name).doomed == "hold"
+        if not (asked or doomed):
+            cause = _GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM)
+            end_job(context, job, JobState.SKIPPED, cause, reason)
     elif not holding and is_composed(context, job, look.read_metadata):
         _make_ready(context, job)
     else:
@@ -185,15 +183,6 @@ _GIVE_UP_CAUSES = {
 }
 
 
-def _skip_job(context: DecisionContext, job: JobRecord, reason: Why) -> None:
-    if reason.code == "file_of_earlier":
-        return  # a person is asked: the file is there
-    if reason.code in _DOOMED and context.rules_of(job.name).doomed == "hold":
-        return
-    cause = _GIVE_UP_CAUSES.get(reason.code, Cause.UPSTREAM)
-    end_job(context, job, JobState.SKIPPED, cause, reason)
-
-
 def _record(
     context: DecisionContext, job: JobRecord, role: str, index: int, verdict: Verdict
 ) -> None:
@@ -214,18 +203,19 @@ def _record(
         why=verdict.why,
     )
     context.draft.emit(judged)
-    if verdict.why.code in ("own_failed", "bad_condition"):
-        _warn_of_condition(context, verdict.why)
+    reason = verdict.why
+    if reason.code in ("own_failed", "bad_condition"):
+        # It cannot be judged: told once, however many jobs have it.
+        _warn(
+            context, "o" + ids.digest(reason.arg("what"), reason.arg("problem")), reason
+        )
 
 
-def _warn_of_condition(context: DecisionContext, reason: Why) -> None:
-    """A condition that cannot be judged is told once, however many jobs have it."""
-    warning_id = "o" + ids.digest(reason.arg("what"), reason.arg("problem"))
+def _warn(context: DecisionContext, warning_id: str, reason: Why) -> None:
     if warning_id not in context.state.warnings:
         context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
 
 
-# ---------------------------------------------------------------------- approvals
 def _maybe_ask(context: DecisionContext, look: Look) -> None:
     """Ask the person once nothing but their word is missing."""
     job = context.job(look.job.name)
@@ -294,12 +284,9 @@ def _all_else_passes(look: Look, job: JobRecord) -> bool:
     )
 
 
-# ------------------------------------------------------------------------ retries
 def _check_retry(context: DecisionContext, look: Look) -> None:
     retry = look.job.retry
-    if retry is None or is_composing(context, look.job.name):
-        return
-    if retry.held:
+    if retry is None or retry.held or is_composing(context, look.job.name):
         return
     if retry.lived <= context.now.lived:
         _make_ready(context, look.job)

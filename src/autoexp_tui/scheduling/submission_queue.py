@@ -71,8 +71,15 @@ def _find_obstacle(context: DecisionContext) -> Why | None:
             why("held_by_storm", what=what, at=at) if stormy else why("paused", at=at)
         )
     if _count_room(context) == 0:
-        slots = context.policy.slots
-        return why("held_by_slots", slots=slots, limit=_limit(context, slots))
+        slots, place, plan = (
+            context.policy.slots,
+            context.policy.place,
+            context.state.plan,
+        )
+        limit = "this machine" if place == "local" else f"the executor {place}"
+        if plan is not None and plan.executor.max_parallel == slots:
+            limit = "max_parallel"
+        return why("held_by_slots", slots=slots, limit=limit)
     return None
 
 
@@ -91,35 +98,20 @@ def _group_alike(
             yield group[first : first + at_most]
 
 
-def _limit(context: DecisionContext, slots: int) -> str:
-    """What allows no more than `slots`, for people."""
-    plan = context.state.plan
-    wanted = plan.executor.max_parallel if plan else 0
-    if wanted == slots:
-        return "max_parallel"
-    place = context.policy.place
-    return "this machine" if place == "local" else f"the executor {place}"
-
-
 def _submit(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     tasks = tuple((job.name, len(job.attempts) + 1) for job in jobs)
     token = ids.build_submission_token(context.state.session, tasks)
-    _cancel_lost(context, jobs)
-    emit_order(context, SubmitTasks(token=token, tasks=tasks))
-    for job in jobs:
-        del context.roster.ready[job.name]
-        context.roster.note(context.job(job.name))
-
-
-def _cancel_lost(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
-    """Cancel what nobody has seen to end: it may live where nobody can see it."""
-    lost = [
+    lost = [  # nobody has seen them end: they may live where nobody can see it
         (job.name, attempt.number)
         for job in jobs
         if (attempt := job.attempt) and attempt.outcome is Outcome.LOST
     ]
     if lost:
         emit_order(context, CancelTasks(tasks=tuple(lost)), why("fenced"), Cause.LOST)
+    emit_order(context, SubmitTasks(token=token, tasks=tasks))
+    for job in jobs:
+        del context.roster.ready[job.name]
+        context.roster.note(context.job(job.name))
 
 
 def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
@@ -127,7 +119,6 @@ def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
         context.draft.emit(events.WaitExplained(job=job.name, why=reason))
 
 
-# --------------------------------------------------------------- files of followers
 def is_held_for_files(context: DecisionContext, job: JobRecord) -> bool:
     """Whether a job that may start waits for a look at its files; orders that."""
     if not is_awaiting_look(job):
@@ -144,8 +135,13 @@ def set_files_aside(
     context: DecisionContext, look: LookAtFiles, files: Sequence[FileIdentity]
 ) -> None:
     """Set aside what lies there, with the attempt that it is of."""
-    job = context.job(look.job)
-    newest, values = _find_newest(job)
+    job, newest, values = context.job(look.job), 0, ""
+    if (attempt := job.attempt) is not None:  # with which values it ran that differ now
+        ran, now = job.values_of(attempt), job.spec.parameters
+        keys = [k for k in job.list_changed_keys if k in ran and ran[k] != now.get(k)]
+        short = ((key.rpartition(".")[2], ran[key]) for key in keys)
+        values = ", ".join(f"{key}={_format_value(value)}" for key, value in short)
+        newest = attempt.number
     aside = []
     for file in files:
         known = job.aside.get(file.path)
@@ -155,19 +151,6 @@ def set_files_aside(
     context.draft.emit(
         events.FilesSetAside(job=look.job, attempt=look.attempt, files=tuple(aside))
     )
-
-
-def _find_newest(job: JobRecord) -> tuple[int, str]:
-    """The newest attempt, and with which values it ran that are others now."""
-    attempt = job.attempt
-    if attempt is None:
-        return 0, ""
-    ran, now = job.values_of(attempt), job.spec.parameters
-    other = [
-        key for key in job.list_changed_keys if key in ran and ran[key] != now.get(key)
-    ]
-    short = ((key.rpartition(".")[2], ran[key]) for key in other)
-    return attempt.number, ", ".join(f"{key}={_format_value(v)}" for key, v in short)
 
 
 def _format_value(value: object) -> str:
