@@ -11,16 +11,13 @@ from typing import Any
 import pytest
 
 from autoexp_tui.engine.executor_port import (
-    Accepted,
     AdoptAnswer,
     BeginRecord,
     Busy,
-    Rejected,
     Submission,
     Task,
     TaskPhase,
     TaskReport,
-    Uncertain,
 )
 from autoexp_tui.executors.slurm.executor import SlurmExecutor
 from autoexp_tui.executors.slurm.watch import Rhythm
@@ -95,18 +92,6 @@ class World(FakeSlurmWorld):
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [SlurmFault.ANSWER_LOST, SlurmFault.TOLD_FAILED, SlurmFault.EMPTY],
-)
-def test_a_submission_whose_answer_is_lost_is_in_doubt(
-    world: World, fault: SlurmFault
-) -> None:
-    world.faults.add("sbatch", fault)
-    made = submission(world.runs_as("a", RUNS_LONG))
-    assert isinstance(world.executor.submit(made), Uncertain)
 
 
 @pytest.mark.parametrize("fault", [SlurmFault.ANSWER_LOST, SlurmFault.TOLD_FAILED])
@@ -191,16 +176,6 @@ def test_a_job_under_a_reused_id_is_not_taken_for_ours(world: World) -> None:
     assert submit(world, other) == ("1",)
     wait_until_running(world, other)
     assert wait_for_end(world, lost).unclaimed
-
-
-@pytest.mark.parametrize("options", [{"partition": "nosuch"}, {"frobnicate": 1}])
-def test_an_option_that_slurm_does_not_take_is_rejected(
-    world: World, options: dict[str, str | int]
-) -> None:
-    world.options = options
-    answer = world.executor.submit(submission(world.runs_as("a", RUNS_LONG)))
-    assert isinstance(answer, Rejected)
-    assert str(next(iter(options.values()))) in answer.message + answer.sent
 
 
 @pytest.mark.parametrize(
@@ -614,27 +589,10 @@ def test_a_quiet_hour_costs_at_most_a_question_a_minute(world: World) -> None:
     assert world.calls_in(3600, *tasks) <= 3 * 60
 
 
-def test_polls_between_questions_send_nothing(world: World) -> None:
-    world.watch_calmly()
-    task = world.runs_as("a", RUNS_LONG)
-    submit(world, task)
-    world.calls_in(60, task)
-    world.executor.poll([task])
-    assert world.executor.poll([task]).calls == 0
-
-
 def test_an_array_is_never_larger_than_the_cluster_takes(tmp_path: Path) -> None:
     world = World(tmp_path, ClusterSettings(max_array_size=11))
     world.slurm_executor.learn()
     assert world.executor.array_size == 10
-
-
-def test_a_resent_submission_uses_the_same_files(world: World) -> None:
-    task = world.runs_as("a", RUNS_LONG)
-    first, again = (world.executor.submit(submission(task)) for _ in range(2))
-    assert isinstance(first, Accepted)
-    assert isinstance(again, Accepted)
-    assert first.sent == again.sent
 
 
 class SeededFaults:
