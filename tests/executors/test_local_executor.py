@@ -182,7 +182,7 @@ if place == "between fork and exec":
     popen = functools.partial(subprocess.Popen, preexec_fn=die_and_stop_the_start)
     local_start.subprocess.Popen = popen
 elif place == "before it hears of the start":
-    local_start._read_line = die
+    subprocess.Popen.communicate = die
 LocalExecutor(settings, SystemClock()).submit(submission)
 os.killpg(0, signal.SIGHUP)
 """

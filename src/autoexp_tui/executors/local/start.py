@@ -10,10 +10,8 @@ import fcntl
 import json
 import os
 import secrets
-import select
 import shlex
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,22 +89,18 @@ class Starter:
             return _build_failure(error, submission.tasks[index])
 
     def wait_answer(self, start: Start, task: Task, token: str) -> Outcome:
-        """Wait for what the start says, where it has not said it yet."""
+        """Wait for what the start says, and for the end of its process."""
         if start is None or isinstance(start, Rejected | Busy | Uncertain):
             return start
-        assert start.stdout is not None
-        line = _read_line(start.stdout.fileno(), self._settings.start_seconds)
-        start.stdout.close()
-        if line is None:
-            self._unreaped.append(start)
-            seconds = self._settings.start_seconds
-            return Uncertain(message=f"no word of the start after {seconds:g} s")
+        seconds = self._settings.start_seconds
         try:
-            status: int | None = start.wait(timeout=1.0)
+            line, _ = start.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             self._unreaped.append(start)
-            status = None
-        return _resolve_answer(line, status, task, token)
+            if start.stdout is not None:
+                start.stdout.close()
+            return Uncertain(message=f"no word of the start after {seconds:g} s")
+        return _resolve_answer(line, start.returncode, task, token)
 
     def collect(self) -> None:
         """Collect starters that answered too late, so that none stays a zombie."""
@@ -182,8 +176,8 @@ def build_task_fields(task: Task) -> dict[str, object]:
     }
 
 
-def _resolve_answer(line: bytes, status: int | None, task: Task, token: str) -> Outcome:
-    """What a start's word means; `status`: its starter's, None: that lives on."""
+def _resolve_answer(line: bytes, status: int, task: Task, token: str) -> Outcome:
+    """What a start's word means; `status`: its starter's."""
     try:
         said = json.loads(line)
     except ValueError:
@@ -204,7 +198,7 @@ def _resolve_answer(line: bytes, status: int | None, task: Task, token: str) -> 
     if claim is not None:
         return _resolve_claim(claim, token)
     last = _read_last_line(task.attempt_dir)
-    if status is None or status <= 0:  # killed, or its child was
+    if status <= 0:  # killed, or its child was
         return Busy(message=f"the supervisor died: {last}")
     message = f"the supervisor does not start: {last}"
     return Rejected(message=message, cause=Cause.SUBMIT_ERROR)
@@ -227,22 +221,6 @@ def _build_failure(error: OSError | ValueError, task: Task) -> Rejected | Busy:
         if error.errno in PASSING:
             return Busy(message=message)
     return Rejected(message=message, cause=Cause.SUBMIT_ERROR)
-
-
-def _read_line(handle: int, seconds: float) -> bytes | None:
-    """What a pipe says up to its first line end or its close; None: not in time."""
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    deadline = time.monotonic() + seconds
-    data = b""
-    while not data.endswith(b"\n"):
-        if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-            return None
-        part = os.read(handle, 4096)
-        if not part:
-            break
-        data += part
-    return data
 
 
 def _create_locked(path: str, fields: Mapping[str, object]) -> IO[bytes]:
