@@ -34,15 +34,9 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
 
 
-def test_this_machine_offers_its_slots_and_gpus() -> None:
+def test_this_machine_offers_its_slots_and_gpus_within_the_plan_s_own_limit() -> None:
     assert find_offer(plan(slots=5)) == Offer(5, 2)
-
-
-def test_without_a_setting_there_is_a_slot_a_cpu() -> None:
     assert find_offer(plan()).slots == local.count_cpus()
-
-
-def test_the_plan_s_own_limit_counts_where_it_is_lower() -> None:
     assert find_offer(plan(parallel=3, slots=5)).slots == 3
     assert find_offer(plan(parallel=9, slots=5)).slots == 5
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli import monitor, plan, run, submit, visualize
+from autoexp_tui.cli import monitor, plan, run, submit
 from autoexp_tui.cli.options import Options
 from autoexp_tui.cli.tui import Cockpit
 from autoexp_tui.storage.json_codec import NEWER
@@ -88,12 +88,6 @@ def test_monitor_says_when_nobody_has_submitted_the_plan(
         f"error: {manifest}: no session in {tmp_path}/state runs this plan\n"
         "  autoexp-submit --manifest FILE makes one.\n",
     )
-
-
-def test_visualize_needs_no_config(manifest: str, say: Say) -> None:
-    code, out, _ = say(visualize.main, "--manifest", manifest)
-    assert code == 0
-    assert "4 jobs" in out
 
 
 def test_the_cockpit_needs_no_config(manifest: str, tmp_path: Path) -> None:

@@ -99,19 +99,6 @@ def test_a_bug_ends_with_70_and_says_where_its_traceback_is(
     assert "The traceback is in /" in said
 
 
-def test_all_findings_of_a_plan_are_shown_at_once() -> None:
-    error = ValidationFailed(
-        "the plan has 2 errors",
-        problems=(
-            Problem("no stage stabel", where="sweep.groups[1]", hint="stable?"),
-            Problem("two jobs are named a", job="a"),
-        ),
-    )
-    assert "no stage stabel" in str(error)
-    assert "stable?" in str(error)
-    assert "two jobs are named a" in str(error)
-
-
 def test_an_error_that_quotes_outside_text_steers_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

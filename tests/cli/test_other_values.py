@@ -91,10 +91,6 @@ def test_each_attempt_tells_its_values_and_metrics_as_data(place: Place) -> None
         {"step": 2, "total": 9, "values": {"loss": "inf"}},
     ]
     assert job["metrics"] == job["runs"][1]["metrics"]
-
-
-def test_a_session_tells_the_same_of_each_of_its_jobs(place: Place) -> None:
-    job = two_attempts(place)
     whole = json.loads(place.say("show", "k7f2", "--json")[1])["jobs"][0]
     for key in ("values", "planned_values", "metrics", "runs"):
         assert whole[key] == job[key]

@@ -36,13 +36,6 @@ def say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, say: Say) -> Say:
     return partial(say, main)
 
 
-def test_a_manifest_is_shown_as_it_is(say: Say, tmp_path: Path) -> None:
-    manifest = write_manifest(tmp_path / "state", plan(job("a"), job("b", 1)))
-    code, out, _ = say("--manifest", str(manifest), "--json")
-    assert code == 0
-    assert [one["name"] for one in json.loads(out)["jobs"]] == ["a", "b"]
-
-
 def test_the_plan_of_a_session_is_shown(say: Say, tmp_path: Path) -> None:
     Engine(tmp_path / "state", "k7f2", 1.0)
     given = ("--session", "k7f2", "--state-dir", str(tmp_path / "state"))
@@ -100,14 +93,6 @@ def test_one_fault_of_the_config_is_one_message(say: Say) -> None:
         "error: override lrr: there is no such key\n"
         "  did you mean `lr`? write `++lrr=...` to add it\n",
     )
-
-
-def test_faults_of_the_plan_are_listed(say: Say, tmp_path: Path) -> None:
-    write_tree(tmp_path / "config", exp=EXP.replace("lr{lr}", "x"))
-    code, _, err = say()
-    assert code == 3
-    assert err.startswith("error: the plan has 1 error\n  - x project.name: 2 jobs")
-    assert "Traceback" not in err
 
 
 def test_two_questions_at_once_are_refused(say: Say) -> None:

@@ -80,16 +80,6 @@ def test_five_mistakes_are_told_at_once_each_with_its_place_and_the_mend(
     assert plan_of(EXP) == (3, "", SAID)
 
 
-def test_the_place_of_a_mistake_is_in_the_json_too(plan_of: PlanOf) -> None:
-    code, out, _ = plan_of(EXP, "--json")
-    errors = json.loads(out)["errors"]
-    assert code == 3
-    assert [one["place"] for one in errors][:2] == [
-        "config/exp.yaml:11",
-        "config/exp.yaml:12",
-    ]
-
-
 HEAD = """
 defaults: [{backend: train}, _self_]
 project: {name: "{stage}", base_output_dir: out}
@@ -178,9 +168,12 @@ def test_a_filter_that_needs_the_config_and_cannot_be_read_hides_no_condition(
     assert "b backend.class_name: " in told
 
 
-def test_a_plan_with_errors_has_its_holes_in_the_json(plan_of: PlanOf) -> None:
-    told = json.loads(plan_of(EXP, "--json")[1])
-    assert len(told["errors"]) == 5
+def test_a_plan_with_errors_has_places_and_holes_in_the_json(plan_of: PlanOf) -> None:
+    code, out, _ = plan_of(EXP, "--json")
+    told = json.loads(out)
+    places = [one["place"] for one in told["errors"]]
+    assert (code, len(places)) == (3, 5)
+    assert places[:2] == ["config/exp.yaml:11", "config/exp.yaml:12"]
     assert told["holes"] == [
         {
             "parameters": {"backend.lr": lr},

@@ -78,19 +78,12 @@ def test_whether_an_engine_elsewhere_is_stopped_is_not_known(
     assert watch.find_halted(watch.find_holder()) == 0
 
 
-def test_the_list_says_how_it_goes_on(
-    place: Place, session: SessionDir, engine: subprocess.Popen[bytes]
-) -> None:
-    stop(engine)
-    _, out, _ = place.say("list")
-    told = f"its engine is stopped: `fg` in its terminal, or `kill -CONT {engine.pid}`"
-    assert told in out
-
-
-def test_programs_get_its_pid_while_it_is_stopped(
+def test_the_list_says_how_it_goes_on_and_programs_get_its_pid(
     place: Place, session: SessionDir, engine: subprocess.Popen[bytes]
 ) -> None:
     assert describe(session).halted_pid == 0
     stop(engine)
-    _, out, _ = place.say("list", "--json")
-    assert json.loads(out)[0]["halted_pid"] == engine.pid
+    told = f"its engine is stopped: `fg` in its terminal, or `kill -CONT {engine.pid}`"
+    assert told in place.say("list")[1]
+    listed = json.loads(place.say("list", "--json")[1])
+    assert listed[0]["halted_pid"] == engine.pid
