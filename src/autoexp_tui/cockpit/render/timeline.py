@@ -13,7 +13,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.spans import BARS, Line, Span, join_cells
-from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.state.status import Look, find_look
 from autoexp_tui.model.states import JobState, Outcome
 from autoexp_tui.text.spelling import DAY, duration, wall_time
 
@@ -45,18 +45,6 @@ _RUN_CELLS: Final = {
     Outcome.CANCELLED: _RAN_CUT,
 }
 """Of a run by its outcome; any other one is bad."""
-_ENDS: Final = {
-    Outcome.COMPLETED: Look.DONE,
-    Outcome.FAILED: Look.FAILED,
-    Outcome.CANCELLED: Look.CANCELLED,
-    Outcome.LOST: Look.LOST,
-}
-_PUT_ASIDE: Final = {
-    JobState.SKIPPED: Look.SKIPPED,
-    JobState.FAILED: Look.FAILED,
-    JobState.LOST: Look.LOST,
-    JobState.COMPLETED: Look.DONE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +118,11 @@ def list_marks(record: JobRecord) -> Iterator[tuple[float, Look]]:
     """When each attempt ended and how; of a job without one, when it was put aside."""
     for attempt in record.attempts:
         if attempt.outcome is not None and attempt.ended_at is not None:
-            yield attempt.ended_at, _ENDS[attempt.outcome]
+            completed = attempt.outcome is Outcome.COMPLETED
+            look = Look.DONE if completed else Look[attempt.outcome.name]
+            yield attempt.ended_at, look
     if record.ended and not record.attempts and record.since:
-        yield record.since, _PUT_ASIDE.get(record.state, Look.CANCELLED)
+        yield record.since, find_look(record, stalled=False)
 
 
 def build_job_strip(

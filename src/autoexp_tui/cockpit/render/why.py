@@ -287,8 +287,8 @@ def _describe_verdict(job: JobView, session: SessionView) -> str:
     ahead = estimate_end(job, now)
     speed = f", {format_pace(job.rate)}" if job.rate else ""
     end = f", ends {format_estimate(ahead.ends_at, now)}" if ahead.ends_at else ""
-    if ahead.too_late and ahead.limit_at is not None:
-        end += f"; its time limit comes first, at {clock_time(ahead.limit_at, now)}"
+    if ahead.cut_at is not None:
+        end += f"; its time limit comes first, at {clock_time(ahead.cut_at, now)}"
         cut = find_cut(job, now, NO_RATES)
         end += f": it {format_cut(cut)}" if cut is not None else ""
     queue = f"; {outside(job.queue_reason)}" if job.queue_reason else ""

@@ -36,10 +36,11 @@ class Outlook:
     limit_at: float | None = None
 
     @property
-    def too_late(self) -> bool:
-        """Whether the limit comes first."""
-        both = self.ends_at is not None and self.limit_at is not None
-        return both and (self.ends_at or 0) > (self.limit_at or 0)
+    def cut_at(self) -> float | None:
+        """The limit, where it comes first."""
+        if self.ends_at is None or self.limit_at is None:
+            return None
+        return self.limit_at if self.ends_at > self.limit_at else None
 
 
 def estimate_end(job: JobView, now: float) -> Outlook:
@@ -258,9 +259,9 @@ def find_cut(job: JobView, now: float, known: Rates) -> Cut | None:
         return None
     if job.record.state is JobState.RUNNING:
         ahead, step, rate = estimate_end(job, now), job.step, job.rate
-        if not ahead.too_late or ahead.limit_at is None or not rate or step is None:
+        if ahead.cut_at is None or not rate or step is None:
             return None
-        last = int(step + max(0.0, ahead.limit_at - now) * rate)
+        last = int(step + max(0.0, ahead.cut_at - now) * rate)
         return Cut(min(last, total), total, rate)
     usual = known.get(job.stage)
     if usual is None:

@@ -111,8 +111,8 @@ def _describe_running(job: JobView, session: SessionView) -> str:
         return format_why(job.warned[0].why, job, session)
     if job.queue_reason:
         return job.queue_reason  # what the executor says is no state we know
-    if ahead.too_late and ahead.limit_at is not None:
-        return f"limit hits {clock_time(ahead.limit_at, now)}"
+    if ahead.cut_at is not None:
+        return f"limit hits {clock_time(ahead.cut_at, now)}"
     if ahead.ends_at is not None:
         return f"ends {format_estimate(ahead.ends_at, now)}"
     began = job.attempt.began_at if job.attempt else None

@@ -39,11 +39,6 @@ class ReasonPane(TextPane):
         self.context = context
         self._text = NOTHING
 
-    @property
-    def _acts(self) -> bool:
-        """Whether keys that command do something here."""
-        return not self.context.is_read_only
-
     def build_text(self) -> WhyText:
         """What to say now."""
         raise NotImplementedError
@@ -109,7 +104,7 @@ class WhyPane(ReasonPane):
         self, jobs: tuple[JobView, ...], title: str
     ) -> Callable[[], WhyText]:
         """What tells of jobs, of the session as it is now."""
-        model, acts = self.model, self._acts
+        model, acts = self.model, not self.context.is_read_only
         session, words, usual = model.session, model.words, model.rates
         return lambda: explain_jobs(title, jobs, session, words, acts=acts, usual=usual)
 
@@ -120,20 +115,17 @@ class WhyPane(ReasonPane):
             if self.model.failed:
                 text = " There are no jobs: the plan has errors."
             return WhyText("", ((Span(text, "muted"),),))
-        about = self._describe_jobs()
+        about = NOTHING
+        if len(self._jobs) > CROWD:
+            about = self._crowd_text or explain_crowd(self._subject, self._jobs)
+        elif self._jobs:
+            about = self._prepare_text(self._jobs, self._subject)()
         started = session.count(Look.PLANNED) != len(session.jobs)
         if session.snapshot.engine.role == "plan" and not started:
             come_back = "" if is_multiplexer() else self.context.describe_return()
             first = explain_plan(session, come_back)
             return WhyText(first.title, (*first.lines, (), *about.lines), about.next)
         return about
-
-    def _describe_jobs(self) -> WhyText:
-        if not self._jobs:
-            return NOTHING
-        if len(self._jobs) > CROWD:
-            return self._crowd_text or explain_crowd(self._subject, self._jobs)
-        return self._prepare_text(self._jobs, self._subject)()
 
     @property
     def rows_in_body(self) -> int:
@@ -190,7 +182,7 @@ class AnswerPane(ReasonPane):
         job = self.model.session.job(self._name) if self._name else None
         if job is None:
             return self._answer.instead or NOTHING
-        model, acts = self.model, self._acts
+        model, acts = self.model, not self.context.is_read_only
         found = explain_job(
             job, model.session, model.words, acts=acts, usual=model.rates
         )
