@@ -37,15 +37,6 @@ def lines(entry: Entry) -> str:
     return "\n".join(plain(line) for line in render_detail(entry, T0, 100))
 
 
-def test_a_settlement_is_folded_into_its_effect() -> None:
-    found = told(
-        events.EffectOrdered(effect_id="e1", effect=SUBMIT),
-        events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch x\n48213"),
-    )
-    assert len(found) == 1
-    assert found[0].settled is not None
-
-
 def test_a_settlement_whose_effect_is_out_of_sight_stands_alone() -> None:
     assert len(told(events.EffectSettled(effect_id="e0", outcome="failed"))) == 1
 
@@ -55,6 +46,7 @@ def test_an_effect_names_its_jobs_and_what_came_of_it() -> None:
         events.EffectOrdered(effect_id="e1", effect=SUBMIT),
         events.EffectSettled(effect_id="e1", outcome="ok", detail="sbatch x\n48213"),
     )
+    assert len(found) == 1
     text = plain(render_entry(found[0], T0, 100))
     assert text.startswith("✓ ")
     assert "submit" in text
@@ -109,19 +101,13 @@ def test_other_events_are_named_in_words() -> None:
         effects.CancelTasks(tasks=(("a", 1),)),
         effects.ComposeJob(job="a", overrides=("x=1",)),
         RunNotifyCommand(command=("mail", "me"), message="done"),
+        NoteDone(job="a"),
     ],
 )
-def test_every_kind_of_effect_is_told(effect: Effect) -> None:
-    found = told(events.EffectOrdered(effect_id="e1", effect=effect))
-    assert effect.kind in plain(render_entry(found[0], T0, 100))
-    assert effect.kind in lines(found[0])
-
-
-def test_the_kind_of_an_effect_is_told_in_words() -> None:
-    noted = NoteDone(job="a")
-    found = told(events.EffectOrdered(effect_id="e1", effect=noted))
-    assert "note done " in plain(render_entry(found[0], T0, 100))
-    assert "note done " in lines(found[0])
+def test_the_kind_of_every_effect_is_told_in_words(effect: Effect) -> None:
+    found, kind = told(events.EffectOrdered(effect_id="e1", effect=effect)), effect.kind
+    assert f"{kind.replace('_', ' ')} " in plain(render_entry(found[0], T0, 100))
+    assert f"{kind.replace('_', ' ')} " in lines(found[0])
 
 
 def test_hostile_words_are_harmless() -> None:
