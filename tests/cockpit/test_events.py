@@ -42,19 +42,19 @@ def listed(seat: Seat) -> Any:
 
 async def test_events_older_than_the_snapshot_are_read_when_there_is_room() -> None:
     async with long_session() as seat:
-        assert len(listed(seat).history.entries) >= 10
-        assert listed(seat).history.first < RECORDS[-60].seq
+        assert len(listed(seat).history.page.entries) >= 10
+        assert listed(seat).history.page.first < RECORDS[-60].seq
 
 
 async def test_going_up_beyond_the_first_line_reads_back(monkeypatch: Any) -> None:
     monkeypatch.setattr(module, "PAGE", 50)
     async with long_session(200) as seat:
         await seat.press("full_stop", "g")
-        before = listed(seat).history.first
-        shown = len(listed(seat).history.entries)
+        before = listed(seat).history.page.first
+        shown = len(listed(seat).history.page.entries)
         await seat.press("k")
-        await seat.until(lambda: listed(seat).history.first == before - 50)
-        more = len(listed(seat).history.entries) - shown
+        await seat.until(lambda: listed(seat).history.page.first == before - 50)
+        more = len(listed(seat).history.page.entries) - shown
         assert more > 30
         assert listed(seat).cursor in (more, more + 1)
         at = listed(seat).cursor
@@ -93,10 +93,11 @@ async def test_f_keeps_the_job_under_the_cursor() -> None:
         name = listed(seat).find_entry().event.job
         await seat.press("f")
         await seat.until(lambda: seat.app.context.background.is_idle)
-        assert {entry.event.job for entry in listed(seat).history.entries} == {name}
+        kept = listed(seat).history.page.entries
+        assert {entry.event.job for entry in kept} == {name}
         await seat.press("f")
         await seat.until(lambda: seat.app.context.background.is_idle)
-        assert len({entry.event.job for entry in listed(seat).history.entries}) > 1
+        assert len({entry.event.job for entry in listed(seat).history.page.entries}) > 1
 
 
 async def test_words_are_looked_for_and_escape_shows_all_again() -> None:
@@ -104,13 +105,13 @@ async def test_words_are_looked_for_and_escape_shows_all_again() -> None:
         await seat.press("8", "slash")
         await seat.type("sbatch")
         await seat.press("enter")
-        assert len(listed(seat).history.entries) == 1
+        assert len(listed(seat).history.page.entries) == 1
         await seat.press("slash")
         await seat.type(" nothing such")
         await seat.press("enter")
         assert "No event is like that" in seat.pane("events")
         await seat.press("escape")
-        assert listed(seat).history.entries
+        assert listed(seat).history.page.entries
         assert seat.app.full_screen is not seat.jobs
 
 
@@ -120,7 +121,7 @@ async def test_a_kind_that_is_none_leaves_the_filter_of_before() -> None:
         await seat.type("kind:nonsense")
         await seat.press("enter")
         assert "no kind 'nonsense'" in seat.footer
-        assert listed(seat).history.entries
+        assert listed(seat).history.page.entries
 
 
 async def test_o_goes_to_the_job_in_the_table() -> None:

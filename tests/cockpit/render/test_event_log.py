@@ -30,7 +30,7 @@ SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
 def told(*happened: Event) -> Sequence[Entry]:
     annals = EventHistory()
     annals.filter_by(EventFilter(everything=True), with_events(campaign(4), happened))
-    return annals.entries
+    return annals.page.entries
 
 
 def lines(entry: Entry) -> str:
@@ -164,4 +164,4 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
 def test_what_is_tried_again_or_asked_is_among_what_matters(event: Event) -> None:
     annals = EventHistory()
     annals.filter_by(EventFilter(), with_events(campaign(4), [event]))
-    assert [entry.event for entry in annals.entries] == [event]
+    assert [entry.event for entry in annals.page.entries] == [event]

@@ -43,16 +43,16 @@ def snapshot(stop: int, tail: int = 40) -> Snapshot:
 
 def read_all_back(annals: EventHistory, page: int = 25) -> None:
     while not annals.complete:
-        stop = annals.first - 1
+        stop = annals.page.first - 1
         records = RECORDS[max(0, stop - page) : stop]
-        annals.prepend(build_page(records, annals.wanted, annals.settled))
+        annals.prepend(build_page(records, annals.wanted))
 
 
 def fresh(wanted: EventFilter, records: Sequence[Recorded]) -> list[str]:
     """What a filter keeps of all records, read at once."""
     annals = EventHistory()
     annals.filter_by(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
-    return [entry.key for entry in annals.entries]
+    return [entry.key for entry in annals.page.entries]
 
 
 @pytest.mark.parametrize("wanted", [ALL, EventFilter(), EventFilter(kind="submit")])
@@ -63,7 +63,7 @@ def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
         annals.take(snapshot(stop))
     annals.take(snapshot(len(RECORDS)))
     read_all_back(annals)
-    assert [entry.key for entry in annals.entries] == fresh(wanted, RECORDS)
+    assert [entry.key for entry in annals.page.entries] == fresh(wanted, RECORDS)
 
 
 def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
@@ -73,7 +73,7 @@ def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
         read_all_back(annals, page)
         orders = [
             entry
-            for entry in annals.entries
+            for entry in annals.page.entries
             if isinstance(entry.event, events.EffectOrdered)
         ]
         assert orders
@@ -84,15 +84,15 @@ def test_a_snapshot_that_missed_some_begins_anew() -> None:
     annals = EventHistory()
     annals.filter_by(ALL, snapshot(100))
     annals.take(snapshot(300))
-    assert annals.first == RECORDS[260].seq
-    assert len(annals.entries) <= 40
+    assert annals.page.first == RECORDS[260].seq
+    assert len(annals.page.entries) <= 40
 
 
 def test_a_replay_that_went_back_shows_what_had_happened_then() -> None:
     annals = EventHistory()
     annals.filter_by(ALL, snapshot(300))
     annals.take(snapshot(100))
-    assert max(entry.record.seq for entry in annals.entries) == RECORDS[99].seq
+    assert max(entry.record.seq for entry in annals.page.entries) == RECORDS[99].seq
 
 
 def test_nothing_new_is_nothing_taken() -> None:
@@ -106,7 +106,7 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     annals = EventHistory()
     annals.filter_by(ALL, snapshot(len(RECORDS)))
     read_all_back(annals)
-    assert len(annals.entries) <= 60 + 25
+    assert len(annals.page.entries) <= 60 + 25
 
 
 def test_an_order_that_fails_later_becomes_an_error_then() -> None:
@@ -123,9 +123,9 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
     )
     annals = EventHistory()
     annals.filter_by(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
-    assert not annals.entries
+    assert not annals.page.entries
     annals.take(replace(BASE, seq=2, events=(order, end)))
-    assert [entry.settled for entry in annals.entries] == [end.event]
+    assert [entry.settled for entry in annals.page.entries] == [end.event]
 
 
 # ------------------------------------------------------------------------- filters
@@ -210,15 +210,15 @@ def test_an_acceptance_is_among_its_job_s_events_though_the_order_lies_far_back(
     assert isinstance(record.event, events.SubmissionAccepted)
     annals = EventHistory()
     annals.filter_by(EventFilter(job=ordered(record.event.token)), with_jobs(record))
-    assert [entry.event for entry in annals.entries] == [record.event]
-    assert ordered(record.event.token) in annals.entries[0].jobs
+    assert [entry.event for entry in annals.page.entries] == [record.event]
+    assert ordered(record.event.token) in annals.page.entries[0].jobs
 
 
 def test_an_acceptance_on_an_older_page_is_among_its_job_s_events() -> None:
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
     wanted = EventFilter(job=ordered(record.event.token))
-    page = build_page([record], wanted, {}, collect_tokens(with_jobs(record)))
+    page = build_page([record], wanted, collect_tokens(with_jobs(record)))
     assert [entry.event for entry in page.entries] == [record.event]
 
 
@@ -227,6 +227,6 @@ def test_the_line_of_an_acceptance_begins_with_its_job() -> None:
     assert isinstance(record.event, events.SubmissionAccepted)
     annals = EventHistory()
     annals.filter_by(ALL, with_jobs(record))
-    text = plain(render_entry(annals.entries[0], record.t, 160))
+    text = plain(render_entry(annals.page.entries[0], record.t, 160))
     name = ordered(record.event.token)
     assert name[:8] in text.partition("accepted")[0]

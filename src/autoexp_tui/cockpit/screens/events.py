@@ -88,12 +88,12 @@ class EventsScreen(LogScreen):
             return
         pane.reading = True
         pane.update_lines()
-        handle, first, wanted = self.context.handle, history.first, history.wanted
-        settled, snapshot = dict(history.settled), self.model.session.snapshot
+        handle, first, wanted = self.context.handle, history.page.first, history.wanted
+        snapshot = self.model.session.snapshot
 
         def work() -> Page:
             records = handle.earlier(first, PAGE)
-            return build_page(records, wanted, settled, collect_tokens(snapshot))
+            return build_page(records, wanted, collect_tokens(snapshot))
 
         def done(result: Any, problem: BaseException | None) -> None:
             pane.reading = False
@@ -102,7 +102,7 @@ class EventsScreen(LogScreen):
                 self.show_notice(f"older events cannot be read: {problem}", "warning")
             elif problem is not None:
                 raise problem
-            elif history.wanted is wanted and history.first == first:
+            elif history.wanted is wanted and history.page.first == first:
                 pane.show_older(result)
             self.renew()
 

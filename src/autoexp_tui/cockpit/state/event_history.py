@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -146,10 +146,10 @@ def _describe_record(entry: Entry, now: float) -> Iterator[tuple[str, str]]:
             yield "", effect.describe()
     else:
         yield "what", ": ".join(filter(None, find_headline(entry, now)))
-        for field in fields(event):
-            value = getattr(event, field.name)
+        for one in fields(event):
+            value = getattr(event, one.name)
             if text := _format_field(value, now):
-                yield field.name.replace("_", " "), text
+                yield one.name.replace("_", " "), text
             if isinstance(value, Why) and (sent := value.arg("sent")):
                 yield "sent", f"$ {sent}"
     if entry.settled is not None:
@@ -278,23 +278,35 @@ class Page:
     """Records that follow on each other, filtered."""
 
     first: int
-    """Seq of its oldest record."""
-    entries: Sequence[Entry]
-    ordered: Mapping[str, Recorded]
+    """Seq of its oldest record; 0: there is none, 1: nor anything before it."""
+    entries: Sequence[Entry] = ()
+    ordered: Mapping[str, Recorded] = field(default_factory=dict)
     """Effect -> its order."""
-    settled: Settlements
+    settled: Settlements = field(default_factory=dict)
+
+    def add(self, newer: Page, wanted: EventFilter) -> Page:
+        """This page and the one behind it; what came of an order is told with it, so
+        that it may be asked for only now."""
+        entries = list(self.entries)
+        for effect_id, settled in newer.settled.items():
+            order = self.ordered.get(effect_id)
+            if order is not None and wanted.keeps(entry := Entry(order, settled)):
+                place = bisect_left(entries, order.seq, key=lambda one: one.record.seq)
+                there = [one.key for one in entries[place : place + 1]]
+                entries[place : place + (there == [entry.key])] = [entry]
+        entries += [one for one in newer.entries if one.settled_id not in self.ordered]
+        return Page(
+            self.first,
+            entries,
+            {**self.ordered, **newer.ordered},
+            {**self.settled, **newer.settled},
+        )
 
 
 def build_page(
-    records: Sequence[Recorded],
-    wanted: EventFilter,
-    after: Settlements,
-    tokens: Tokens = _NO_TOKENS,
+    records: Sequence[Recorded], wanted: EventFilter, tokens: Tokens = _NO_TOKENS
 ) -> Page:
-    """What a filter keeps of records; a settlement is told with its order alone.
-
-    `after`: what later records tell of orders. Without records: the beginning.
-    """
+    """What a filter keeps of records; without any: the beginning of the journal."""
     settled: dict[str, events.EffectSettled] = {}
     ordered: dict[str, Recorded] = {}
     for record in records:
@@ -302,11 +314,10 @@ def build_page(
             settled[record.event.effect_id] = record.event
         elif isinstance(record.event, events.EffectOrdered):
             ordered[record.event.effect_id] = record
-    known = {**after, **settled}
     entries = [
         entry
         for record in records
-        if (entry := build_entry(record, known, tokens)).settled_id not in ordered
+        if (entry := build_entry(record, settled, tokens)).settled_id not in ordered
         and wanted.keeps(entry)
     ]
     return Page(records[0].seq if records else 1, entries, ordered, settled)
@@ -317,14 +328,8 @@ class EventHistory:
 
     def __init__(self) -> None:
         self.wanted = EventFilter()
-        self.entries: list[Entry] = []
-        """What is shown."""
-        self.first = 0
-        """Seq of the oldest record that was looked at; 0 before any."""
-        self.settled: dict[str, events.EffectSettled] = {}
-        """As far as they were read."""
-        self._orders: dict[str, Recorded] = {}
-        """By effect, as far as they were read."""
+        self.page = Page(0)
+        """What was looked at: the newest records, and older ones as they were read."""
         self._fresh = 0
         """Entries that did not come with older pages."""
         self._last = 0
@@ -333,12 +338,13 @@ class EventHistory:
     @property
     def complete(self) -> bool:
         """Whether nothing older can be read, or kept."""
-        return self.first <= 1 or len(self.entries) >= MOST
+        return self.page.first <= 1 or len(self.page.entries) >= MOST
 
     def filter_by(self, wanted: EventFilter, snapshot: Snapshot) -> None:
         """Filter anew, from the snapshot on."""
-        self.wanted = wanted
-        self._begin(snapshot)
+        self.wanted, self._fresh, self._session = wanted, 0, snapshot.session
+        self.page = Page(snapshot.events[0].seq if snapshot.events else 0)
+        self._append(snapshot.events, snapshot)
 
     def take(self, snapshot: Snapshot) -> bool:
         """Take what is new; whether anything was. Another session, one that stands
@@ -352,44 +358,19 @@ class EventHistory:
         other = snapshot.session != self._session or snapshot.seq < self._last
         missed = bool(fresh) and fresh[0].seq > self._last + 1
         if other or missed or self._fresh >= MOST:
-            self._begin(snapshot)
+            self.filter_by(self.wanted, snapshot)
             return True
         self._append(fresh, snapshot)
         return bool(fresh)
 
     def prepend(self, page: Page) -> None:
         """Put an older page before the rest."""
-        self.first = page.first
-        self.settled = {**page.settled, **self.settled}
-        self._orders = {**page.ordered, **self._orders}
-        rest = [one for one in self.entries if one.settled_id not in page.ordered]
-        self.entries = [*page.entries, *rest]
-
-    def _begin(self, snapshot: Snapshot) -> None:
-        self.entries, self._orders, self.settled, self._fresh = [], {}, {}, 0
-        self._session = snapshot.session
-        self.first = snapshot.events[0].seq if snapshot.events else 0
-        self._append(snapshot.events, snapshot)
+        self.page = page.add(self.page, self.wanted)
 
     def _append(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:
         submitted = any(isinstance(one.event, _OF_SUBMISSIONS) for one in records)
         tokens = collect_tokens(snapshot) if submitted else _NO_TOKENS
-        page = build_page(records, self.wanted, _UNSETTLED, tokens)
-        for effect_id, settled in page.settled.items():
-            if (order := self._orders.get(effect_id)) is not None:
-                self._settle(Entry(order, settled))
-        fresh = [one for one in page.entries if one.settled_id not in self._orders]
-        self.entries += fresh
-        self._fresh += len(fresh)
-        self.settled.update(page.settled)
-        self._orders.update(page.ordered)
+        fresh = build_page(records, self.wanted, tokens)
+        self.page = self.page.add(fresh, self.wanted)
+        self._fresh += len(fresh.entries)
         self._last = records[-1].seq if records else self._last
-
-    def _settle(self, entry: Entry) -> None:
-        """Tell an earlier order anew; what failed may be asked for only now."""
-        place = bisect_left(
-            self.entries, entry.record.seq, key=lambda one: one.record.seq
-        )
-        there = [one.key for one in self.entries[place : place + 1]]
-        if self.wanted.keeps(entry):
-            self.entries[place : place + (there == [entry.key])] = [entry]

@@ -54,7 +54,7 @@ class EventsPane(ListPane):
     def show_entries(self) -> None:
         """Show the history as it is now; at the end the cursor stays there."""
         at_end = self.cursor >= len(self.keys) - 1
-        self.set_keys(tuple(entry.key for entry in self.history.entries))
+        self.set_keys(tuple(entry.key for entry in self.history.page.entries))
         if at_end:
             self.move("last")
 
@@ -109,11 +109,13 @@ class EventsPane(ListPane):
         return (Span(" Nothing has happened yet.", "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
-        return render_entry(self.history.entries[place], self.model.session.now, cells)
+        return render_entry(
+            self.history.page.entries[place], self.model.session.now, cells
+        )
 
     def find_entry(self) -> Entry | None:
         """The entry under the cursor."""
-        return self.history.entries[self.cursor] if self.keys else None
+        return self.history.page.entries[self.cursor] if self.keys else None
 
 
 class EffectPane(TextPane):
