@@ -145,20 +145,19 @@ def test_jobs_without_stages_are_one_section_of_jobs() -> None:
 
 
 # --------------------------------------------------------------------- conditions
-def test_a_condition_of_some_jobs_tells_what_marks_them() -> None:
+def test_a_condition_of_some_jobs_tells_of_how_many() -> None:
     jobs = [
         job(
             f"run{at}",
             at,
             stage="s",
-            parameters={"bsz": bsz, "seed": at},
             start_conditions=(MetadataIs(key="step", op=">=", value=bsz),),
         )
         for at, bsz in enumerate((256, 256, 512))
     ]
     assert stages(plan(jobs))[0].tables[-1] == (
-        ("Starts", "when step >= 256 [bsz=256]"),
-        ("", "when step >= 512 [bsz=512]"),
+        ("Starts", "when step >= 256 [2 of 3 jobs]"),
+        ("", "when step >= 512 [1 of 3 jobs]"),
     )
 
 
@@ -184,17 +183,6 @@ def test_only_conditions_that_one_job_has_both_are_joined() -> None:
         ("", "if first == None [1 of 3 jobs]"),
         ("", "or third == None [1 of 3 jobs]"),
     )
-
-
-def test_a_value_that_other_jobs_have_too_marks_nothing() -> None:
-    ready = MetadataIs(key="step", op=">=", value=8)
-    jobs = [
-        job("a", stage="s", parameters={"bsz": 1}, start_conditions=(ready,)),
-        job("b", 1, stage="s", parameters={"bsz": 1}),
-        job("c", 2, stage="s", parameters={"bsz": 2}),
-    ]
-    conditions = stages(plan(jobs))[0].tables[-1]
-    assert conditions[0] == ("Starts", "when step >= 8 [1 of 3 jobs]")
 
 
 def test_jobs_that_may_start_at_once_are_counted_beside_those_that_wait() -> None:
@@ -252,37 +240,7 @@ def test_a_condition_that_does_not_block_says_so() -> None:
 
 # --------------------------------------------------------------------- validation
 def test_a_sound_plan_without_warnings_says_so() -> None:
-    assert [mark for mark, _ in findings(plan([job("a")]))] == ["✓"] * 4
-
-
-@pytest.mark.parametrize(
-    ("made", "told"),
-    [
-        (plan([job("a"), job("a", 1, output_dir="x")]), "used more than once: a"),
-        (
-            plan([job("a", output_dir="x"), job("b", 1, output_dir="x")]),
-            "used more than once: x",
-        ),
-        (plan([job("a", depends_on=("gone",))]), "not in the plan: gone"),
-        (
-            plan([staged("a", 0, "b"), staged("b", 1, "a")]),
-            "some jobs follow each other in a ring: none of them can start",
-        ),
-        (
-            plan(
-                [staged("a", 0), staged("b", 1)],
-                edges=(
-                    Edge(before="a", after="b", mode="waits"),
-                    Edge(before="b", after="a", mode="reads"),
-                ),
-            ),
-            "some jobs follow each other in a ring: none of them can start",
-        ),
-    ],
-    ids=["names", "directories", "unknown", "ring", "ring by a read"],
-)
-def test_what_is_unsound_is_found(made: Plan, told: str) -> None:
-    assert ("✗", told) in findings(made)
+    assert [mark for mark, _ in findings(plan([job("a")]))] == ["✓"]
 
 
 def test_warnings_have_their_job_place_and_hint() -> None:

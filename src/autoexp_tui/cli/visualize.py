@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 _UNBOUNDED: Final = 100_000
 """Columns where no terminal wraps lines: a pipe or a file."""
 _NARROWEST: Final = 24
-_MARK_STYLES: Final = {"✓": "green", "!": "yellow", "✗": "red"}
-_ASCII_TWINS: Final = str.maketrans("─│├└×✓✗…", "-|++x+x~")
+_MARK_STYLES: Final = {"✓": "green", "!": "yellow"}
+_ASCII_TWINS: Final = str.maketrans("─│├└×✓…", "-|++x+~")
 
 
 _FLAGS: Final = (

@@ -25,7 +25,6 @@ from autoexp_tui.planning.dag import (
     Side,
     Stage,
     find_links,
-    find_rings,
     list_stages,
 )
 from autoexp_tui.planning.grid import SweepSummary
@@ -57,7 +56,7 @@ class Chart:
     sections: tuple[Section, ...]
     """The sweep, then the stages, each after those that it follows from."""
     findings: Table
-    """A mark (`✓`, `!`, `✗`) and what was found."""
+    """A mark (`✓`, `!`) and what was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +99,7 @@ class _ChartBuilder:
             jobs = plural(sum(len(one.jobs) for one in rest), "job")
             title = f"... and {plural(len(rest), 'stage')} more with {jobs}"
             sections.append(Section(title))
-        findings = (*_check_plan(self._plan, self._links), *self._list_warnings())
+        findings = tuple(self._list_warnings())
         title = f"{clean_line(self._plan.name)}: {plural(len(self._plan.jobs), 'job')}"
         if any(one.name for one in self._stages):
             title += f" in {plural(len(self._stages), 'stage')}"
@@ -178,7 +177,8 @@ class _ChartBuilder:
         found = {texts: jobs for texts, jobs in groups.items() if texts}
         label = "Starts" if start else "Cancelled"
         for texts, jobs in islice(found.items(), self._limits.conditions):
-            mark = self._mark_jobs(jobs, stage)
+            all_of_them = len(jobs) == len(stage.jobs)
+            mark = "" if all_of_them else f" [{len(jobs)} of {len(stage.jobs)} jobs]"
             for text in texts:
                 yield label, f"{text}{mark}"
                 label = ""
@@ -217,21 +217,6 @@ class _ChartBuilder:
         verb = "gives up" if start else "looks no more"
         return f"{text} ({verb} after {duration(limit)})"
 
-    def _mark_jobs(self, jobs: Sequence[JobSpec], stage: Stage) -> str:
-        """` [bsz=256]`, or ` [3 of 6 jobs]`; empty when it is all of them."""
-        total = len(stage.jobs)
-        if len(jobs) == total:
-            return ""
-        settings = self._sweep.settings
-        for axis in self._sweep.axes:
-            values = {settings[job.name].get(axis.key) for job in jobs}
-            value = values.pop()
-            every = (settings[job.name].get(axis.key) for job in stage.jobs)
-            number = sum(one == value for one in every)
-            if not values and value is not None and number == len(jobs):
-                return f" [{axis.label}={fit(value, _VALUE_COLUMNS)}]"
-        return f" [{len(jobs)} of {total} jobs]"
-
     def _list_warnings(self) -> Iterator[Row]:
         warnings = self._plan.warnings
         if not warnings:
@@ -250,41 +235,6 @@ def _filter_tables(
 ) -> tuple[Table, ...]:
     tables = (tuple(rows), ((more,),) if more else (), tuple(conditions))
     return tuple(filter(None, tables))
-
-
-def _check_plan(plan: Plan, links: Links) -> Iterator[Row]:
-    """Planning refuses what is not sound; a manifest may be of another program."""
-    names = {job.name: at for at, job in enumerate(plan.jobs)}
-    befores = [
-        (before, after)
-        for side in (links.waits, links.reads)
-        for after, others in side.items()
-        for before in others
-    ]
-    each = ([job.name for job in plan.jobs], [job.output_dir for job in plan.jobs])
-    twice = [text for texts in each for text, n in Counter(texts).items() if n > 1]
-    strange = [name for pair in befores for name in pair if name not in names]
-    pairs = [(names[a], names[b]) for a, b in befores if a in names and b in names]
-    ring = "some jobs follow each other in a ring: none of them can start"
-    for good, bad in (
-        (
-            "every job has a name and an output directory of its own",
-            f"used more than once: {_name_some(twice)}" if twice else "",
-        ),
-        (
-            "every job that is waited for or read from is in the plan",
-            f"not in the plan: {_name_some(strange)}" if strange else "",
-        ),
-        (
-            "no jobs follow each other in a ring",
-            ring if find_rings(len(plan.jobs), pairs) else "",
-        ),
-    ):
-        yield ("✗", bad) if bad else ("✓", good)
-
-
-def _name_some(names: Iterable[str]) -> str:
-    return join_some(list(map(clean_line, dict.fromkeys(names))), _MOST_NAMES)
 
 
 MOST_JOBS: Final = 60

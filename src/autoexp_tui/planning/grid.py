@@ -90,26 +90,25 @@ class SweepSummary:
     """The keys that vary within a stage of a plan, in the sweep's order."""
 
     def __init__(self, plan: Plan) -> None:
-        self.settings = {
+        self._settings = {
             job.name: read_settings(job.parameters, plan.mask) for job in plan.jobs
         }
-        """What the sweep point of each job sets."""
         self._jobs = plan.jobs
         sizes = Counter(job.stage for job in plan.jobs)
-        values = _count_values((j.stage, self.settings[j.name]) for j in plan.jobs)
+        values = _count_values((j.stage, self._settings[j.name]) for j in plan.jobs)
         axes: dict[str, Sequence[str]] = {}
         for key, stages in values.items():
             lacking = [s for s, each in stages.items() if each.total() < sizes[s]]
             if lacking or any(len(each) > 1 for each in stages.values()):
                 unset = [_NO_VALUE] if lacking else []
-                settings = self.settings.values()
+                settings = self._settings.values()
                 found = dict.fromkeys(own[key] for own in settings if key in own)
                 axes[key] = [*found, *unset]
         self.axes = _build_axes(axes)
 
     def describe_job(self, job: JobSpec) -> str:
         """`lr=1e-3 bsz=256`: what tells a job from the others of its stage."""
-        own = self.settings[job.name]
+        own = self._settings[job.name]
         set_by_it = (one for one in self.axes if one.key in own)
         return " ".join(f"{one.label}={own[one.key]}" for one in set_by_it)
 
@@ -145,7 +144,7 @@ class SweepSummary:
                 tuple(dict.fromkeys(own[one.key] for own in each if one.key in own))
                 for one in self.axes
             )
-            for each in ([self.settings[job.name] for job in f] for f in families)
+            for each in ([self._settings[job.name] for job in f] for f in families)
         ]
         counts = [len(set(values)) for values in zip(*places, strict=True)]
         if not len(set(places)) == len(families) == math.prod(counts):
