@@ -215,14 +215,6 @@ def test_a_lease_with_rubbish_in_it_is_free_once_it_was_seen_still(
     assert taken.epoch == 2
 
 
-def test_a_lease_from_the_future_is_judged_by_its_holder_as_any_other(
-    session: SessionDir,
-) -> None:
-    data = json.dumps({"epoch": 900_000, "since": 0.0, **DEAD.as_json()})
-    (session.lease / "900000.json").write_text(data)
-    assert take(session).epoch == 900_001
-
-
 def test_parts_of_an_engine_from_the_future_are_read(session: SessionDir) -> None:
     (session.lease / "900000.json").write_text(
         json.dumps({"epoch": 1, "since": 0.0, **DEAD.as_json()})
@@ -494,24 +486,6 @@ def succeed(session: SessionDir, lease: FileLease) -> FileJournal:
     return journal
 
 
-def test_sessions_beside_each_other_keep_nobody_waiting(
-    tmp_path: Path, session: SessionDir
-) -> None:
-    other = SessionDir(tmp_path / "m3x9")
-    other.make()
-    assert (take(session).epoch, take(other).epoch) == (1, 1)
-
-
-def test_a_killed_engine_is_followed_at_once(
-    session: SessionDir, holder: subprocess.Popen[str]
-) -> None:
-    with pytest.raises(SessionOwned):
-        take(session)
-    holder.kill()
-    holder.wait()
-    assert take(session).epoch == 2
-
-
 def test_a_killed_engine_s_session_is_written_again_within_a_second(
     session: SessionDir, holder: subprocess.Popen[str]
 ) -> None:
@@ -529,14 +503,6 @@ def test_a_killed_engine_that_nobody_reaped_is_dead(
     holder.kill()
     os.waitid(os.P_PID, holder.pid, os.WEXITED | os.WNOWAIT)
     assert take(session).epoch == 2
-
-
-def test_a_stopped_engine_of_this_host_still_owns_its_session(
-    session: SessionDir, holder: subprocess.Popen[str]
-) -> None:
-    holder.send_signal(signal.SIGSTOP)
-    with pytest.raises(SessionOwned):
-        take(session)
 
 
 def test_of_a_stopped_engine_it_is_told_what_wakes_it(
@@ -574,20 +540,18 @@ def test_an_engine_that_wakes_after_a_take_over_knows_and_does_no_harm(
 
 
 # ----------------------------------------------------------------------- identity
-def test_this_process_is_alive() -> None:
-    assert ME.check_alive(ME) is Alive.YES
-
-
-def test_a_reused_pid_is_another_process() -> None:
-    assert DEAD.check_alive(ME) is Alive.NO
-
-
-def test_a_pid_that_nobody_has_is_dead() -> None:
-    assert replace(ME, pid=2**22 + 1).check_alive(ME) is Alive.NO
-
-
-def test_hosts_that_share_a_name_are_told_apart() -> None:
-    assert replace(ME, boot="b2", machine="").check_alive(ME) is Alive.UNKNOWN
+@pytest.mark.parametrize(
+    ("process", "alive"),
+    [
+        (ME, Alive.YES),
+        (DEAD, Alive.NO),
+        (replace(ME, pid=2**22 + 1), Alive.NO),
+        (replace(ME, boot="b2", machine=""), Alive.UNKNOWN),
+    ],
+    ids=["this", "a reused pid", "a pid of nobody", "a host of the same name"],
+)
+def test_a_process_is_told_apart(process: Identity, alive: Alive) -> None:
+    assert process.check_alive(ME) is alive
 
 
 @pytest.mark.parametrize("tree", [{}, {"pid": "x"}, {**ME.as_json(), "pid": None}])

@@ -137,7 +137,8 @@ class DecisionContext:
         if isinstance(key, OutsideKey):
             return self.outside.get(key)
         value: FactValue = None
-        job = self.state.jobs.get(key.job)
+        # Somebody else's condition may ask for anything.
+        job = self.state.jobs.get(getattr(key, "job", ""))
         if isinstance(key, MetricKey):
             value = self._find_metric(key, job)
             return None if value is None else Fact(value, self.now.lived)

@@ -103,7 +103,7 @@ def _open_file(path: Path | str, *, follow: bool) -> tuple[int, os.stat_result]:
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
-        kind = _KINDS[stat.S_IFMT(found.st_mode)]
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "a device")
         raise build_refusal(path, f"it is {kind}, not a regular file", _AWAY)
     return handle, found
 
@@ -171,7 +171,7 @@ def require_own_session(path: Path | str) -> None:
 def _read_session(path: Path | str) -> os.stat_result:
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
-        kind = _KINDS[stat.S_IFMT(found.st_mode)]
+        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "a device")
         raise build_refusal(path, f"it is {kind}, not a session's directory", _AWAY)
     return found
 
