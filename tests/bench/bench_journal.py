@@ -26,6 +26,7 @@ from autoexp_tui.model.snapshot import EngineView, Snapshot
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan, encode_plan
+from autoexp_tui.storage.lease import FileLease
 from autoexp_tui.storage.record_codec import encode_record
 from autoexp_tui.storage.session_dir import SessionDir
 
@@ -35,10 +36,11 @@ GROUP = 100
 """Events a commit while a campaign is busy."""
 
 
-class Forever:
+class Forever(FileLease):
     """A lease that nobody takes."""
 
-    epoch = 1
+    def __init__(self) -> None:
+        self.epoch = 1
 
     def is_held(self) -> bool:
         """Always."""

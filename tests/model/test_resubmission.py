@@ -15,7 +15,7 @@ from autoexp_tui.effects.effects import PlanJobs
 from autoexp_tui.model.resubmission import (
     dependants,
     is_acting,
-    is_ended_by_others,
+    is_going_along,
     is_open,
     list_ended_because_of,
     stuck,
@@ -57,7 +57,7 @@ def test_a_job_ended_by_others_was_skipped_or_cancelled_on_their_account(
     state: JobState, cause: Cause | None
 ) -> None:
     expected = state in (S.SKIPPED, S.CANCELLED) and cause in BY_OTHERS
-    assert is_ended_by_others(record("a", state, cause)) == expected
+    assert is_going_along(record("a", state, cause)) == expected
 
 
 def test_dependants_are_listed_in_the_order_of_the_jobs() -> None:
@@ -116,7 +116,7 @@ def sessions(draw: st.DrawFn) -> list[JobRecord]:
 
 def on_account(one: JobRecord, names: set[str], jobs: dict[str, JobRecord]) -> bool:
     """By the definition: a chain of such ends leads from the job to one of `names`."""
-    if one.name in names or not is_ended_by_others(one):
+    if one.name in names or not is_going_along(one):
         return False
     return any(
         up in names or on_account(jobs[up], names, jobs) for up in one.spec.depends_on

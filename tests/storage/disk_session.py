@@ -15,6 +15,7 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.storage.atomic import sync_data
 from autoexp_tui.storage.journal import load_state, read_session
 from autoexp_tui.storage.journal_writer import FileJournal
+from autoexp_tui.storage.lease import FileLease
 from autoexp_tui.storage.session_dir import SessionDir
 
 SYNC = "autoexp_tui.storage.journal_writer.sync_data"
@@ -53,7 +54,7 @@ KILLS: dict[str, tuple[str, object]] = {
 
 
 @dataclass(eq=False)
-class FixedLease:
+class FixedLease(FileLease):
     """A lease that a test takes away by hand."""
 
     epoch: int

@@ -159,7 +159,7 @@ def _ask(spec: Condition, question: Callable[[Condition], T], silence: T) -> T:
     try:
         return question(spec)
     except Exception:
-        if _is_ours(spec):
+        if is_ours(type(spec)) and not spec.runs_theirs:
             raise
         return silence
 
@@ -185,10 +185,6 @@ def needs(spec: Condition, job: str, action: str = "") -> frozenset[FactKey]:
     )
 
 
-def _is_ours(spec: Condition) -> bool:
-    return is_ours(type(spec)) and not spec.runs_theirs
-
-
 def describe(spec: Condition) -> str:
     """What a condition waits for, in a few words; its own description if it has one."""
     return spec.description or _ask(spec, lambda one: one.name_object(), spec.kind)
@@ -212,7 +208,7 @@ def evaluate(spec: Condition, facts: Facts, now: Moment, ctx: EvalContext) -> Ve
     try:
         return _judge(spec, facts, now, ctx)
     except Exception as error:  # somebody else's code may raise anything
-        if _is_ours(spec):
+        if is_ours(type(spec)) and not spec.runs_theirs:
             raise
         what = getattr(spec, "class_path", spec.kind)
         return say_wait("own_failed", what=what, problem=tell_error(error))

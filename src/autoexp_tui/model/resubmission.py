@@ -63,18 +63,15 @@ def has_old_logs(job: JobRecord) -> bool:
     )
 
 
-def is_ended_by_others(job: JobRecord) -> bool:
-    """Whether the job was skipped or cancelled on another one's account."""
-    return job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
-
-
 def can_come_back(job: JobRecord) -> bool:
     """Whether R runs it again: it ended badly, or an earlier session did its work."""
     return job.state in REVIVABLE or job.done_before
 
 
 def is_going_along(job: JobRecord) -> bool:
-    return is_ended_by_others(job) or job.done_before
+    """Whether it comes back with what it depends on, on whose account it ended."""
+    on_account = job.state in _ENDED_SO and job.cause in _BECAUSE_OF_OTHERS
+    return on_account or job.done_before
 
 
 def dependants(jobs: Iterable[JobRecord]) -> Mapping[str, Sequence[str]]:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Protocol
 
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.model.event import Recorded
@@ -29,18 +28,9 @@ from autoexp_tui.storage.journal_parts import (
     find_seal,
     get_seal,
 )
+from autoexp_tui.storage.lease import FileLease
 from autoexp_tui.storage.record_codec import encode_record, has_secret
 from autoexp_tui.storage.session_dir import SessionDir
-
-
-class Held(Protocol):
-    """What an append asks of the lease it writes under."""
-
-    epoch: int
-
-    def is_held(self) -> bool:
-        """Whether no successor has taken the session; may raise OSError."""
-        ...
 
 
 class FileJournal:
@@ -50,7 +40,7 @@ class FileJournal:
     def __init__(
         self,
         session: SessionDir,
-        lease: Held,
+        lease: FileLease,
         *,
         chain: Sequence[Part] | None = None,
         log_fault: Callable[[str], None] = lambda _text: None,

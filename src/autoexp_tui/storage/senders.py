@@ -34,6 +34,10 @@ def describe_sender(state_dir: Path) -> Sender:
         import pwd
 
         user = pwd.getpwuid(os.getuid()).pw_name
+    tty = ""
+    for descriptor in (1, 2, 0):  # the input's, if it has one
+        with suppress(OSError):
+            tty = os.ttyname(descriptor).removeprefix("/dev/")
     return Sender(
         user=user,
         host=me.host,
@@ -43,7 +47,7 @@ def describe_sender(state_dir: Path) -> Sender:
         started=me.started,
         leader=leader,
         leader_started=read_start(leader) or "",
-        tty=_find_tty(),
+        tty=tty,
         ssh_client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
         job=job_of(me.pid, state_dir),
         checked=True,
@@ -69,13 +73,6 @@ def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
     living = processes[lives.index(Alive.YES)].pid
     job = sender.job or job_of(living, state_dir)
     return replace(sender, job=job, doubt="", checked=True)
-
-
-def _find_tty() -> str:
-    for descriptor in (0, 2, 1):
-        with suppress(OSError):
-            return os.ttyname(descriptor).removeprefix("/dev/")
-    return ""
 
 
 def job_of(pid: int, state_dir: Path) -> str:

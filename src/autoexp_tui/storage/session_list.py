@@ -23,7 +23,7 @@ from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.sessions import describe_silence, look_into
+from autoexp_tui.storage.sessions import SILENCE, look_into
 from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.storage.user_files import ANSWER_SECONDS
 
@@ -57,7 +57,7 @@ def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
     sessions: list[SessionDir] = []
     for place, found in zip(places, look_into(places), strict=True):
         if isinstance(found, TimeoutError):
-            rows.append(_build_faulty(SessionDir(place / "-"), describe_silence()))
+            rows.append(_build_faulty(SessionDir(place / "-"), SILENCE))
         elif not isinstance(found, Exception):
             sessions += found
         elif place == places[0] or not isinstance(found, EnvironmentFailed):
@@ -65,7 +65,7 @@ def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
     told = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
     for session, row in zip(sessions, told, strict=True):
         if isinstance(row, TimeoutError):
-            row = _build_faulty(session, describe_silence())
+            row = _build_faulty(session, SILENCE)
         elif isinstance(row, Exception):
             raise row
         rows.append(row)

@@ -25,6 +25,7 @@ from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.user_files import ANSWER_SECONDS, list_places
 
 _NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
+SILENCE = f"it did not answer within {ANSWER_SECONDS:g} s"
 _BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
 _LETTERS = _BASE32[:26]
 _DIGITS = _BASE32[26:]
@@ -84,10 +85,6 @@ def look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
     return ask_all([partial(find_sessions, one) for one in places], ANSWER_SECONDS)
 
 
-def describe_silence() -> str:
-    return f"it did not answer within {ANSWER_SECONDS:g} s"
-
-
 def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
     """The session whose id is, or alone begins, so; raises UsageError,
     EnvironmentFailed."""
@@ -124,7 +121,7 @@ def _list_known(places: Sequence[Path]) -> list[SessionDir]:
     looks = look_into(places)
     if isinstance(looks[0], TimeoutError):
         hint = "Its file server may be down: look at it with `df`."
-        raise EnvironmentFailed(describe_silence(), str(places[0]), hint)
+        raise EnvironmentFailed(SILENCE, str(places[0]), hint)
     if isinstance(looks[0], Exception):
         raise looks[0]
     lists = [found for found in looks if not isinstance(found, Exception)]
