@@ -486,7 +486,7 @@ def succeed(session: SessionDir, lease: FileLease) -> FileJournal:
     return journal
 
 
-def test_a_killed_engine_s_session_is_written_again_within_a_second(
+def test_a_killed_engine_is_followed_at_once(
     session: SessionDir, holder: subprocess.Popen[str]
 ) -> None:
     holder.kill()
