@@ -486,6 +486,14 @@ def succeed(session: SessionDir, lease: FileLease) -> FileJournal:
     return journal
 
 
+def test_sessions_beside_each_other_keep_nobody_waiting(
+    tmp_path: Path, session: SessionDir
+) -> None:
+    other = SessionDir(tmp_path / "m3x9")
+    other.make()
+    assert (take(session).epoch, take(other).epoch) == (1, 1)
+
+
 def test_a_killed_engine_is_followed_at_once(
     session: SessionDir, holder: subprocess.Popen[str]
 ) -> None:
