@@ -129,8 +129,7 @@ class Rendered:
 
 
 class SchemaRenderer:
-    """Renders and checks arguments by one schema; remembers what each value comes
-    to."""
+    """Renders and checks arguments by one schema; each value is worked out once."""
 
     def __init__(self, schema: Schema, place: str) -> None:
         self._schema = schema
@@ -144,7 +143,10 @@ class SchemaRenderer:
         given: dict[str, Words] = {}
         aliases = self._schema.by_alias
         for key, value in args.items():
-            found = self._render_one(key, value)
+            known = (key, repr(value))  # 1, True and 1.0 are told apart
+            if known not in self._values:
+                self._values[known] = self._render_new(key, value)
+            found = self._values[known]
             problems += found.problems
             if found.words:
                 given[aliases[key].dest if key in aliases else key] = found.words
@@ -155,13 +157,6 @@ class SchemaRenderer:
             words += ["--", *(word for some in places for word in some)]
         return Rendered(tuple(words), tuple(problems))
 
-    def _render_one(self, key: str, value: object) -> Rendered:
-        known = (key, repr(value))  # 1, True and 1.0 are told apart
-        found = self._values.get(known)
-        if found is None:
-            found = self._values[known] = self._render_new(key, value)
-        return found
-
     def _render_new(self, key: str, value: object) -> Rendered:
         schema = self._schema
         try:
@@ -171,10 +166,6 @@ class SchemaRenderer:
                 return Rendered(render_action(value, schema.by_alias[key], schema))
         except Refused as error:
             return Rendered((), (self._make_problem(key, error.message, error.hint),))
-        return Rendered((), (self._make_unknown(key),))
-
-    def _make_unknown(self, key: str) -> Problem:
-        schema = self._schema
         known = (*schema.by_dest, *schema.by_alias)
         plain = key.replace("-", "_")
         if plain in known:
@@ -183,8 +174,8 @@ class SchemaRenderer:
             hint = did_you_mean(key, known, "arguments")
         else:
             hint = f"none of its {len(schema.by_dest)} arguments is near"
-        source = schema.source or "the program"
-        return self._make_problem(key, f"is no argument of {source}", hint)
+        message = f"is no argument of {schema.source or 'the program'}"
+        return Rendered((), (self._make_problem(key, message, hint),))
 
     def _make_problem(self, key: str, message: str, hint: str = "") -> Problem:
         return problem(f"{self._place}.{key}", message, hint)

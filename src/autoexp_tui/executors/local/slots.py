@@ -44,14 +44,23 @@ def find_slots_dir() -> Path:
     """
     me, usual = Identity.get_own(), get_usual_dir()
     memory = find_user_file(format_filename(f"slots-dir.{me.host}.{me.boot}"))
-    noted = _read_memory(memory)
+    noted = _read_memory(memory) if memory else None
     for known in (noted, usual):
         if known is not None and _make_own(known):
             return known
     other = usual.with_name(f"{usual.name}-{secrets.token_hex(6)}")
     if not _make_own(other):
         return usual
-    return _note_dir(memory, other, noted)
+    if memory is None:
+        return other
+    data = os.fsencode(f"{other}\n")
+    with suppress(OSError, EnvironmentFailed):
+        memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if noted is not None:
+            write_atomic(memory, data)
+        elif not link_new(memory, data):  # another engine was faster
+            return _read_memory(memory) or other
+    return other
 
 
 def _make_own(directory: Path) -> bool:
@@ -64,29 +73,13 @@ def _make_own(directory: Path) -> bool:
     return False
 
 
-def _read_memory(memory: Path | None) -> Path | None:
+def _read_memory(memory: Path) -> Path | None:
     """The directory that a file of the user's names; None: there is none."""
-    if memory is None:
-        return None
     try:
         text = os.fsdecode(read_checked(memory, "own").strip())
     except OSError:
         return None
     return Path(text) if text.startswith(str(get_usual_dir())) else None
-
-
-def _note_dir(memory: Path | None, directory: Path, before: Path | None) -> Path:
-    """Keep the name, unless another engine was faster: then take its."""
-    if memory is None:
-        return directory
-    data = os.fsencode(f"{directory}\n")
-    with suppress(OSError, EnvironmentFailed):
-        memory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if before is not None:
-            write_atomic(memory, data)
-        elif not link_new(memory, data):
-            return _read_memory(memory) or directory
-    return directory
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,16 +112,8 @@ class ClusterCommands:
         )
 
 
-class Questions:
-    """Puts questions one at a time; this one at once, for tests with their own
-    clock."""
-
-    def put(self, question: Callable[[], None]) -> None:
-        question()
-
-
-class OwnThread(Questions):
-    """Puts questions on a thread of their own: whoever hangs keeps nobody waiting."""
+class OwnThread:
+    """Puts questions on a thread, one at a time: whoever hangs keeps nobody waiting."""
 
     def __init__(self) -> None:
         self._asking: threading.Thread | None = None

@@ -30,7 +30,7 @@ from autoexp_tui.engine.ports import Clock
 from autoexp_tui.executors.slurm.commands import (
     CANCEL_RUNNING,
     Commands,
-    Questions,
+    OwnThread,
     Ran,
     explain_uncancelled,
 )
@@ -119,9 +119,10 @@ class SlurmExecutor:
         settings: SlurmSettings,
         commands: Commands,
         clock: Clock,
-        questions: Questions | None = None,
+        questions: OwnThread | None = None,
     ) -> None:
-        self._questions = questions or Questions()
+        self._questions = questions
+        """Who asks the controller; None: a poll itself, as tests with a clock want."""
         self._settings = settings
         self._commands = commands
         self._clock = clock
@@ -187,7 +188,10 @@ class SlurmExecutor:
         self._watch.owed_since = self._compute_since(owed) if owed else inf
         if due or (tasks and rhythm.is_due(self._clock.monotonic())):
             self._forget_all_but(memories)
-            self._questions.put(lambda: self._run_question(memories))
+            if self._questions is None:
+                self._run_question(memories)
+            else:
+                self._questions.put(lambda: self._run_question(memories))
         for memory in memories:  # last: the question may have taken long
             if "said" in memory.held or "gone" in memory.held:
                 self._look(memory, fresh=True)

@@ -240,9 +240,12 @@ class Refusal(StrEnum):
     """Refused in words that are not known here: it may pass or not."""
 
 
-_PASSING: Final = re.compile(
+_COUNTS: Final = (
     r"maximum number of jobs|too many jobs|MaxJobCount|Submit(?:Job|Limit)"
-    r"|(?:Max|Grp)Jobs|temporarily (?:unable to accept|disabled)"
+    r"|(?:Max|Grp)Jobs"
+)
+_PASSING: Final = re.compile(
+    rf"{_COUNTS}|temporarily (?:unable to accept|disabled)"
     r"|Resource temporarily unavailable|Slurm temporarily|system (?:is )?busy"
     r"|rate limit|backing off"
     r"|standby mode|partition not available|inactive or drain"
@@ -254,9 +257,7 @@ _PASSING: Final = re.compile(
 )
 """What is over when other jobs end, or when the cluster is well again."""
 _HOW_MANY: Final = re.compile(
-    r"maximum number of jobs|too many jobs|MaxJobCount|Submit(?:Job|Limit)"
-    r"|(?:Max|Grp)Jobs|unable to accept job",
-    re.IGNORECASE,
+    rf"{_COUNTS}|unable to accept job|accounting/QOS policy", re.IGNORECASE
 )
 _TOO_MUCH: Final = re.compile(
     r"(?:Assoc|QOS|Partition)\w*(?:Wall|Time|Cpu|Node|Mem|TRES|GRES|Billing)\w*",
@@ -293,4 +294,4 @@ def detect_refusal(stderr: str) -> Refusal:
 
 def is_count_limit(stderr: str) -> bool:
     """Whether a busy sbatch met a limit of how many tasks: a smaller array may fit."""
-    return bool(_HOW_MANY.search(stderr) or _POLICY.search(stderr))
+    return _HOW_MANY.search(stderr) is not None
