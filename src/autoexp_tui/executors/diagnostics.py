@@ -30,7 +30,6 @@ from autoexp_tui.text.spelling import size
 
 LOG_BYTES: Final = 64 * 1024
 MOST_NODES: Final = 16
-"""Nodes of one job that are looked at."""
 _OWN_SHARE: Final = 0.6
 """Of the time that a run waits, for programs that look at its processes."""
 _PROBE_SHARE: Final = 0.85
@@ -177,8 +176,7 @@ class SlurmReach:
     def look(self, parting: Parting, seconds: float) -> str:
         """Run the script by srun, once a node.
 
-        The number of nodes is exact: a range of them ends the controller of some
-        versions of Slurm. srun takes no task of an array by its name.
+        The number of nodes is exact: a range ends the controller of some versions.
         """
         begun, job = time.monotonic(), parting.task.executor_id
         if not job:

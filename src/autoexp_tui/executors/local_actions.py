@@ -33,10 +33,9 @@ class LocalErrands:
         return run_bounded(command, timeout, env=env, cwd=cwd)
 
     def append(self, path: str, text: str, below: str = "") -> None:
-        """Add `text` as whole lines, durable before this returns.
+        """Add `text` as whole lines, durable before this returns; raises OSError.
 
-        A last line that somebody left open is ended first, so that two never mix.
-        Raises OSError, also where the file, links resolved, does not lie below `below`.
+        So it does where the file, links resolved, does not lie below `below`.
         """
         place = Path(path) if below else Path(path).expanduser()
         home, real = os.path.realpath(below), os.path.realpath(place)

@@ -1,7 +1,6 @@
-"""The processes of an attempt on this host: whether they live, and how they end.
+"""The processes of an attempt on this host, when its wrapper cannot end them itself.
 
-The wrapper ends its own processes. What stands here is for when it cannot: asking it
-to, from outside, and ending what a killed wrapper may have left. Processes of other
+Asking it to end, and ending what a killed wrapper may have left. Processes of other
 hosts and containers are never touched.
 """
 
@@ -31,8 +30,7 @@ _MOST_ROUNDS = 10
 def check_supervisor(process: Identity, me: Identity, claim: Path) -> Alive:
     """Whether a supervisor, or its guard, lives: they hold the lock of the claim.
 
-    The lock is asked of this machine's processes alone: one in another container cannot
-    be seen otherwise, and a guard may outlive its supervisor to write the exit record.
+    The lock is asked of this machine's processes alone; it sees other containers'.
     """
     seen = process.check_alive(me)
     same_machine = (process.host, process.boot) == (me.host, me.boot)
@@ -91,8 +89,7 @@ def kill_left_behind(attempt_dir: str, leader: tuple[int, str] = (0, "")) -> int
 def _list_led(leader: int, started: str) -> Iterator[int]:
     """Our processes of the leader's group or session, dead as it may be.
 
-    The kernel gives its number out again only when both are empty. So while another
-    process bears the number nothing is left of them; nor is one of them older.
+    The kernel gives its number out again only when both are empty.
     """
     if read_start(leader) not in (None, started):
         return

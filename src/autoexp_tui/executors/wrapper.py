@@ -71,7 +71,6 @@ RETRY_SECONDS = 0.5
 MOST_RETRY_SECONDS = 5.0
 MOST_RECORD_BYTES = 64 * 1024
 MOST_RESTORED = 50
-"""Records that are put back in one run; each keeps a file open for its lock."""
 ROOM = ".exit.room"
 ROOM_BYTES = 2048
 """More than an exit record takes; blanks after JSON are JSON still."""
@@ -777,7 +776,7 @@ def collect_children() -> "tuple[list[tuple[int, int, int]], bool]":
 def end_descendants(polite_seconds: float, group: int) -> "tuple[int, dict[int, int]]":
     """End all that descends from us: how many at first, and pid -> wait status.
 
-    `group` is signalled too where the kernel does not hand orphans to us; 0: it does.
+    `group` is signalled too where the kernel hands no orphans to us; 0: it does.
     """
     if group:
         kill_group(group, signal.SIGKILL)
@@ -939,7 +938,6 @@ class Supervisor:
         )
 
     def _write_begin(self, child: Child) -> bool:
-        """Write the begin record; without one, nothing runs."""
         record = {
             "v": 1,
             "run": self.run,
@@ -1178,7 +1176,7 @@ class Kept:
         return False
 
     def restore(self) -> None:
-        """Write it over what is there, locked as it was. Raises OSError."""
+        """Write it over what is there, locked as it was; raises OSError."""
         directory, name = os.path.split(self.path)
         if os.path.isdir(get_session(directory)):  # else its file system is away
             os.makedirs(directory, 0o700, exist_ok=True)
@@ -1281,7 +1279,6 @@ class Sampler:
                 self.tool.kill()
 
     def _run_samples(self) -> None:
-        """A line a sample until the process ends; gives up when the tool fails."""
         failures = 0
         while failures < MOST_SAMPLE_FAILURES:
             failures = 0 if self._take_sample() else failures + 1

@@ -282,8 +282,7 @@ class LocalExecutor:
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look for claims and living starts by token.
 
-        A submission of which only some tasks were started counts as absent: sent
-        again, those are left as they are and the others start.
+        One that was started in part is absent: sent again, the other tasks start.
         """
         try:
             looks = [(sub, self._find(sub)) for sub in submissions]

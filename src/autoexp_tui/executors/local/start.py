@@ -224,10 +224,8 @@ def _build_failure(error: OSError | ValueError, task: Task) -> Rejected | Busy:
 
 
 def _create_locked(path: str, fields: Mapping[str, object]) -> IO[bytes]:
-    """A new task file, locked for as long as somebody who inherits it lives.
-
-    The lock says that a start is on its way (`supervisors.is_start_alive`).
-    """
+    """A new task file, locked for as long as somebody who inherits it lives: a start is
+    on its way (`supervisors.is_start_alive`)."""
     file = open(path, "x+b", opener=open_private)  # noqa: SIM115 - the caller closes
     try:
         with suppress(OSError):  # a file system without locks: its holder is sought
@@ -260,8 +258,7 @@ LONGEST: Final = 2000
 def format_commands(tasks: Sequence[Task], host: str) -> str:
     """The commands of a submission, a line each, as a shell would take them.
 
-    Lines after the first begin with `$ `, as the first one will. The supervisor between
-    us and a command is our own affair; environments hold secrets.
+    Lines after the first begin with `$ `, as the first one will; no environments.
     """
     lines: list[str] = []
     for task in tasks[:MOST_TOLD]:

@@ -77,8 +77,7 @@ def check_cluster(
 ) -> ClusterCheck:
     """Ask about every different set of resources in `plan`; blocks.
 
-    Raises EnvironmentFailed where there is no cluster here, or it does not answer, and
-    UsageError where the template cannot be read, or starts nothing.
+    Raises EnvironmentFailed: no cluster answers; UsageError: the template is no use.
     """
     ran = commands.run(("scontrol", "show", "config"), seconds)
     if not ran.ok:

@@ -154,7 +154,6 @@ class SlurmExecutor:
 
     @property
     def lost_after_seconds(self) -> float:
-        """A task of which nobody says a word for this long is lost."""
         return max(
             self._settings.lost_seconds, self._watch.get_known_facts().min_job_age
         )
@@ -228,7 +227,6 @@ class SlurmExecutor:
         return memory
 
     def _hear(self, told: Told) -> None:
-        """Take in what an answer says of ends, whoever had asked."""
         with self._lock:
             for memory in self._tasks.values():
                 memory.hear(told)
@@ -325,10 +323,7 @@ class SlurmExecutor:
             memory.cancelled_after = self.lost_after_seconds if older else None
 
     def _measure_age(self, task: Task) -> float | None:
-        """Seconds since a task was sent, by the wall clock if another engine sent it.
-
-        None: that clock was set back since, or nobody noted when.
-        """
+        """Seconds since a task was sent; None: no clock tells."""
         sent_at = self._sent_at.get(task.token)
         if sent_at is not None:
             return self._clock.monotonic() - sent_at
@@ -375,8 +370,8 @@ class SlurmExecutor:
         )
 
     def _list_late(self, now: float) -> Iterator[TaskReport]:
-        """Each once: ends judged without Slurm's word, whose cause it now knows
-        better."""
+        """Each once: ends judged without Slurm's word, of which it says another
+        cause."""
         told = self._watch.told
         for memory in self._tasks.values():
             if (judged := memory.judged) is None:
@@ -392,10 +387,9 @@ class SlurmExecutor:
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """Ask the tasks to end: those that wait are cancelled, those that run told.
 
-        A running task has its grace, which Slurm's own cancel does not give. It is
-        told by its file, and sooner by a signal; whoever outlives the grace is
-        cancelled outright by a later poll. An id goes to scancel only when the queue
-        has just said that the job under it is ours.
+        A running task has its grace, which Slurm's own cancel does not give; whoever
+        outlives it is cancelled outright by a later poll. An id goes to scancel only
+        when the queue has just said that the job under it is ours.
         """
         problems = [text for text in map(self._write_cancel, tasks) if text]
         named = [one for one in map(self._remember, tasks) if one.id]

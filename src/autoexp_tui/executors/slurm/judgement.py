@@ -1,9 +1,8 @@
 """What became of a task on Slurm: records, queue and accounting weighed, pure.
 
 The wrapper's exit record gives the code and the end; the queue's last word (a time
-limit, memory, a lost node) sets the cause even over exit 0; the queue alone says what
-lives. An empty or failed answer is never absence: without a word of anybody a task is
-gone only after Slurm's own memory has run out.
+limit, memory, a lost node) sets the cause even over exit 0. An empty or failed answer
+is never absence: without a word of anybody a task is gone only after Slurm's memory.
 """
 
 from __future__ import annotations
@@ -74,11 +73,8 @@ def is_left_over(seen: TaskMemory) -> bool:
 
 
 def is_unlaunched(seen: TaskMemory) -> bool:
-    """Whether Slurm's last word is on a later start, which began no run.
-
-    A controller that was killed within a launch has forgotten it: it stops that run,
-    and starts the job anew; a node that mixes the two up refuses, and the job FAILED.
-    """
+    """Whether Slurm's last word is on a later start, which began no run: a controller
+    that was killed within a launch has forgotten it, and starts the job anew."""
     records, told, word = seen.records, seen.row or seen.account, seen.word
     if told is None or word is None or records.cancel_ordered:
         return False

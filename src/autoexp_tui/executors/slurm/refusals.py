@@ -31,7 +31,7 @@ _SIZES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Why sbatch refused a job."""
+    """Why sbatch refused a job, in plain words and in Slurm's."""
 
     reason: str
     said: str
@@ -41,7 +41,6 @@ class Refused:
 
     @property
     def where(self) -> str:
-        """The key of the config that it is about; empty when there is none."""
         return f"slurm.sbatch.{self.option.replace('-', '_')}" if self.option else ""
 
     @property

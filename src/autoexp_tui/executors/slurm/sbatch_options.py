@@ -62,10 +62,7 @@ _CLOCK: Final = re.compile(
 
 
 def find_option(name: str) -> str:
-    """`name`, or the option it most likely misspells.
-
-    A name that is near none stays: sites add options of their own.
-    """
+    """`name`, or the option it most likely misspells; sites add some of their own."""
     if name in KNOWN or name in OURS_ALONE:
         return name
     whole = [one for one in sorted({*KNOWN, *OURS_ALONE}) if one.startswith(name)]
@@ -96,10 +93,7 @@ def parse_seconds(time: Scalar) -> float | None:
 def parse_options(
     written: Mapping[str, Scalar], place: str
 ) -> tuple[dict[str, Scalar], list[Problem]]:
-    """Options of the config key `place`, spelled with dashes, null ones left out.
-
-    With what is wrong with them.
-    """
+    """Options of the config key `place`, but null ones, and what is wrong with them."""
     options: dict[str, Scalar] = {}
     problems: list[Problem] = []
     for key, value in written.items():

@@ -108,10 +108,7 @@ _LITERAL: Final = {"`": r"$'\x60'", "\n": r"$'\n'"}
 
 
 def read_template(path: str) -> str:
-    """The user's template, or ours where the path is empty.
-
-    Raises UsageError where it cannot be read, or starts nothing.
-    """
+    """The user's template, or ours for an empty path; raises UsageError: no use."""
     if not path:
         return OURS
     try:
@@ -165,10 +162,7 @@ def build_sbatch_arguments(
     count: int = 1,
     throttle: int = 0,
 ) -> tuple[str, ...]:
-    """The command that submits `script`, as one job or an array of `count` tasks.
-
-    `output` has Slurm's own patterns of `%`; an option that is true is the bare flag.
-    """
+    """The command that submits `script`; `output` has patterns of Slurm: `%j`."""
     array = (f"--array={format_array_option(count, throttle)}",) if count > 1 else ()
     flags: list[str] = []
     for key, value in options.items():

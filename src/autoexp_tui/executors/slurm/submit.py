@@ -132,10 +132,7 @@ class Sender:
         )
 
     def _prepare(self, submission: Submission) -> tuple[str, ...]:
-        """Everything on disk that the submission needs; sbatch's words.
-
-        Raises AutoexpError where it cannot be written, or the template is no use.
-        """
+        """All on disk that a submission needs; sbatch's words; raises AutoexpError."""
         settings, tasks = self._settings, submission.tasks
         place = settings.scripts / submission.token
         # Slurm writes beside the job's other logs, or for an array apart.

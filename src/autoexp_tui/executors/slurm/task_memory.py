@@ -100,7 +100,6 @@ class TaskMemory:
 
     @property
     def run(self) -> int:
-        """The newest run that has begun; -1 before any."""
         return self.records.run.began.run if self.records.run else -1
 
     @property
@@ -213,7 +212,6 @@ class TaskMemory:
 
 
 def has_failed_to_launch(row: QueueRow | None) -> bool:
-    """Whether Slurm holds a job because it could not launch it."""
     if row is None or row.state.standing is not Standing.QUEUED:
         return False
     return parse_reason(row.reason) == "launch_failed_requeued_held"

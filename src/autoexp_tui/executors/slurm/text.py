@@ -75,12 +75,10 @@ class RawState:
 
     @property
     def cause(self) -> Cause | None:
-        """What ended the job, where the word says more than its exit code."""
         return _ENDED.get(self.word)
 
 
 def parse_state(text: str) -> RawState:
-    """The state of a `%T` or `State` field."""
     words = text.replace("+", " ").split()
     found = _BY.search(text)
     by = int(found[1]) if found else None
@@ -115,13 +113,11 @@ class QueueRow:
     starts_at: float | None
     """Expected, for one that waits; else of the last start; UTC."""
     ended_at: float | None
-    """UTC; None for one that lives."""
     submitted_at: float | None
     name: str
 
     @property
     def started_at(self) -> float | None:
-        """Of the last start; UTC; None for one that waits."""
         waits = self.state.standing is Standing.QUEUED
         return None if waits else self.starts_at
 
@@ -194,7 +190,6 @@ class AccountRow:
     signal: int
     submitted_at: float | None
     started_at: float | None = None
-    """UTC; of the last start."""
     ended_at: float | None
     nodes: str
     name: str
@@ -303,7 +298,6 @@ def parse_uptime(text: str) -> float | None:
 
 
 def make_task_ids(job_id: str, count: int) -> tuple[str, ...]:
-    """Names of a submission's tasks: `51` alone, `51_0`, `51_1` ... of an array."""
     return (job_id,) if count == 1 else tuple(f"{job_id}_{n}" for n in range(count))
 
 
@@ -357,5 +351,4 @@ def format_queue_name(readable: str, token: str) -> str:
 
 
 def has_token(name: str, token: str) -> bool:
-    """Whether a name in the queue is of the submission `token`."""
     return name.endswith(f"-{token}")

@@ -143,8 +143,7 @@ class QueueWatch:
     def ask_anew(self, since: float, news_at: float) -> bool:
         """Both, unless both have answered lately; whether they have since `news_at`.
 
-        `since`: UTC, of jobs; `news_at`: monotonic. One that gave no answer just now
-        is not asked again at once either.
+        `since`: UTC, of jobs. Who gave no answer just now is not asked again at once.
         """
         lately = self.monotonic() - self.rhythm.soonest
         if self.error and self.rhythm.asked_at >= lately:
@@ -188,7 +187,7 @@ class QueueWatch:
             self._facts = parse_config(ran.stdout)
 
     def ask_uptime(self) -> float | None:
-        """Seconds since the controller was started; None: it does not say. Asks it."""
+        """Seconds since the controller was started, by its own word."""
         ran = self.commands.run(("scontrol", "show", "config"), self.ask_seconds)
         return parse_uptime(ran.stdout) if ran.ok else None
 
