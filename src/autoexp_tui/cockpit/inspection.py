@@ -1,10 +1,7 @@
 """Things to read that come from disk: how jobs were made, what was kept of a run.
 
-What the plan tells of a job is shown at once. Config and script come from a record of
-megabytes: they are read, and set in lines, off the screen's thread, once the plan's own
-page is there to be read. Of a directory only regular files are opened, the beginning of
-each; links are named, not followed.
-"""
+What the plan tells is shown at once; records of megabytes are read off the screen's
+thread. Of a directory only regular files are opened; links are not followed."""
 
 from __future__ import annotations
 
@@ -83,11 +80,7 @@ def _build_pages(
 
 
 def read_folder(path: str) -> Sequence[Line]:
-    """What lies in a directory, a file after the other, as safe lines.
-
-    Raises:
-        OSError: it cannot be listed.
-    """
+    """What lies in a directory, file by file, as safe lines; raises OSError."""
     with os.scandir(path) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     lines: list[Line] = [(Span(outside(path, 4000), "muted"),)]

@@ -1,9 +1,7 @@
 """What upper-case keys do: ask, then send a command. Nothing is sent unasked.
 
-Each asks in a coroutine of its own, which the app runs in a worker. A kill is sent only
-after its countdown; while that runs nothing has left the screen, so stopping it, or
-losing the terminal, leaves everything as it was.
-"""
+A kill is sent only after its countdown; while that runs nothing has left the screen, so
+stopping it, or losing the terminal, leaves everything as it was."""
 
 from __future__ import annotations
 
@@ -49,7 +47,6 @@ from autoexp_tui.model.commands import (
     Submit,
     Waive,
 )
-from autoexp_tui.model.event import Event
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import plural
@@ -118,12 +115,14 @@ class JobActions:
         if not self._unanswered:
             return
         told = [one for one in snapshot.events if one.command_id in self._unanswered]
-        self._unanswered.difference_update(
-            one.command_id for one in told if not _is_composed(one.event)
-        )
         for record in told:
-            if isinstance(record.event, CommandRefused):
-                reason = outside(sentence(record.event.why, snapshot.now))
+            event = record.event
+            # A job is planned anew first: that may still be refused.
+            ordered = event.effect if isinstance(event, EffectOrdered) else None
+            if not isinstance(ordered, ComposeJob):
+                self._unanswered.discard(record.command_id)
+            if isinstance(event, CommandRefused):
+                reason = outside(sentence(event.why, snapshot.now))
                 self._show_notice(f"refused: {reason}", "failed", keep=True)
 
     def _send_for(self, jobs: Sequence[JobView], command: Command, words: str) -> None:
@@ -141,10 +140,7 @@ class JobActions:
         find_question: Callable[[Scope, SessionModel], Question | None],
         explain: Callable[[Scope], str],
     ) -> None:
-        """Ask about jobs, and send what was answered; where they moved, ask again.
-
-        `explain` says why there is nothing to ask about.
-        """
+        """Ask about jobs, and send what was answered; where they moved, ask again."""
         while True:
             session, plan_id = self._model.session, self._find_plan_id()
             question = find_question(scope, self._model)
@@ -204,15 +200,15 @@ class JobActions:
     async def _start_countdown(self, scope: Scope, shown: Sequence[JobView]) -> None:
         now = self._find_now(shown)
         still = select_killable(now)
-        if count_attempts(still) != count_attempts(shown):
+        expected = count_attempts(still)
+        if expected != count_attempts(shown):
             self._show_notice(_CHANGED, "warning")
             await self.kill(replace(scope, jobs=now))
             return
-        names = tuple(job.name for job in still)
         self.countdown = Countdown(
-            command=Kill(jobs=names, reason="killed in the cockpit"),
-            expected=count_attempts(still),
-            words=plural(len(names), "job"),
+            command=Kill(jobs=tuple(expected), reason="killed in the cockpit"),
+            expected=expected,
+            words=plural(len(expected), "job"),
             due=self._context.clock.monotonic() + COUNTDOWN,
         )
         self._timer = self._app.set_interval(0.25, self.update_countdown)
@@ -251,15 +247,13 @@ class JobActions:
     async def submit(self, scope: Scope) -> None:
         """Ask what to submit: of the plan that is shown, and of no other."""
 
-        def find_question(scope: Scope, model: SessionModel) -> Question | None:
-            return ask_submit(
+        await self._ask_for(
+            scope,
+            lambda scope, model: ask_submit(
                 scope, model.session, model.rates, model.words.of_families
-            )
-
-        def explain(_: Scope) -> str:
-            return self._model.describe_opening() or "nothing is planned or held"
-
-        await self._ask_for(scope, find_question, explain)
+            ),
+            lambda _: self._model.describe_opening() or "nothing is planned or held",
+        )
 
     async def resubmit(self, scope: Scope) -> None:
         """Ask how to bring jobs back."""
@@ -323,12 +317,11 @@ class JobActions:
             if isinstance(spec, Approval)
             for path in spec.show_files
         ]
-        key = f"approval {job.name}"
 
         def read() -> Files:
             return [(path, _read_file(path)) for path in paths]
 
-        return await self._context.background.fetch(key, read)
+        return await self._context.background.fetch(f"approval {job.name}", read)
 
     async def pause(self, _: Scope) -> None:
         """Pause submission, or resume it; what runs goes on either way."""
@@ -349,11 +342,6 @@ def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
     """Whether jobs moved, or went, since a question showed them."""
     states = [[(job.name, job.record.state) for job in jobs] for jobs in (shown, now)]
     return states[0] != states[1] or count_attempts(shown) != count_attempts(now)
-
-
-def _is_composed(event: Event) -> bool:
-    """Whether a job is planned anew first: that may still be refused."""
-    return isinstance(event, EffectOrdered) and isinstance(event.effect, ComposeJob)
 
 
 def _explain_nothing(what: str, scope: Scope) -> str:

@@ -1,16 +1,8 @@
 """Every command of the cockpit, once, and the keys that a person gives them.
 
 Bindings, footer, palette, help and docs read this table. Lower-case keys look,
-upper-case keys act. The lower-case twins of acting keys stay unbound, so that a slip of
-the shift key does nothing. A person's own keys come from TOML:
-
-    [keys]
-    "run.kill" = "ctrl+k"
-    "move.down" = ["j", "down", "ctrl+n"]
-
-An unknown id or key, a key that must stay free, or two commands on one key in one
-place are refused with every finding at once: a keymap never makes an acting key mean
-something else in silence.
+upper-case keys act; the lower-case twins of acting keys stay unbound. A person's own
+keys are refused with every finding at once.
 """
 
 from __future__ import annotations
@@ -295,10 +287,7 @@ class Keymap:
         return display_key(keys[0]) if keys else ""
 
     def at(self, pane: Pane, *, replay: bool = False) -> Sequence[Command]:
-        """The commands that a pane has and that a key of theirs reaches.
-
-        In a replay its own come first, and what has no other key is hidden by them.
-        """
+        """The commands of a pane that a key reaches; a replay's own hide others."""
         here = [command for command in self if pane in command.where]
         own = [command for command in here if command.replay and replay]
         taken = {key for command in own for key in self.keys(command.id)}
@@ -395,7 +384,16 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
             meant = f", did you mean {near[0]!r}?" if near else ""
             problems.append(f"no command {name!r}{meant}")
             continue
-        own[name] = tuple(_read_keys(name, value, problems))
+        keys = []
+        for entry in value if isinstance(value, list) else [value]:
+            key = _read_key(entry) if isinstance(entry, str) else None
+            if key is None:
+                problems.append(f"{name}: no key {entry!r}")
+            elif key in FORBIDDEN_KEYS:
+                problems.append(f"{name}: {key} must stay free")
+            else:
+                keys.append(key)
+        own[name] = tuple(keys)
     keymap = Keymap(own)
     problems += _find_twins(own, keymap)
     problems += _find_clashes(own, keymap)
@@ -406,22 +404,10 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
     return keymap
 
 
-def _read_keys(name: str, value: object, problems: list[str]) -> Iterable[str]:
-    entries = value if isinstance(value, list) else [value]
-    for entry in entries:
-        key = _read_key(entry) if isinstance(entry, str) else None
-        if key is None:
-            problems.append(f"{name}: no key {entry!r}")
-        elif key in FORBIDDEN_KEYS:
-            problems.append(f"{name}: {key} must stay free")
-        else:
-            yield key
-
-
 def _read_key(text: str) -> str | None:
     """Textual's name of a key; None when there is no such key."""
     if len(text) == 1 and text.isprintable():
-        return name_character(text)
+        return _name_character(text)
     base = text
     while base.startswith(_MODIFIERS):
         base = base.split("+", 1)[1]
@@ -429,7 +415,7 @@ def _read_key(text: str) -> str | None:
     return text if named or display_key(text) != text else None
 
 
-def name_character(character: str) -> str:
+def _name_character(character: str) -> str:
     """Textual's name of the key that types a character."""
     from textual.keys import KEY_NAME_REPLACEMENTS
 
@@ -465,9 +451,8 @@ def _find_clashes(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterabl
     for name in own:
         for other in keymap:
             shared = set(keymap.keys(name)) & set(keymap.keys(other.id))
-            if not shared or not has_clash(COMMANDS[name], other):
-                continue
-            if other.id in own and other.id < name:
-                continue
-            keys = ", ".join(sorted(display_key(key) for key in shared))
-            yield f"{name}: {keys} is {other.id}'s{' (it acts)' if other.acts else ''}"
+            is_told = other.id in own and other.id < name
+            if shared and has_clash(COMMANDS[name], other) and not is_told:
+                keys = ", ".join(sorted(display_key(key) for key in shared))
+                acts = " (it acts)" if other.acts else ""
+                yield f"{name}: {keys} is {other.id}'s{acts}"

@@ -1,11 +1,8 @@
-"""A log file of any size, read around where a person looks.
+"""A log file of any size, read around where a person looks; blocks.
 
-Nothing is remembered of it but its size and identity: a place is a byte offset, and
-each look reads the blocks of whole lines around one. Nothing is mapped: files on shared
-disks are truncated under readers. Blocks; the screen calls it from a background thread.
-
-A progress bar overwrites its line with `\\r`, for megabytes without a line break. Such
-a line is one row, however long: only what follows its last `\\r` is ever shown.
+A place is a byte offset; each look reads the blocks of whole lines around one. Nothing
+is mapped: files on shared disks are truncated under readers. Of a progress bar, whose
+line may have megabytes, only what follows its last `\\r` is shown.
 """
 
 from __future__ import annotations
@@ -67,7 +64,7 @@ _Row: TypeAlias = tuple[int, bytes]
 
 
 def open_regular(path: str) -> int:
-    """A handle to read a regular file; no pipe is waited for; raises OSError."""
+    """A handle to read a regular file; raises OSError for a pipe, at once."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     mode = os.fstat(handle).st_mode
     if stat.S_ISREG(mode):
@@ -158,11 +155,6 @@ class LogFile:
             yield start + skip, data[skip:]
             end = start + skip
 
-    def _list_down(self, start: int) -> Iterator[_Row]:
-        """The rows from where a line begins on."""
-        for base, data in self._read_down(start, CHUNK, MOST):
-            yield from _split_rows(base, data)
-
     def _list_up(self, end: int) -> Iterator[_Row]:
         """The rows before where a line, or the file, ends; the last one first."""
         for base, data in self._read_up(end, CHUNK, MOST):
@@ -185,10 +177,7 @@ class LogFile:
         return _decode_rows(self._load(offset, 0, count))
 
     def move(self, offset: int, lines: int, count: int) -> list[LogLine]:
-        """`count` lines, beginning `lines` after (before) the one at `offset`.
-
-        No fewer than `count` where the file has them.
-        """
+        """`count` lines, `lines` after the one at `offset`; no fewer if there are."""
         found = _decode_rows(self._load(offset, lines, count))
         return found if len(found) >= count else max(found, self.last(count), key=len)
 
@@ -196,7 +185,8 @@ class LogFile:
         begin = self._find_line(offset)
         rows = list(islice(self._list_up(begin), max(0, -lines)))[::-1]
         here = len(rows) - 1
-        for row in self._list_down(begin):
+        blocks = self._read_down(begin, CHUNK, MOST)
+        for row in (row for block in blocks for row in _split_rows(*block)):
             rows.append(row)
             here += row[0] <= offset
             if row[0] > offset and len(rows) >= max(0, here + lines) + count:
@@ -219,8 +209,7 @@ class LogFile:
     ) -> int | None:
         """Where the next line that matches begins, from `offset` on (or before it).
 
-        The line at `offset` itself counts only forwards, and only with `here`.
-        `stopped` is asked between chunks.
+        The line at `offset` counts only forwards and with `here`.
         """
         chunk = max(LONGEST, min(SEARCH_CHUNK, SEARCH_STEPS // pattern.size))
         read = self._read_down if forward else self._read_up
@@ -244,10 +233,7 @@ def _find_matches(
     least: int,
     below: int | None = None,
 ) -> Iterator[int]:
-    """Where lines of `data` that match begin, from `least` on and before `below`.
-
-    A state of a progress bar that was overwritten is no match.
-    """
+    """Where lines of `data` match, unless overwritten, from `least`, before `below`."""
     text, at = make_readable(data), 0
     while at < len(text) and (match := pattern.search(text, at)) is not None:
         start = data.rfind(b"\n", 0, match.start()) + 1

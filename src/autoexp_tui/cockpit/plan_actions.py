@@ -46,9 +46,13 @@ class PlanActions:
         """Say what a newer snapshot means for the plan; `before`: the one shown."""
         if self._faults is not None and snapshot.plan is not None:
             self._faults.finish("opened")  # the plan is sound now
-        self._look_for_changes(snapshot)
+        plan, look = snapshot.plan, self._context.options.changes
+        is_open = snapshot.engine.role == "plan"
+        if look and plan and is_open and plan is not self._compared:
+            self._compared, self.changes = plan, None  # compared once for each plan
+            self._app.run_worker(self._find_changes(partial(look, plan)))
         other = None not in (before, snapshot.plan) and snapshot.plan is not before
-        if other and snapshot.engine.role == "plan":
+        if other and is_open:
             self._show_notice(f"planned again: {plural(len(snapshot.jobs), 'job')}")
 
     def plan_again(self) -> None:
@@ -82,27 +86,18 @@ class PlanActions:
                 text = "the plan of before stands; ctrl+r plans again"
                 self._show_notice(text, keep=True)
 
-        self._faults = FaultsScreen(self._context, faults, self._plan_faulty_again)
-        self._app.push_screen(self._faults, done)
+        def plan_again() -> None:
+            if self._context.options.replan is not None:
+                self._set_failed(failed=False)
+                self._context.options.replan()
 
-    def _plan_faulty_again(self) -> None:
-        if self._context.options.replan is not None:
-            self._set_failed(failed=False)
-            self._context.options.replan()
+        self._faults = FaultsScreen(self._context, faults, plan_again)
+        self._app.push_screen(self._faults, done)
 
     def _set_failed(self, *, failed: bool) -> None:
         """Below the errors stands what was done: whether that has come to an end."""
         self._context.model.failed = failed
         self._on_change()
-
-    def _look_for_changes(self, snapshot: Snapshot) -> None:
-        """Once for each plan that is opened: what is new in it since the last one."""
-        plan, look = snapshot.plan, self._context.options.changes
-        if look is None or plan is None or snapshot.engine.role != "plan":
-            return
-        if plan is not self._compared:
-            self._compared, self.changes = plan, None
-            self._app.run_worker(self._find_changes(partial(look, plan)))
 
     async def _find_changes(self, look: Callable[[], PlanChanges | None]) -> None:
         self.changes = await self._context.background.fetch("changes", look)

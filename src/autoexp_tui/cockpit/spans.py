@@ -1,9 +1,7 @@
 """Lines of text with roles: what the views hand to the widgets.
 
-A span says what its text *is* (`failed`, `muted`, `key`); the theme decides how that
-looks. Widths are terminal cells. Text from outside is cleaned where a view takes it
-in; the widgets clean every span once more before it is drawn.
-"""
+A span says what its text *is* (`failed`, `muted`); the theme decides how that looks.
+Widths are terminal cells. The widgets clean every span once more."""
 
 from __future__ import annotations
 
@@ -161,28 +159,25 @@ def wrap(content: Line, cells: int, indent: str = "") -> tuple[Line, ...]:
         return (content,)
     lines: list[list[Span]] = [[]]
     room = cells
-    for piece in _split_words(content, cells - len(indent)):
-        size = cell_len(piece.text)
-        if size > room and lines[-1]:
-            lines.append([Span(indent)] if indent else [])
-            room = cells - len(indent)
-            piece = Span(piece.text.lstrip(" "), piece.role)
-            size = cell_len(piece.text)
-        if size:
-            lines[-1].append(piece)
-            room -= size
+    for span in content:
+        for word in _WORD.findall(span.text):
+            is_long = cell_len(word) > cells - len(indent)
+            pieces = chop_cells(word, cells - len(indent)) if is_long else [word]
+            for piece in pieces:
+                size = cell_len(piece)
+                if size > room and lines[-1]:
+                    lines.append([Span(indent)] if indent else [])
+                    room = cells - len(indent)
+                    piece = piece.lstrip(" ")
+                    size = cell_len(piece)
+                if size:
+                    lines[-1].append(Span(piece, span.role))
+                    room -= size
     return tuple(tuple(spans) for spans in lines)
 
 
-def _split_words(content: Line, cells: int) -> Iterable[Span]:
-    """Words with the blanks before them, chopped to at most `cells`."""
-    for span in content:
-        for word in _WORD.findall(span.text):
-            pieces = [word] if cell_len(word) <= cells else chop_cells(word, cells)
-            yield from (Span(piece, span.role) for piece in pieces)
-
-
 _WORD: Final = re.compile(r" *[^ ]+| +$")
+"""A word with the blanks before it."""
 
 
 def join_cells(cells: Iterable[tuple[str, Role]]) -> Line:

@@ -1,11 +1,7 @@
 """The terminal itself: a driver that outlives it, and the words sent beside the screen.
 
-When the terminal goes (a closed lid, a dropped line) writing to it fails, and reading
-ends. The driver swallows that once, tells the app, and writes nothing more; the app
-ends without painting. Title, bell, notification and clipboard are sequences of our own
-words, wrapped for tmux where needed. A bell rings when something ended, failed, or
-needs a person; never twice for one thing, and many changes at once ring once.
-"""
+When the terminal goes, writing fails: the driver tells the app once and writes nothing
+more. A bell rings when something ended, failed, or needs a person; never twice."""
 
 from __future__ import annotations
 
@@ -127,8 +123,7 @@ class CockpitDriver(LinuxDriver):
     def _sigcont_application(self, *_: object) -> None:
         """Woken: after Ctrl-Z begin again, after SIGSTOP set the terminal up anew.
 
-        A hang-up wakes as well (POSIX, General Terminal Interface: the controlling
-        process gets SIGHUP, and Linux adds SIGCONT): there is no terminal then.
+        A hang-up wakes as well (Linux adds SIGCONT to SIGHUP): no terminal is then.
         """
         if self.losable.gone:
             return
@@ -185,36 +180,28 @@ def format_notification(text: str, *, tmux: bool) -> str:
 def copy_text(text: str, *, tmux: bool, directory: Path) -> tuple[str, str]:
     """The sequence (OSC 52) that copies a text, and what to say about it.
 
-    A text that is too long for a terminal goes into a file of `directory` instead, and
-    the sequence is empty. Terminals answer nothing to OSC 52: all that can be said is
-    how much was sent.
-
-    Raises:
-        OSError: it is too long, and the file cannot be written.
+    One too long for a terminal goes into a file of `directory` instead: no sequence.
     """
     data = text.encode("utf-8", "replace")
     if not data:
         return "", "nothing to copy"
     if len(data) > MOST_COPIED:
-        path = _write_copy(data, directory)
-        return "", f"{size(len(data))} is too much for a terminal: see {path}"
+        directory.mkdir(parents=True, exist_ok=True)
+        for number in range(1000):
+            path = directory / f"autoexp-copy-{number}.txt"
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            try:
+                descriptor = os.open(path, flags, 0o600)
+            except FileExistsError:
+                continue
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(data)
+            length = size(len(data))
+            return "", f"{length} is too much for a terminal: see {path}"
+        raise FileExistsError(17, f"{directory} holds 1000 copies already")
     payload = base64.b64encode(data).decode("ascii")
     sequence = wrap_for_tmux(f"{ESC}]52;c;{payload}{BEL}", tmux=tmux)
     return sequence, f"{size(len(data))} sent to the clipboard"
-
-
-def _write_copy(data: bytes, directory: Path) -> Path:
-    directory.mkdir(parents=True, exist_ok=True)
-    for number in range(1000):
-        path = directory / f"autoexp-copy-{number}.txt"
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            continue
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        return path
-    raise FileExistsError(17, f"{directory} holds 1000 copies already")
 
 
 class News:

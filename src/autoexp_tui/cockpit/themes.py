@@ -1,9 +1,7 @@
 """Themes as data: TOML files that say how each role looks.
 
-Three come with the package (`dark`, `light`, `ansi`); a path to one's own file works
-the same way. Without colours (NO_COLOR) the ansi theme is taken and only attributes
-(bold, dim, reverse, underline) remain: states are told by glyph and word anyway.
-"""
+Three come with the package (`dark`, `light`, `ansi`), or a path to one's own. Without
+colours the ansi theme is taken and only attributes (bold, dim, reverse) remain."""
 
 from __future__ import annotations
 
@@ -64,8 +62,22 @@ def find_themes_directory() -> Path:
 
 def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
     """The skin of a theme's name, or of a path to a theme file; raises UsageError."""
-    path = _find_theme("ansi" if no_color else name)
-    skin = replace(_read_theme(path), ascii=ascii_only)
+    directory = find_themes_directory()
+    name = "ansi" if no_color else name
+    path = directory / f"{name}.toml"
+    if name.endswith(".toml"):
+        path = Path(name).expanduser()
+    elif not path.is_file():
+        known = sorted(entry.stem for entry in directory.glob("*.toml"))
+        hint = f"themes: {', '.join(known)}; or a path to a .toml file"
+        raise UsageError(f"no theme {name!r}", "ui.theme", hint)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(error.strerror or str(error), str(path)) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"not TOML: {error}", str(path)) from error
+    skin = replace(_build_skin(content, str(path)), ascii=ascii_only)
     if not no_color:
         return skin
     return replace(
@@ -74,27 +86,6 @@ def load_skin(name: str = "dark", *, no_color: bool, ascii_only: bool) -> Skin:
         cursor=skin.cursor.without_color,
         away=skin.away.without_color,
     )
-
-
-def _find_theme(name: str) -> Path:
-    if name.endswith(".toml"):
-        return Path(name).expanduser()
-    path = find_themes_directory() / f"{name}.toml"
-    if not path.is_file():
-        known = sorted(entry.stem for entry in find_themes_directory().glob("*.toml"))
-        hint = f"themes: {', '.join(known)}; or a path to a .toml file"
-        raise UsageError(f"no theme {name!r}", "ui.theme", hint)
-    return path
-
-
-def _read_theme(path: Path) -> Skin:
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(error.strerror or str(error), str(path)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"not TOML: {error}", str(path)) from error
-    return _build_skin(content, str(path))
 
 
 def _build_skin(content: Mapping[str, object], where: str) -> Skin:
@@ -107,12 +98,9 @@ def _build_skin(content: Mapping[str, object], where: str) -> Skin:
     unknown = [f"roles.{key}" for key in roles if key not in ROLES]
     unknown += [f"colors.{key}" for key in colors if key not in _COLORS]
     if missing or unknown:
-        found = "; ".join(
-            f"{word}: {', '.join(keys)}"
-            for word, keys in (("missing", missing), ("unknown", unknown))
-            if keys
-        )
-        raise UsageError(found, where)
+        found = (("missing", missing), ("unknown", unknown))
+        told = (f"{word}: {', '.join(keys)}" for word, keys in found if keys)
+        raise UsageError("; ".join(told), where)
     ansi = bool(content.get("ansi", False))
     theme = Theme(
         name=f"autoexp-{content.get('name', 'own')}",

@@ -83,7 +83,7 @@ def compile_line_pattern(source: str, *, ignore_case: bool = False) -> Pattern:
 
 @lru_cache(maxsize=512)
 def compile_text_pattern(source: str) -> Pattern:
-    """`data` to be searched: `\\n` for each `\\r`, `?` for bytes that are no UTF-8."""
+    """A pattern for whole texts (`^`, `$` are about lines); raises PatternRefused."""
     return _compile(source, _make_options(_MEMORY, lines=False))
 
 

@@ -1,13 +1,10 @@
 """The errors of a plan over the screen: each with its place, which enter opens.
 
-Nothing was submitted. `ctrl+r` plans again after the file was saved; what is found
-then takes the place of what is shown.
-"""
+Nothing was submitted. `ctrl+r` plans again; what is found then is shown instead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
@@ -85,13 +82,11 @@ class FaultsScreen(Overlay[Way]):
     def _list_blocks(self, cells: int) -> Sequence[Sequence[Line]]:
         if self._blocks[0] != cells:
             found = self._excerpts
-            self._blocks = (
-                cells,
-                [
-                    render_fault(fault, found.get(at, ()), cells)
-                    for at, fault in enumerate(self.faults)
-                ],
-            )
+            blocks = [
+                render_fault(fault, found.get(at, ()), cells)
+                for at, fault in enumerate(self.faults)
+            ]
+            self._blocks = (cells, blocks)
         return self._blocks[1]
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
@@ -111,7 +106,10 @@ class FaultsScreen(Overlay[Way]):
             self._show_notice("planning again ...")
             self._plan_again()
         elif event.key == "y":
-            self.post_message(CopyRequested(self._describe_fault()))
+            one = self.faults[self._at]
+            parts = (one.place, one.where, one.message, one.hint)
+            text = " ".join(part for part in parts if part)
+            self.post_message(CopyRequested(outside(text, 4000)))
         elif event.key in ("escape", "q", "ctrl+c", "ctrl+q"):
             self.finish("closed")
         else:
@@ -131,11 +129,6 @@ class FaultsScreen(Overlay[Way]):
         self.frame.top = 0 if sum(sizes) + 1 <= room else max(0, top)
         self.frame.update_lines()
 
-    def _describe_fault(self) -> str:
-        fault = self.faults[self._at]
-        parts = (fault.place, fault.where, fault.message, fault.hint)
-        return outside(" ".join(part for part in parts if part), 4000)
-
     def _toggle_excerpt(self) -> None:
         """Open the place in its file, or close it again."""
         fault = self.faults[self._at]
@@ -149,10 +142,14 @@ class FaultsScreen(Overlay[Way]):
 
     async def _open_excerpt(self, at: int, faults: Sequence[Fault]) -> None:
         fault, notice = faults[at], ""
-        work = partial(_read_config, fault.path)
         excerpt: Excerpt = ()
+
+        def read() -> str:
+            with Path(fault.path).expanduser().open("rb") as file:
+                return file.read(_MOST_BYTES).decode("utf-8", "replace")
+
         try:
-            text = await self.context.background.fetch("excerpt", work)
+            text = await self.context.background.fetch("excerpt", read)
             excerpt = find_excerpt(text, fault.line)
         except OSError as error:
             notice = f"{fault.path} cannot be read: {error.strerror}"
@@ -161,8 +158,3 @@ class FaultsScreen(Overlay[Way]):
             if not notice:
                 self._excerpts[at] = excerpt
             self._show_cursor()
-
-
-def _read_config(path: str) -> str:
-    with Path(path).expanduser().open("rb") as file:
-        return file.read(_MOST_BYTES).decode("utf-8", "replace")

@@ -1,11 +1,8 @@
 """The dialog that asks before anything is done.
 
-The stay button has the focus, and enter presses that. `y` confirms. For the first
-300 ms every key is ignored, so that a key held down, or meant for what was there
-before, confirms nothing; so it is after enter in a field, and behind a question in
-which something can be typed: what is typed on is no command of the screen below. A way
-that asks for a text takes letters into its field, whether tab was pressed or not.
-"""
+Enter presses the stay button; `y` confirms. For the first 300 ms every key is ignored,
+as after enter in a field and behind a question with a field: a key held down confirms
+nothing, and what is typed on is no command of the screen below."""
 
 from __future__ import annotations
 
@@ -93,7 +90,10 @@ class QuestionScreen(Overlay[Answer | None]):
         return [*lines, ()]
 
     def build_fixed(self, cells: int) -> Sequence[Line]:
-        rows = [*self._build_choices(cells), *self._build_field()]
+        rows = [*self._build_choices(cells)]
+        if (choice := self.choice) is not None and choice.asks:
+            words = Span(f"{choice.asks}  (type it, then enter)", "muted")
+            rows += [(words,), (), *self.question.preview(choice, self.text), ()]
         if self.question.typed is not None:
             words = Span(f"Type {self.question.typed} to confirm: ")
             rows += [line(words, Span(f"{self._digits}_", "strong")), ()]
@@ -112,13 +112,6 @@ class QuestionScreen(Overlay[Answer | None]):
             role = Span(choice.label, "text" if chosen else "muted")
             rows += wrap((mark, role), cells, "    ")
         return [*rows, ()] if rows else []
-
-    def _build_field(self) -> Sequence[Line]:
-        choice = self.choice
-        if choice is None or not choice.asks:
-            return []
-        words = Span(f"{choice.asks}  (type it, then enter)", "muted")
-        return [(words,), (), *self.question.preview(choice, self.text), ()]
 
     def find_field_row(self) -> int | None:
         if not self._has_field():
@@ -170,9 +163,11 @@ class QuestionScreen(Overlay[Answer | None]):
             case "up" | "k" if has_choices:
                 self._choose(self._chosen - 1)
             case "backspace" if is_counted:
-                self._count(self._digits[:-1])
+                self._digits = self._digits[:-1]
+                self._refuse("")
             case key if key.isdecimal() and is_counted:
-                self._count(self._digits + key)
+                self._digits = (self._digits + key)[:6]
+                self._refuse("")
             case key if key in dict(self.question.others):
                 self._confirm(key)
             case "enter":
@@ -199,10 +194,6 @@ class QuestionScreen(Overlay[Answer | None]):
         if self.field is not None:
             self.deaf_seconds = DEAF_SECONDS
         self.finish(None)
-
-    def _count(self, digits: str) -> None:
-        self._digits = digits[:6]
-        self._refuse("")
 
     def _choose(self, place: int) -> None:
         self._chosen = place % len(self.question.choices)

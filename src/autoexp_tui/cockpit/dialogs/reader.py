@@ -15,7 +15,7 @@ from autoexp_tui.cockpit.keymap import (
     Pane,
     display_key,
 )
-from autoexp_tui.cockpit.spans import Line, Span, cut, fit, line, wrap
+from autoexp_tui.cockpit.spans import Line, Span, cut, fit, wrap
 from autoexp_tui.cockpit.widgets.bars import Prompt
 
 if TYPE_CHECKING:
@@ -120,19 +120,11 @@ def list_keys(keymap: Keymap, *, replay: bool = False) -> Sequence[Line]:
             "Act (upper case; all but P and U ask first)" if group == "Act" else group
         )
         lines += [(), (Span(title, "title"),)]
-        lines += [
-            _describe_command(one, keymap) for one in keymap if one.group == group
-        ]
+        for one in (one for one in keymap if one.group == group):
+            keys = " ".join(display_key(key) for key in keymap.keys(one.id))
+            key = Span(f"  {fit(keys, 16)} ", "key")
+            lines.append((key, Span(one.help), Span(f"   {one.id}", "muted")))
     return lines[1:]
-
-
-def _describe_command(command: Command, keymap: Keymap) -> Line:
-    keys = " ".join(display_key(key) for key in keymap.keys(command.id))
-    return line(
-        Span(f"  {fit(keys, 16)} ", "key"),
-        Span(command.help),
-        Span(f"   {command.id}", "muted"),
-    )
 
 
 class PaletteScreen(Overlay[str | None]):
@@ -166,18 +158,14 @@ class PaletteScreen(Overlay[str | None]):
         found = self.find_commands()
         most = self.ROWS_SHOWN
         first = max(0, min(self._chosen - most + 1, len(found) - most))
-        rows = [
-            self._build_row(command, is_chosen=place == self._chosen)
-            for place, command in enumerate(found[first : first + most], first)
-        ]
+        rows: list[Line] = []
+        for place, command in enumerate(found[first : first + most], first):
+            is_chosen = place == self._chosen
+            mark = Span("> " if is_chosen else "  ", "accent")
+            key = Span(fit(self.context.keymap.key(command.id), 10), "key")
+            told = Span(command.help, "strong" if is_chosen else "text")
+            rows.append((mark, key, told))
         return [(Span(":", "key"),), (), *rows, *([()] * (most - len(rows)))]
-
-    def _build_row(self, command: Command, *, is_chosen: bool) -> Line:
-        return line(
-            Span("> " if is_chosen else "  ", "accent"),
-            Span(fit(self.context.keymap.key(command.id), 10), "key"),
-            Span(command.help, "strong" if is_chosen else "text"),
-        )
 
     def find_field_row(self) -> int | None:
         return 0
