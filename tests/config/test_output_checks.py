@@ -13,7 +13,7 @@ import pytest
 
 from autoexp_tui.config import output_checks
 from autoexp_tui.config.output_checks import (
-    OutputFindings,
+    Finding,
     Quota,
     check_output_places,
     parse_quota,
@@ -43,8 +43,10 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return told
 
 
-def said(found: OutputFindings) -> tuple[list[str], list[str]]:
-    return [str(one) for one in found.errors], [str(one) for one in found.warnings]
+def said(found: Sequence[Finding]) -> tuple[list[str], list[str]]:
+    """What stops a plan, and what does not."""
+    stops = [str(problem) for problem, is_error in found if is_error]
+    return stops, [str(problem) for problem, is_error in found if not is_error]
 
 
 @pytest.mark.usefixtures("disk")

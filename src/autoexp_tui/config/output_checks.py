@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -47,16 +46,8 @@ _NUMBER: Final = re.compile(r"(\d+)\*?")
 
 Quota: TypeAlias = tuple[int, str]
 """How much more a user may write, of `bytes` or `files`."""
-_Finding: TypeAlias = tuple[Problem, bool]
+Finding: TypeAlias = tuple[Problem, bool]
 """What is wrong, and whether nothing can run like that."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutputFindings:
-    """What is wrong, or odd, about where jobs are to write."""
-
-    errors: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
 
 
 def check_output_places(
@@ -66,13 +57,13 @@ def check_output_places(
     owners: bool = True,
     share: Share = "private",
     seconds: float = ANSWER_SECONDS,
-) -> OutputFindings:
+) -> Sequence[Finding]:
     """What there is to say; a place that does not answer in `seconds` is a warning.
 
     `place`: `project.base_output_dir`, absolute; `jobs`: those that are to write below
     it; `owners`: whether other sessions that write there are looked for.
     """
-    answer: Future[list[_Finding]] = Future()
+    answer: Future[list[Finding]] = Future()
 
     def look() -> None:
         try:
@@ -83,17 +74,15 @@ def check_output_places(
 
     threading.Thread(target=look, daemon=True).start()
     with suppress(TimeoutError):
-        found = answer.result(seconds)
-        errors = tuple(problem for problem, stops in found if stops)
-        return OutputFindings(errors, tuple(one for one, stops in found if not stops))
+        return answer.result(seconds)
     message = f"{place} did not answer within {seconds:g} s"
     hint = "look at it with `df`; jobs that write there would hang as well"
-    return OutputFindings(warnings=(Problem(message, WHERE, hint=hint),))
+    return [(Problem(message, WHERE, hint=hint), False)]
 
 
 def find_problems(
     place: Path, jobs: Sequence[JobSpec], share: Share
-) -> Iterator[_Finding]:
+) -> Iterator[Finding]:
     """What is wrong with the disk, and with who may write there."""
     try:
         yield from [*_check_disk(place, len(jobs))]
@@ -111,7 +100,7 @@ def find_problems(
 
 def _check_trust(
     place: Path, jobs: Sequence[JobSpec], share: Share
-) -> Iterator[_Finding]:
+) -> Iterator[Finding]:
     """Directories to write to that belong to others, or that everybody may write to."""
     told: set[str] = set()
     for where, look in _list_looks(place, jobs, share):
@@ -148,7 +137,7 @@ def _list_looks(
                 yield "slurm.log_dir", partial(require_logs, place, log_dir, share)
 
 
-def _check_disk(wanted: Path, jobs: int) -> Iterator[_Finding]:
+def _check_disk(wanted: Path, jobs: int) -> Iterator[Finding]:
     """The state of the directory itself, or of the one in which it would be made."""
     there = next(p for p in (wanted, *wanted.absolute().parents) if p.exists())
     found = os.statvfs(there)
@@ -240,7 +229,7 @@ def parse_quota(text: str) -> Sequence[Quota]:
     return found
 
 
-def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[_Finding]:
+def find_living_owners(jobs: Sequence[JobSpec], share: Share) -> Iterable[Finding]:
     """Directories that a living session writes; submitting the plan is refused then."""
     there = filter_existing(jobs)
     if not there:

@@ -13,7 +13,7 @@ import select
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -23,7 +23,7 @@ from typing import Any, Final
 from autoexp_tui.config.action_checks import ActionChecks
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.key_places import KeyPlaces
-from autoexp_tui.config.output_checks import OutputFindings, check_output_places
+from autoexp_tui.config.output_checks import Finding, check_output_places
 from autoexp_tui.config.plan_report import report_of
 from autoexp_tui.config.planning_messages import (
     PlanningAnswer,
@@ -237,12 +237,14 @@ def _collect_findings(
     """
     composer = planning.composer
     outputs = _check_outputs(planning, outcome)
-    errors, warnings = [*outcome.errors, *outputs.errors], [*outcome.warnings]
+    wrong = [problem for problem, stops in outputs if stops]
+    odd = [problem for problem, stops in outputs if not stops]
+    errors, warnings = [*outcome.errors, *wrong], [*outcome.warnings]
     if outcome.plan is not None:
         checks = ActionChecks(outcome.plan, composer.roots, planning.cwd)
         checks.check_plan()
-        warnings += fold_problems([*checks.warnings, *outputs.warnings])
-        errors = list(fold_problems([*checks.errors, *outputs.errors]))
+        warnings += fold_problems([*checks.warnings, *odd])
+        errors = list(fold_problems([*checks.errors, *wrong]))
     wheres = {key: key for key in planning.places.list_hydra_keys()}
     for text in planning.request.overrides:
         key = text.partition("=")[0].lstrip("+~")
@@ -264,7 +266,7 @@ def _collect_findings(
     )
 
 
-def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> OutputFindings:
+def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> Sequence[Finding]:
     """What there is to say of where the jobs are to write."""
     plan, base = outcome.plan, ""
     if plan is not None:
@@ -273,7 +275,7 @@ def _check_outputs(planning: _Planning, outcome: PlanOutcome) -> OutputFindings:
         with suppress(KeyError, CannotCompose):
             base = str(planning.composer.base().select("project.base_output_dir"))
     if not base:
-        return OutputFindings()
+        return ()
     jobs = plan.jobs if plan is not None else ()
     share: Share = plan.share if plan is not None else "private"
     # Who joins a session writes beside its jobs: it is the owner that would be found.
