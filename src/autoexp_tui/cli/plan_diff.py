@@ -116,21 +116,18 @@ def main(argv: Sequence[str]) -> int:
 def _find_plan(other: str, options: Options, plan: Plan) -> Plan:
     """The plan of a file, a plan's id, a session, or the newest of a config."""
     path = Path(other)
-    is_file = path.is_file() or path.suffix == ".json"
-    return read_manifest(path if is_file else _find_path(other, options, plan))
-
-
-def _find_path(other: str, options: Options, plan: Plan) -> Path:
+    if path.is_file() or path.suffix == ".json":
+        return read_manifest(path)
     place = find_state_dir(options, plan.state_dir)
     if found := find_manifest(place, other.removeprefix("plan_")):
-        return found
+        return read_manifest(found)
     sessions: list[SessionDir] = []
     for one in dict.fromkeys((place, *list_places(options))):
         with suppress(AutoexpError):  # one that cannot be listed has none
             sessions += find_sessions(one)
     if by_id := match_id(sessions, other):
-        return by_id[0].plan
-    return _find_newest(other, place, sessions, plan)
+        return read_manifest(by_id[0].plan)
+    return read_manifest(_find_newest(other, place, sessions, plan))
 
 
 def _find_newest(

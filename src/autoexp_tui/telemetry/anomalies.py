@@ -90,9 +90,6 @@ class AnomalyWatch:
         if before is None or value < before - abs(before) * share:
             self._anchor = (step, value)
 
-    def _has_enough_points(self) -> bool:
-        return self._count >= self.settings.min_points
-
     def _check_plateau(
         self, step: int, value: float, total: int | None
     ) -> Iterator[Finding]:
@@ -101,7 +98,7 @@ class AnomalyWatch:
             return
         steps = math.ceil(share * total)
         since = self._anchor[0] if self._anchor else step
-        holds = step - since >= steps and self._has_enough_points()
+        holds = step - since >= steps and self._count >= self.settings.min_points
         more = {"percent": self.settings.plateau_percent, "steps": steps}
         yield from self._judge("plateau", step, value, more, holds=holds)
 
@@ -110,7 +107,7 @@ class AnomalyWatch:
         percent = self.settings.divergence_percent
         limit = percent / 2 if "divergence" in self._active else percent
         height = self._minimum + abs(self._minimum) * limit / 100
-        holds = value > height and self._has_enough_points()
+        holds = value > height and self._count >= self.settings.min_points
         more = {"percent": percent, "minimum": self._minimum}
         return self._judge("divergence", step, value, more, holds=holds)
 
