@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from autoexp_tui.model.masking import NO_RULES, MaskRules, mask_value
-from autoexp_tui.model.specs import Hole, JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.dag import find_stage_parents, order_stages
 from autoexp_tui.sweep.points import NOT_OVERRIDES, plain_key
 from autoexp_tui.text.sanitize import clean_line
@@ -195,22 +195,41 @@ def build_grid(plan: Plan) -> Grid:
     parents = find_stage_parents(plan)
     emptied_stages = {one: () for one, _ in gone if one and one not in parents}
     stages = tuple(order_stages({**parents, **emptied_stages}))
-    filters = tuple(dict.fromkeys((hole.filter, hole.where) for hole in plan.holes))
-    made = _GridBuilder(axes, stages, filters)
+    places = [
+        (one.key, {value: at for at, value in enumerate(one.values)}) for one in axes
+    ]
+    cells: dict[Cell, list[int]] = {}
     for at, (stage, own) in enumerate(jobs):
-        made.add_job(at, stage, own)
+        row = tuple(by[own[key]] if key in own else UNSET for key, by in places)
+        cells.setdefault((row, stage), []).append(at)
+    rows = {row: None for row, _ in cells}
+    filters: dict[tuple[str, str], int] = {}
+    emptied: dict[Cell, int] = {}
+    more = plan.holes_more
     for hole, (_, own) in zip(plan.holes, gone, strict=True):
-        made.add_hole(hole, own)
-    holes = {cell: at for cell, at in made.emptied.items() if cell not in made.cells}
+        at = filters.setdefault((hole.filter, hole.where), len(filters))
+        # A hole has all values of an axis that it does not name.
+        choices = [
+            (by[own[key]],) if key in own else range(len(by)) for key, by in places
+        ]
+        more += max(0, math.prod(map(len, choices)) - _MOST_MADE_WHOLE)
+        for row in itertools.islice(itertools.product(*choices), _MOST_MADE_WHOLE):
+            if row not in rows and len(rows) >= MOST_ROWS:
+                more += 1
+                continue
+            rows.setdefault(row)
+            for stage in (hole.stage,) if hole.stage else stages or ("",):
+                emptied.setdefault((row, stage), at)  # the first filter counts
+    holes = {cell: at for cell, at in emptied.items() if cell not in cells}
     return Grid(
         axes=axes,
         stages=stages,
-        rows=tuple(sorted(made.rows)),
-        jobs={cell: tuple(found) for cell, found in made.cells.items()},
+        rows=tuple(sorted(rows)),
+        jobs={cell: tuple(found) for cell, found in cells.items()},
         holes=holes,
-        filters=filters,
+        filters=tuple(filters),
         counts=Counter(holes.values()),
-        more=plan.holes_more + made.more,
+        more=more,
     )
 
 
@@ -230,49 +249,3 @@ def _find_shared_axes(points: Sequence[tuple[str, Settings]]) -> tuple[Axis, ...
             with suppress(ValueError):
                 axes[key] = sorted(axes[key], key=float)
     return _build_axes(axes)
-
-
-class _GridBuilder:
-    def __init__(
-        self,
-        axes: Sequence[Axis],
-        stages: Sequence[str],
-        filters: Sequence[tuple[str, str]],
-    ) -> None:
-        self.rows: dict[Row, None] = {}
-        self.cells: dict[Cell, list[int]] = {}
-        self.emptied: dict[Cell, int] = {}
-        """The first filter that says so counts."""
-        self.more = 0
-        """Rows that were left out."""
-        self._axes = [
-            (one.key, {value: at for at, value in enumerate(one.values)})
-            for one in axes
-        ]
-        self._stages = stages
-        self._filters = {one: at for at, one in enumerate(filters)}
-
-    def add_job(self, at: int, stage: str, own: Settings) -> None:
-        """Put the job at a place of the plan into its cell."""
-        row = tuple(
-            places[own[key]] if key in own else UNSET for key, places in self._axes
-        )
-        self.rows.setdefault(row)
-        self.cells.setdefault((row, stage), []).append(at)
-
-    def add_hole(self, hole: Hole, own: Settings) -> None:
-        """Note every cell that a hole stands for: an axis it does not name has all."""
-        at = self._filters[hole.filter, hole.where]
-        stages = (hole.stage,) if hole.stage else self._stages or ("",)
-        choices = [
-            (places[own[key]],) if key in own else range(len(places))
-            for key, places in self._axes
-        ]
-        self.more += max(0, math.prod(map(len, choices)) - _MOST_MADE_WHOLE)
-        for row in itertools.islice(itertools.product(*choices), _MOST_MADE_WHOLE):
-            if row not in self.rows and len(self.rows) >= MOST_ROWS:
-                self.more += 1
-                continue
-            self.rows.setdefault(row)
-            for stage in stages:
-                self.emptied.setdefault((row, stage), at)

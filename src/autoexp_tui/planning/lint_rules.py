@@ -285,8 +285,18 @@ def _is_exclusive(one: str, other: str) -> bool:
 
 
 def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    """Start conditions on what only the job's own run could say."""
+
+    def is_own(condition: Condition) -> bool:
+        match condition:
+            case MetadataIs() | MetricIs():
+                return condition.job in ("", job.name)
+            case LogPattern():
+                return condition.writer == job.name
+        return isinstance(condition, Composite)
+
     for at, condition in enumerate(job.start_conditions):
-        if _is_about_itself(condition, job.name):
+        if _holds_up(condition, is_own):
             yield Problem(
                 "waits for what its own run is to say, and so would never start",
                 where=f"start_conditions.{at}",
@@ -295,41 +305,28 @@ def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
             )
 
 
-def _is_about_itself(condition: Condition, name: str) -> bool:
-    if not condition.blocking:
-        return False
-    match condition:
-        case MetadataIs() | MetricIs():
-            return condition.job in ("", name)
-        case LogPattern():
-            return condition.writer == name
-        case Composite(conditions=parts, mode=mode):
-            return _combine(mode, (_is_about_itself(part, name) for part in parts))
-    return False
-
-
-def _combine(mode: str, values: Iterable[bool]) -> bool:
-    """Whether one part holds up `all`; of `any` each one has to."""
-    found = list(values)
-    return any(found) if mode == "all" else bool(found) and all(found)
-
-
 def _check_endless_waits(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     for at, condition in enumerate(job.start_conditions):
-        if _is_endless(condition):
+        if _holds_up(condition, _is_endless):
             where, hint = f"start_conditions.{at}", "timeout_seconds: 86400"
             yield Problem("waits without a time-out", where, job.name, hint)
 
 
 def _is_endless(condition: Condition) -> bool:
-    if condition.timeout_seconds is not None or not condition.blocking:
-        return False
     match condition:
         case Approval() | TimeReached() | MetadataIs(op="known"):
             return False
-        case Composite(conditions=parts, mode=mode):
-            return _combine(mode, map(_is_endless, parts))
-    return True
+    return condition.timeout_seconds is None
+
+
+def _holds_up(condition: Condition, is_so: Callable[[Condition], bool]) -> bool:
+    """Whether it is so of a condition, and of a part of `all`, or each of `any`."""
+    if not condition.blocking or not is_so(condition):
+        return False
+    if not isinstance(condition, Composite):
+        return True
+    found = [_holds_up(part, is_so) for part in condition.conditions]
+    return any(found) if condition.mode == "all" else bool(found) and all(found)
 
 
 def _check_unknown_metadata(job: JobSpec, context: PlanContext) -> Iterator[Problem]:

@@ -57,7 +57,7 @@ class OverrideWriter:
         self._composer = composer
         self._settings = composer.settings()
         self._is_group: dict[str, bool] = {}
-        self._views: dict[_Choices, ConfigView | CannotCompose] = {}
+        self._views: dict[_Choices, ConfigView | tuple[Problem, ...]] = {}
         self._held: dict[tuple[_Choices, str], tuple[bool, object]] = {}
         self._children: dict[_Choices, dict[str, set[str]]] = {}
         self._numbers: dict[str, int | float] = {}
@@ -80,7 +80,9 @@ class OverrideWriter:
             with suppress(CannotSpell):
                 if self.selects(key):
                     chosen = (*chosen, format_override(key, value))
-        if isinstance(refused := self._compose(chosen), CannotCompose):
+        try:
+            self._compose(chosen)
+        except CannotCompose as refused:
             made.errors += refused.problems
         known = () if made.errors else chosen
         for key, value in flat:
@@ -112,23 +114,18 @@ class OverrideWriter:
             self._is_group[bare] = options is not None
         return self._is_group[bare]
 
-    def _compose(self, chosen: _Choices) -> ConfigView | CannotCompose:
+    def _compose(self, chosen: _Choices) -> ConfigView:
         """The config with these choices, or why it does not compose: asked once."""
+        composer = self._composer
         if chosen not in self._views:
             try:
-                self._views[chosen] = (
-                    self._composer.compose(chosen, {})
-                    if chosen
-                    else self._composer.base()
-                )
+                view = composer.compose(chosen, {}) if chosen else composer.base()
+                self._views[chosen] = view
             except CannotCompose as error:
-                self._views[chosen] = CannotCompose(error.problems)
-        return self._views[chosen]
-
-    def _find_view(self, chosen: _Choices) -> ConfigView:
-        found = self._compose(chosen)
-        if isinstance(found, CannotCompose):
-            raise found
+                self._views[chosen] = error.problems
+        found = self._views[chosen]
+        if isinstance(found, tuple):
+            raise CannotCompose(found)
         return found
 
     def _check_key(
@@ -167,7 +164,7 @@ class OverrideWriter:
         """Whether the config has a key, and what: all jobs ask for the same few."""
         if (chosen, key) not in self._held:
             try:
-                found = True, self._find_view(chosen).raw(key)
+                found = True, self._compose(chosen).raw(key)
             except KeyError:
                 found = False, None
             self._held[chosen, key] = found
@@ -176,7 +173,7 @@ class OverrideWriter:
     def _find_slip(self, key: str, chosen: _Choices) -> str | None:
         if chosen not in self._children:
             found = self._children[chosen] = {}
-            for path in self._find_view(chosen).leaf_paths():
+            for path in self._compose(chosen).leaf_paths():
                 names = path.split(".")
                 for at, name in enumerate(names):
                     found.setdefault(".".join(names[:at]), set()).add(name)

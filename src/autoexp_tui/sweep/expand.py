@@ -100,8 +100,8 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
         points=tuple(points),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
-        empty=() if read.root.size.count else tuple(find_empty_lists(read.root)),
-        emptied=tuple(find_emptied(read.root)) if read.root.size.count else (),
+        empty=() if read.root.count else tuple(find_empty_lists(read.root)),
+        emptied=tuple(find_emptied(read.root)) if read.root.count else (),
     )
 
 

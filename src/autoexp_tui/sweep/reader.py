@@ -90,7 +90,7 @@ class Sweep:
     def count(self) -> int:
         """Jobs before filters."""
         each = sum(job.for_each for job in self.derived)
-        return self.root.size.count * (1 + each) + len(self.derived) - each
+        return self.root.count * (1 + each) + len(self.derived) - each
 
     @property
     def derived_axis(self) -> Axis:
@@ -118,7 +118,7 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
         hint = did_you_mean(key, known, "keys")
         reader.note(place, f"names `{key}`, which no point sets", hint)
     # Points are counted, with those made on the way, before the first is made.
-    if (most := max(sweep.count, sweep.root.size.most)) > sweep.max_points:
+    if (most := max(sweep.count, sweep.root.most)) > sweep.max_points:
         message = (
             f"makes {_format_count(most)} points; the bound is {sweep.max_points:,}"
         )

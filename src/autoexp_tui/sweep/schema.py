@@ -28,28 +28,12 @@ MOST_OF_A_FILTER: Final = 300
 Parameters: TypeAlias = Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
-    """How much a node makes, before filters."""
-
-    count: int
-    """Points."""
-    most: int
-    """The most points that are made at once on the way."""
-
-
 @dataclass(frozen=True)
 class Params:
     """Values to try for each key, crossed or paired."""
 
     values: Mapping[str, tuple[object, ...]]
     paired: bool
-
-    def measure(self) -> Size:
-        """How much it makes."""
-        lengths = [len(values) for values in self.values.values()]
-        count = max(lengths, default=1) if self.paired else math.prod(lengths)
-        return Size(count, count)
 
 
 @dataclass(frozen=True)
@@ -58,26 +42,13 @@ class Configs:
 
     entries: tuple[Parameters | Node, ...]
 
-    def measure(self) -> Size:
-        """How much it makes."""
-        sizes = [e.size if isinstance(e, Node) else Size(1, 0) for e in self.entries]
-        count = sum(size.count for size in sizes)
-        return Size(count, max(count, *(size.most for size in sizes), 0))
-
 
 @dataclass(frozen=True)
 class Groups:
-    """Several nodes, crossed or one after another."""
+    """Several nodes, crossed or one after another; none make one point."""
 
     nodes: tuple[Node, ...]
     crossed: bool
-
-    def measure(self) -> Size:
-        """How much it makes; no nodes make one point."""
-        sizes = [node.size for node in self.nodes]
-        counts = [size.count for size in sizes]
-        count = math.prod(counts) if self.crossed or not counts else sum(counts)
-        return Size(count, max(count, *(one.most for one in sizes), 0))
 
 
 Body: TypeAlias = Params | Configs | Groups
@@ -95,9 +66,26 @@ class Node:
     """An expression; True keeps all."""
 
     @cached_property
-    def size(self) -> Size:
-        """How much it makes."""
-        return self.body.measure()
+    def count(self) -> int:
+        """How many points it makes, before filters."""
+        match self.body:
+            case Params(values=values, paired=paired):
+                lengths = list(map(len, values.values()))
+                return max(lengths, default=1) if paired else math.prod(lengths)
+            case Configs(entries=entries):
+                return sum(e.count if isinstance(e, Node) else 1 for e in entries)
+            case Groups(nodes=nodes, crossed=crossed):
+                counts = [node.count for node in nodes]
+                return math.prod(counts) if crossed or not counts else sum(counts)
+
+    @cached_property
+    def most(self) -> int:
+        """The most points that are made at once on the way."""
+        parts: Sequence[object] = ()
+        match self.body:
+            case Configs(entries=parts) | Groups(nodes=parts):
+                pass
+        return max(self.count, *(e.most for e in parts if isinstance(e, Node)), 0)
 
     @cached_property
     def sets(self) -> Sets:
@@ -193,8 +181,8 @@ def find_emptied(node: Node) -> Iterator[str]:
     match node.body:
         case Params():
             yield from find_empty_lists(node)
-        case Groups(nodes=nodes, crossed=True) if not node.size.count and any(
-            one.size.count for one in nodes
+        case Groups(nodes=nodes, crossed=True) if not node.count and any(
+            one.count for one in nodes
         ):
             yield from find_empty_lists(node)
         case Groups(nodes=parts) | Configs(entries=parts):
