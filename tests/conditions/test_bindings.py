@@ -186,7 +186,6 @@ def test_the_longest_known_job_name_wins(path: str, expected: tuple[str, str]) -
     assert split_reference(path, JOBS) == expected
 
 
-# ------------------------------------------------------------------------ refusals
 @pytest.mark.parametrize(
     "command",
     [

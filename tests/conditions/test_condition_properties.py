@@ -247,7 +247,6 @@ def test_arguments_of_a_reason_can_be_kept_in_a_journal(
         assert isinstance(value, str) or abs(value) < float("inf")
 
 
-# ---------------------------------------------------------------- what is unknown
 OUTSIDE = (f.StatKey, f.GlobKey, f.TextKey, f.LogKey, f.CommandKey)
 UNKNOWN_FACTS = st.sampled_from(
     [
@@ -272,7 +271,6 @@ def test_what_nobody_could_look_at_decides_nothing(
     assert evaluate(spec, Known(facts), at(NOW + 10_000), ctx).result is Result.WAIT
 
 
-# ------------------------------------------------------------------------ algebra
 def plain(spec: Condition) -> Condition:
     """Without a time-out, and blocking: what remains is what it says itself."""
     return replace(spec, timeout_seconds=None, blocking=True)

@@ -372,7 +372,6 @@ def test_a_wait_for_a_job_that_nobody_asked_to_run_says_so(
     assert says(spec, {**facts, log.key: f.LogFound(files=1)}) == f"wait {code}"
 
 
-# ------------------------------------------------------------------------ arguments
 @pytest.mark.parametrize(
     ("spec", "values", "args"),
     [
@@ -436,7 +435,6 @@ def test_a_wait_for_a_job_tells_no_state_that_goes_stale() -> None:
     assert dict(told.why.args) == {"job": "up", "wanted": "COMPLETED"}
 
 
-# ------------------------------------------------------------------- values and jobs
 @pytest.mark.parametrize(
     ("logged", "op", "wanted", "holds"),
     [
@@ -501,7 +499,6 @@ def test_a_jobs_state_is_judged(
     assert says(spec, {f.JobKey("up"): job(state, cause)}) == expected
 
 
-# -------------------------------------------------------------------- composition
 @pytest.mark.parametrize(
     ("mode", "parts", "expected"),
     [
@@ -551,7 +548,6 @@ def test_not_turns_answers_around_and_leaves_the_unknown(
     assert says(Not(condition=inner), OWN) == expected
 
 
-# ----------------------------------------------------------------- needs, wake_at
 @pytest.mark.parametrize(
     ("spec", "keys"),
     [

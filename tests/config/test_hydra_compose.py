@@ -67,7 +67,6 @@ def problems(
     return caught.value.problems
 
 
-# ------------------------------------------------------------------------ composing
 @pytest.mark.parametrize(
     ("command_line", "overrides", "path", "value"),
     [
@@ -197,7 +196,6 @@ def test_an_experiment_may_extend_another_config(tree: Path) -> None:
     assert made.base().select("project.base_output_dir") == "elsewhere"
 
 
-# ---------------------------------------------------------------------- environment
 def test_the_environment_is_read_once_and_recorded(tree: Path) -> None:
     environ = {"WHO": "a", "SECRET": "s"}
     write_tree(tree, env="who: ${oc.env:WHO}\nother: ${oc.env:NOT_SET,fallback}")
@@ -221,7 +219,6 @@ def test_two_composers_do_not_mix(tree: Path, tmp_path: Path) -> None:
     assert other.compose([], {}).select("who") == "o"
 
 
-# ----------------------------------------------------------------- mounts and views
 def test_a_view_tells_absent_from_null_and_from_unresolvable(tree: Path) -> None:
     view = composer(tree, "+gone=${nowhere}", "+nothing=null").base()
 
@@ -264,7 +261,6 @@ def test_a_group_has_options_and_a_key_has_none(tree: Path) -> None:
     assert made.group_options("") is None
 
 
-# ----------------------------------------------------------------------------- sweep
 def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:
     made = composer(tree)
 
@@ -274,6 +270,7 @@ def test_the_sweep_is_as_written_and_no_part_of_a_job(tree: Path) -> None:
     }
     assert not made.base().has("sweep")
     assert not made.compose([], {}).has("sweep")
+    assert composer(tree, "~sweep").sweep() is None
 
 
 def test_expressions_in_the_sweep_stay_as_written(tree: Path) -> None:
@@ -281,10 +278,6 @@ def test_expressions_in_the_sweep_stay_as_written(tree: Path) -> None:
     (tree / "exp.yaml").write_text(f"sweep: {{configs: [{{k: '{expression}'}}]}}")
 
     assert composer(tree).sweep() == {"configs": [{"k": expression}]}
-
-
-def test_no_sweep_is_none(tree: Path) -> None:
-    assert composer(tree, "~sweep").sweep() is None
 
 
 @pytest.mark.parametrize(
@@ -335,7 +328,6 @@ def test_a_sweep_that_is_no_mapping_is_refused(tree: Path) -> None:
         composer(tree).sweep()
 
 
-# -------------------------------------------------------------------------- findings
 @pytest.mark.parametrize(
     ("override", "where", "message", "hint"),
     read_refusals(__file__, "a_bad_override_says_where_what_and_the_next_step"),
@@ -465,12 +457,6 @@ def test_what_a_config_has_wrong_is_told_at_its_cause(
     (tree / "exp.yaml").write_text(written)
 
     assert problems(tree) == (Problem(message, where=where, hint=hint),)
-
-
-def test_every_value_that_does_not_resolve_is_found_at_once(tree: Path) -> None:
-    found = problems(tree, "backend.name=${a1}", "project.base_output_dir=${a2}")
-
-    assert [one.where for one in found] == ["backend.name", "project.base_output_dir"]
 
 
 def test_a_broken_file_is_named_with_its_line(tree: Path) -> None:

@@ -116,7 +116,6 @@ def test_a_node_s_own_parents_are_refused_as_omegaconf_refuses_them() -> None:
         Values(tree).get_value(("a", "b"))
 
 
-# ------------------------------------------------------------------------ what is read
 @pytest.mark.parametrize(
     ("text", "read"),
     [
@@ -136,7 +135,6 @@ def test_what_a_value_was_made_of_is_noted(text: str, read: Path) -> None:
     assert read in reads
 
 
-# ---------------------------------------------------------------- without a grammar
 WORDS = st.text(alphabet="ab ${}.:'\\\"5-", max_size=6)
 KEYS = st.sampled_from(["n", "x", "size", "flag", "none", "model.width", "words.1"])
 TEXTS = st.lists(st.one_of(WORDS, KEYS.map("${{{}}}".format)), max_size=5).map("".join)
@@ -151,7 +149,6 @@ def test_what_is_certain_is_what_omegaconf_says(text: str) -> None:
     assert found == by_omegaconf(text)
 
 
-# ------------------------------------------------------------------------ templates
 CHANGES = st.dictionaries(
     st.sampled_from(
         [

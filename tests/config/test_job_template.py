@@ -49,7 +49,6 @@ def both(
     return fast, outcome(lambda: composer.compose_by_hydra(texts, mounts))
 
 
-# ------------------------------------------------------------------------ structures
 def split(*texts: str, group: str = "") -> JobKeys:
     return split_overrides(texts, {}, lambda key: () if key == group else None)
 
@@ -145,7 +144,6 @@ def test_a_scalar_is_read_as_it_was_spelled(value: object) -> None:
     assert unsure or (type(found), found) == (type(value), value)
 
 
-# -------------------------------------------------------------------------- equality
 SCALARS = st.one_of(
     st.integers(-5, 10**6),
     st.floats(allow_nan=False, allow_infinity=False),
@@ -287,7 +285,6 @@ def test_the_switch_has_every_job_composed(tmp_path: Path) -> None:
     assert made.composed == 3
 
 
-# ------------------------------------------------------------------------- the sweep
 SWEPT = "size: 1\nsweep: {params: {size: [1, 2, 3]}}\nlast: 1\n"
 
 
@@ -334,7 +331,6 @@ def test_a_job_is_composed_without_the_sweep_which_may_be_large(
     assert not any(given)
 
 
-# ------------------------------------------------------------------------- schemas
 @dataclass
 class Optimizer:
     """What a user may have registered."""
@@ -360,7 +356,6 @@ def test_a_schema_of_one_s_own_converts_and_refuses_as_hydra_does(
     }
 
 
-# -------------------------------------------------------------------------- comparing
 def test_keys_that_a_job_adds_may_stand_in_another_order(tmp_path: Path) -> None:
     (tmp_path / "exp.yaml").write_text("lr: 1\n")
     made = HydraComposer("exp", tmp_path)

@@ -117,7 +117,6 @@ def test_a_swept_choice_of_a_group_is_found_in_the_sweep(tmp_path: Path) -> None
     assert line(places, "override slurm=locla", "job 0") == ("exp.yaml", 3)
 
 
-# ------------------------------------------------------------ what a job has chosen
 # Every value stands once in its sweep, so that a line tells whose it is.
 SWEEPS = {
     "entries without a stage": """
@@ -337,7 +336,6 @@ def test_findings_of_a_thousand_keys_are_looked_up_along_their_jobs_alone(
     assert walked.call_count <= 2 * len(points)
 
 
-# ------------------------------------------------------- the files: those of Hydra
 TREE = {
     "exp": "defaults: [optim: adam, /data/mix@data: web, base, _self_]",
     "base": "defaults:\n  - _self_\n  - model/size@net: small\nown: 1",
@@ -394,7 +392,6 @@ def test_directories_of_the_search_path_are_looked_through(tmp_path: Path) -> No
     assert files == [root / "wide.yaml", other / "optim/lion.yaml"]
 
 
-# ------------------------------------------------------------- Hydra's own settings
 def test_sweeper_and_launcher_are_found_wherever_a_file_sets_them(
     tmp_path: Path,
 ) -> None:

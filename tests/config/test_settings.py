@@ -144,11 +144,6 @@ def test_slurm_becomes_an_executor_and_resources() -> None:
     )
 
 
-def test_a_broken_option_refuses_the_resources() -> None:
-    with pytest.raises(SpecRefused, match="no option of sbatch"):
-        HouseParser("/w").resources({"slurm": {"sbatch": {"partion": "x"}}})
-
-
 def test_ui_settings_come_with_their_defaults() -> None:
     assert HouseParser("/w").ui({"ui": {"first_run": "A demo."}}) == {
         "first_run": "A demo.",

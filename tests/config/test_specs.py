@@ -402,7 +402,6 @@ def test_every_finding_is_told(
         assert found[problem.where] in problem.message
 
 
-# ----------------------------------------------------------------------------- rules
 def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
     made = RULES["log_events"](
         {
@@ -423,18 +422,38 @@ def test_a_log_event_is_a_regex_unless_it_says_substring() -> None:
     )
 
 
-@pytest.mark.parametrize("form", ["inactivity", "progress"])
-def test_a_rule_over_silence_needs_no_pattern(form: str) -> None:
-    made = RULES["log_events"](
-        {"name": "still", "pattern_type": form, "after_seconds": 60}, "w"
-    )
-    assert (made.pattern, made.pattern_type, made.after_seconds) == ("", form, 60.0)
+STILL = {"name": "still", "pattern_type": "inactivity"}
+ACC = {"name": "acc", "pattern": r"(train|eval) acc (?P<value>\d+)"}
+TRAIN = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
 
 
-def test_the_waiting_time_goes_by_the_name_of_older_configs_too() -> None:
-    written = {"name": "still", "pattern_type": "inactivity"}
-    made = RULES["log_events"]({**written, "inactivity_timeout_s": 90}, "w")
-    assert made == RULES["log_events"]({**written, "after_seconds": 90}, "w")
+@pytest.mark.parametrize(
+    ("parse", "value", "field", "found"),
+    [
+        (RULES["log_events"], {**STILL, "after_seconds": 60}, "pattern", ""),
+        (RULES["log_events"], {**STILL, "pattern_type": "progress"}, "pattern", ""),
+        (RULES["log_events"], {**STILL, "after_seconds": 60}, "after_seconds", 60.0),
+        (
+            RULES["log_events"],
+            {**STILL, "inactivity_timeout_s": 90},
+            *("after_seconds", 90.0),
+        ),
+        (RULES["state_events"], {"name": "a", "state": "crash"}, "state", "crash"),
+        (
+            RULES["state_events"],
+            {"name": "b", "transition": [None, "failed"]},
+            *("transition", (None, "FAILED")),
+        ),
+        pytest.param(RULES["metrics"], ACC, "name", "acc", id="a group named value"),
+        (parse_metric_file, "m/*.jsonl", "path", "m/*.jsonl"),
+        (parse_metric_file, "m/*.jsonl", "format", "jsonl"),
+        (parse_metric_file, TRAIN, "metrics", {"loss": "train loss"}),
+    ],
+)
+def test_a_rule_has_the_field(
+    parse: Parse, value: object, field: str, found: object
+) -> None:
+    assert getattr(parse(value, "w"), field) == found
 
 
 def test_a_cause_instead_of_a_state_is_answered_with_the_class() -> None:
@@ -464,31 +483,3 @@ def test_a_rules_conditions_go_to_each_of_its_actions() -> None:
         kinds.MaxAttempts(max_attempts=2),
         kinds.Cooldown(cooldown_seconds=1.0),
     )
-
-
-def test_a_state_event_takes_a_class_or_a_transition() -> None:
-    by_class = RULES["state_events"]({"name": "a", "state": "crash"}, "w")
-    by_states = RULES["state_events"](
-        {"name": "b", "transition": [None, "failed"]}, "w"
-    )
-
-    assert by_class.state == "crash"
-    assert by_states.transition == (None, "FAILED")
-
-
-def test_a_metric_pattern_may_name_its_group_value() -> None:
-    pattern = r"(train|eval) acc (?P<value>\d+)"
-
-    assert RULES["metrics"]({"name": "acc", "pattern": pattern}, "w").name == "acc"
-
-
-# ------------------------------------------------------------------ files of metrics
-def test_a_file_of_metrics_may_be_its_path_alone() -> None:
-    assert parse_metric_file("m/*.jsonl", "w") == rule_kinds.MetricFile(
-        path="m/*.jsonl", format="jsonl"
-    )
-
-
-def test_a_file_of_metrics_says_its_format_where_its_name_does_not() -> None:
-    given = {"path": "log.txt", "format": "csv", "metrics": {"loss": "train loss"}}
-    assert parse_metric_file(given, "w").metrics == {"loss": "train loss"}

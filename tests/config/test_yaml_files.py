@@ -174,7 +174,6 @@ def test_yaml_means_what_omegaconf_takes_it_for(text: str, tree: object) -> None
     assert parse_yaml(text, "exp.yaml") == tree
 
 
-# ---------------------------------------------------------------- what would run away
 @pytest.mark.parametrize(
     ("text", "line", "message", "hint"),
     [

@@ -466,36 +466,34 @@ def _read_state_rule(fields: Fields, findings: Findings) -> None:
     hint = "state: crash, or transition: [RUNNING, FAILED]"
     require_one(fields, findings, ("state", "transition"), hint)
     if fields.get("transition") is not None:
-        fields["transition"] = _read_transition(fields["transition"], findings)
-        _check_transition(fields, findings)
+        _read_transition(fields, findings)
     state = fields.get("state")
     if isinstance(state, str):
         fields["state"] = state.lower()
 
 
-def _read_transition(value: object, findings: Findings) -> tuple[Any, ...]:
+def _read_transition(fields: Fields, findings: Findings) -> None:
+    """Two states; jobs go that way, and the actions have a run to act upon."""
+    value, states = fields["transition"], JobState.__members__
     pair: list[Any] = list(value) if isinstance(value, Sequence) else []
     if isinstance(value, str) or len(pair) != 2 or pair[1] is None:
         hint = "transition: [RUNNING, FAILED]; null in the first place means any"
         findings.add(f"is {value!r}, not two states", "transition", hint)
-        return ("", "FAILED")
-    states = JobState.__members__
-    for at, name in enumerate(pair):
-        pair[at] = None if name is None else str(name).upper()
-        if pair[at] is not None and pair[at] not in states:
-            hint = did_you_mean(str(name), states, "states")
-            if cause := _RAW_STATES.get(pair[at]):
+        fields["transition"] = ("", "FAILED")
+        return
+    fields["transition"] = tuple(
+        None if name is None else str(name).upper() for name in pair
+    )
+    unknown = [name not in (None, *states) for name in fields["transition"]]
+    for at in range(2):
+        if unknown[at]:
+            hint = did_you_mean(str(pair[at]), states, "states")
+            if cause := _RAW_STATES.get(fields["transition"][at]):
                 hint = f"such an end is FAILED; write state: {cause}"
-            findings.add(f"there is no state `{name}`", f"transition.{at}", hint)
-    return tuple(pair)
-
-
-def _check_transition(fields: Fields, findings: Findings) -> None:
-    """Jobs go that way, and the actions have a run to act upon."""
+            findings.add(f"there is no state `{pair[at]}`", f"transition.{at}", hint)
+    if any(unknown):
+        return
     old, new = fields["transition"]
-    states = JobState.__members__
-    if new not in states or (old is not None and old not in states):
-        return  # found before
     ways = [state for state in JobState if JobState(new) in TRANSITIONS[state]]
     if not ways or (old is not None and JobState(old) not in ways):
         start = "any state" if old is None else old
