@@ -142,7 +142,7 @@ def test_the_draft_leaves_the_session_as_it_was() -> None:
     state = started(plan(job("a")))
     draft = Draft(state, at(300.0), epoch=1)
     draft.emit(events.JobsReleased(jobs=("a",)))
-    assert draft.job("a").state is JobState.WAITING
+    assert draft.state.jobs["a"].state is JobState.WAITING
     assert state.jobs["a"].state is JobState.PLANNED
     assert state.seq == 2
 

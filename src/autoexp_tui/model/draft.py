@@ -11,7 +11,7 @@ from autoexp_tui.model.fast_replace import changed
 from autoexp_tui.model.ids import event_id
 
 if TYPE_CHECKING:
-    from autoexp_tui.model.state import JobRecord, SessionState
+    from autoexp_tui.model.state import SessionState
 
 
 class Draft:
@@ -56,6 +56,3 @@ class Draft:
 
     def next_event_id(self) -> str:
         return event_id(self.state.session, self.epoch, self.state.seq + 1)
-
-    def job(self, name: str) -> JobRecord:
-        return self.state.jobs[name]
