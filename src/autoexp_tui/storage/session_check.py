@@ -252,12 +252,15 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
         report.add("error", session.lease, "there is no directory of leases")
         return
     held = set()
-    for path in sorted(session.lease.glob("[0-9]*.json")):
-        held.add(int(path.stem) if path.stem.isdecimal() else 0)
+    for path in sorted(session.lease.iterdir()):
+        if path.suffix != ".json" or not path.stem.isdecimal():
+            continue
+        held.add(int(path.stem))
         try:
             Identity.from_json(json.loads(read_checked(path, "session")))
         except (ValueError, TypeError, RecursionError):
-            hint = "The newest one is free once it has been seen still for 600 s."
+            wait = "the session is free once it has been seen still for 600 s."
+            hint = f"When it is the newest, {wait}"
             problem = "it does not read: who holds, or held, it cannot be told"
             report.add("warning", path, problem, hint)
     for epoch in sorted({epoch for epoch, _ in session.list_parts()} - held):
