@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 
 import autoexp_tui
 from autoexp_tui.model.sentences import CODES
-from autoexp_tui.model.states import Cause, JobState, Why, why
+from autoexp_tui.model.states import Cause, Why, why
 from autoexp_tui.model.wording import (
     CAUSES,
     SHORT_COLUMNS,
-    STATES,
     format_reason,
     sentence,
     short,
@@ -226,11 +225,6 @@ def _arguments(code: str) -> set[str]:
 def test_every_cause_has_words_and_a_sentence(cause: Cause) -> None:
     assert cause in CAUSES
     assert cause.value in CODES
-
-
-@pytest.mark.parametrize("state", JobState)
-def test_every_state_has_a_word(state: JobState) -> None:
-    assert state in STATES
 
 
 def recorded_codes(source: str) -> Iterator[str]:
