@@ -52,7 +52,6 @@ class Firing:
     wait_seconds: float = 0.0
     """Before a further attempt that it orders."""
 
-    # ------------------------------------------------------------------------ values
     @property
     def own(self) -> dict[str, str]:
         """What bare names mean, metadata apart."""
@@ -109,7 +108,6 @@ class Firing:
         names = (wanted if at == 1 else f"{wanted}_{at}" for at in count(1))
         return next(n for n in names if n not in state.jobs and n not in ordered)
 
-    # ------------------------------------------------------------------ what it does
     def log(self, text: str, level: Literal["info", "warning", "error"]) -> None:
         """Write a line to the session's events."""
         self.context.draft.emit(
@@ -169,7 +167,6 @@ class Firing:
             )
         )
 
-    # ---------------------------------------------------------------------- restarts
     def request_retry(
         self,
         reason: str,

@@ -24,7 +24,6 @@ PoolName: TypeAlias = Literal["executor", "command", "planner", "errand"]
 """The threads on which a call may block."""
 
 
-# ----------------------------------------------------------------------------- ports
 class Errands(Protocol):
     """What rules do outside, each time once; blocks."""
 
@@ -39,7 +38,6 @@ class Errands(Protocol):
 
         `env` is added to the engine's own; `cwd` empty: where the engine runs.
         """
-        ...
 
     def append(self, path: str, text: str, below: str = "") -> None:
         """Add `text` as whole lines to a file, which is made if need be.
@@ -47,7 +45,6 @@ class Errands(Protocol):
         Raises:
             OSError: it cannot be written, or lies elsewhere than `below`.
         """
-        ...
 
 
 class Looks(Protocol):
@@ -55,7 +52,6 @@ class Looks(Protocol):
 
     def observe(self, key: OutsideKey) -> Fact:
         """Look once; what went wrong is in the fact."""
-        ...
 
 
 class DoneNotes(Protocol):
@@ -68,7 +64,6 @@ class DoneNotes(Protocol):
         Raises:
             AutoexpError: it cannot be kept; the text says why.
         """
-        ...
 
 
 class Outside(Protocol):
@@ -77,17 +72,14 @@ class Outside(Protocol):
     @property
     def errands(self) -> Errands:
         """Commands and files of rules."""
-        ...
 
     @property
     def facts(self) -> Looks:
         """Looks at files and commands."""
-        ...
 
     @property
     def preparation(self) -> DoneNotes:
         """Output directories."""
-        ...
 
 
 class Settlement(Protocol):
@@ -96,18 +88,14 @@ class Settlement(Protocol):
     @property
     def pending(self) -> PendingEffect:
         """The order."""
-        ...
 
     def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
         """It is over; `outcome`: `ok`, or else it failed."""
-        ...
 
     def rest(self, seconds: float) -> float:
         """It is not over: it is sent again so much later. Returns when."""
-        ...
 
 
-# --------------------------------------------------------------------------- effects
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What came of a call."""

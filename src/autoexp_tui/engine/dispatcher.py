@@ -165,7 +165,6 @@ class Dispatcher:
         ]
         return min(resting, default=None)
 
-    # -------------------------------------------------------------------- answers
     def note_answer(self, effect_id: str) -> None:
         """An effect's answer is in."""
         self.in_flight.discard(effect_id)
@@ -227,7 +226,6 @@ class Dispatcher:
         self._tasks[job.name, number] = made
         return made
 
-    # ------------------------------------------------------------------- sending
     def _send(self, state: SessionState, pending: PendingEffect) -> None:
         outside = self.outside
         match pending.effect:

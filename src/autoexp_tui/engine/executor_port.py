@@ -296,25 +296,19 @@ class Executor(Protocol):
     @property
     def array_size(self) -> int:
         """The most tasks of one submission; 1: each is sent alone."""
-        ...
 
     @property
     def lost_after_seconds(self) -> float:
         """A task gone without an exit record for this long is LOST."""
-        ...
 
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start the tasks; must return within its own time limit."""
-        ...
 
     def cancel(self, tasks: Sequence[Task]) -> CancelAnswer:
         """End the tasks' process groups; returns when the order was given."""
-        ...
 
     def poll(self, tasks: Sequence[Task]) -> PollAnswer:
         """One look at all of `tasks`, whatever their number."""
-        ...
 
     def adopt(self, submissions: Sequence[Submission]) -> AdoptAnswer:
         """Look for submissions whose answer was lost, by token."""
-        ...

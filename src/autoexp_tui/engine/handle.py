@@ -26,19 +26,15 @@ class Player(Protocol):
 
     def toggle(self) -> None:
         """Play, or stand still; at the end, play from the beginning."""
-        ...
 
     def change_speed(self, factor: float) -> None:
         """Play `factor` times as fast as now, within what there is."""
-        ...
 
     def step(self, commits: int) -> None:
         """Go on by so many commits, back when negative, and stand still."""
-        ...
 
     def jump(self, t: float) -> None:
         """Show the moment `t` (UTC seconds), or the nearest that there is."""
-        ...
 
 
 class EngineHandle(Protocol):
@@ -47,47 +43,30 @@ class EngineHandle(Protocol):
     @property
     def role(self) -> Role:
         """What this is a handle on."""
-        ...
 
     @property
     def read_only(self) -> bool:
         """Whether it takes no commands."""
-        ...
 
     @property
     def is_unanswered(self) -> bool:
         """Whether an order was sent to an engine of this process that no snapshot
-        tells of yet.
-
-        Once it is False, `snapshot` tells of all that was sent before.
-        """
-        ...
+        tells of yet."""
 
     @property
     def player(self) -> Player | None:
         """What moves a replay; None for what is none."""
-        ...
 
     def snapshot(self) -> Snapshot:
         """The newest published state."""
-        ...
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, oldest first.
-
-        Reads the journal: slow, to be called off the screen's thread.
-
-        Raises:
-            AutoexpError: the journal cannot be read.
-        """
-        ...
+        """The newest `count` records before record `seq`, oldest first: slow, to be
+        called off the screen's thread; raises AutoexpError."""
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on each new snapshot, at most 10 a second.
-
-        Called from the engine's thread; the listener must only pass it on.
-        """
-        ...
+        """Call `listener` on each new snapshot, at most 10 a second, from the engine's
+        thread; the listener must only pass it on."""
 
     def send(
         self,
@@ -101,21 +80,14 @@ class EngineHandle(Protocol):
         `expected` maps jobs to the number of attempts the person saw: an order that
         names it is refused when it is stale.
         """
-        ...
 
     def look_at(self, jobs: Sequence[str]) -> None:
-        """Somebody looks at these jobs: what is not held of them is read again.
-
-        It comes with later snapshots, where the engine is of this process.
-        """
-        ...
+        """Somebody looks at these jobs: what is not held of them is read again, where
+        the engine is of this process."""
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Detach. A live engine of this process ends at a commit boundary.
-
-        `hand_over`: an heir goes on with the session at once; its journal says so.
-        """
-        ...
+        """Detach. A live engine of this process ends at a commit boundary; `hand_over`:
+        an heir goes on with the session at once."""
 
 
 class PublishingHandle(EngineHandle):

@@ -69,7 +69,6 @@ class LiveHandle(PublishingHandle):
         if plan is not None:
             self._snapshot = make_plan_snapshot(plan, slots=slots, gpus=gpus, done=done)
 
-    # ---------------------------------------------------------------------- handle
     @property
     def is_unanswered(self) -> bool:
         if self.role == "plan" or not self._unanswered:
@@ -85,7 +84,12 @@ class LiveHandle(PublishingHandle):
     ) -> str:
         """Queue a command; the first submit brings the session into being."""
         order = self._make_order(command, by, expected)
-        if self.engine is None and self._is_for_another_plan(command):
+        if (
+            self.engine is None
+            and self._plan is not None
+            and isinstance(command, Submit)
+            and command.plan_id not in ("", self._plan.plan_id)
+        ):  # it was shown before this plan was made
             self._refuse(order, why("other_plan"))
             return order.command_id
         with self._lock:
@@ -103,15 +107,6 @@ class LiveHandle(PublishingHandle):
             )
             self._starter.start()
         return order.command_id
-
-    def _is_for_another_plan(self, command: Command) -> bool:
-        """Whether it submits a plan that was shown before this one was made."""
-        return (
-            isinstance(command, Submit)
-            and command.plan_id != ""
-            and self._plan is not None
-            and self._plan.plan_id != command.plan_id
-        )
 
     def _refuse(self, order: Order, reason: Why) -> None:
         """Tell of a refusal where there is no journal yet."""
@@ -135,11 +130,8 @@ class LiveHandle(PublishingHandle):
             self.engine.look_at(jobs)
 
     def close(self, *, hand_over: bool = False) -> None:
-        """Stop the engine at a commit boundary and wait for it.
-
-        A session that is just being made is made first: what it is called is known
-        then, and what was sent is in its journal.
-        """
+        """Stop the engine at a commit boundary and wait for it; a session that is just
+        being made is made first."""
         if self._starter is not None:
             self._starter.join()
         if self.engine is None or self.wait(0.0):
@@ -147,7 +139,6 @@ class LiveHandle(PublishingHandle):
         self.send(StopEngine(hand_over=hand_over), by=LEAVING)
         self.wait()
 
-    # ----------------------------------------------------------------- the engine
     def attach(self, engine: Engine) -> None:
         """Run an engine that has begun, on its own thread."""
         with self._lock:
@@ -171,16 +162,11 @@ class LiveHandle(PublishingHandle):
 
     def publish(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._forget_answered()
+        if self.engine is not None and self._unanswered:
+            answered = self.engine.state.commands  # carried out or refused: told by now
+            with self._lock:
+                self._unanswered -= {one for one in self._unanswered if one in answered}
         super().publish(snapshot)
-
-    def _forget_answered(self) -> None:
-        """What the engine carried out or refused is told of by now."""
-        if self.engine is None or not self._unanswered:
-            return
-        answered = self.engine.state.commands
-        with self._lock:
-            self._unanswered -= {one for one in self._unanswered if one in answered}
 
     def _start_session(self) -> None:
         if self._plan is None or self._start is None:
@@ -225,14 +211,8 @@ def make_plan_snapshot(
     gpus: int | None = None,
     done: Mapping[str, DoneWork] = MappingProxyType({}),
 ) -> Snapshot:
-    """A plan as nobody has submitted it: every job PLANNED, nothing on disk.
-
-    Args:
-        plan: what was planned.
-        slots: how many tasks its executor would run at a time; 0: not known.
-        gpus: how many its machine has; None: not known.
-        done: jobs whose work an earlier session has done.
-    """
+    """A plan as nobody has submitted it: every job PLANNED, nothing on disk; `done`:
+    jobs whose work an earlier session has done."""
     jobs = tuple(
         JobRecord(
             spec=spec,

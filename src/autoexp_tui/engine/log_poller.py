@@ -136,7 +136,6 @@ class LogPoller:
         self._woken.extend(sorted(woken))
         return bool(woken)
 
-    # ------------------------------------------------------------------------ answers
     def note(self, got: seen.LogsRead, now: float) -> None:
         """Learn from answers when to look again. `now`: monotonic seconds."""
         for read in got.reads:
@@ -170,7 +169,6 @@ class LogPoller:
         patience = self._telemetry.find_patience(job) * PATIENCE_SHARE
         return self._shortest, min(patience, SLOWEST_SECONDS)
 
-    # -------------------------------------------------------------------------- looks
     def look(self, now: float, t: float, poll_seconds: float) -> None:
         """Read what is due; `now` is monotonic, `t` the same moment."""
         if self._moved:

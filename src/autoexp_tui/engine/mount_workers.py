@@ -42,17 +42,14 @@ class Probe(Protocol[T_contra, A]):
 
     def read(self, items: Sequence[T_contra]) -> Iterator[A]:
         """One answer an item, in order, or fewer; blocks, on a pool's thread."""
-        ...
 
     def report(self, answers: Sequence[A]) -> Observation:
         """What answers are posted as."""
-        ...
 
     def report_silence(
         self, items: Sequence[T_contra], silence: Silence, t: float
     ) -> Observation | None:
         """What is posted of items on a mount point that does not answer."""
-        ...
 
 
 @dataclass(slots=True, eq=False)

@@ -129,7 +129,6 @@ class ObservationHandlers:
                     touched.extend(context.watch.jobs(key))
         return touched
 
-    # ---------------------------------------------------------------------- effects
     def _settle(
         self, context: DecisionContext, pending: PendingEffect, answer: object
     ) -> None:

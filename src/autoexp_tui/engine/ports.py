@@ -31,15 +31,12 @@ class Clock(Protocol):
 
     def utc(self) -> float:
         """Seconds since the epoch."""
-        ...
 
     def monotonic(self) -> float:
         """Seconds that never go back; only differences mean something."""
-        ...
 
     def boottime(self) -> float:
         """The same, going on while the machine sleeps where it can tell."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +71,6 @@ class EvidenceSource(Protocol):
 
     def capture(self, parting: Parting) -> Kept:
         """Keep what can be seen of the run; what cannot is named in the summary."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +104,6 @@ class Planner(Protocol):
         Raises:
             AutoexpError: it does not compose, or is not valid.
         """
-        ...
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
         """The job as it would be with further overrides.
@@ -116,7 +111,6 @@ class Planner(Protocol):
         Raises:
             AutoexpError: the overrides do not compose.
         """
-        ...
 
 
 class Checkpoints(Protocol):
@@ -129,7 +123,6 @@ class Checkpoints(Protocol):
         Raises:
             AutoexpError: it cannot be looked for, or lies where it must not.
         """
-        ...
 
     def move(self, move: MoveCheckpoint) -> None:
         """Rename it, and let the pointer name the one before; repeatable.
@@ -137,7 +130,6 @@ class Checkpoints(Protocol):
         Raises:
             AutoexpError: it cannot be moved, or is not what was found.
         """
-        ...
 
 
 class Preparation(Protocol):
@@ -157,7 +149,6 @@ class Preparation(Protocol):
         Raises:
             AutoexpError: the submission cannot be sent; the text says why.
         """
-        ...
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Keep that the job's work is done; nothing, where the directory has another
@@ -166,7 +157,6 @@ class Preparation(Protocol):
         Raises:
             AutoexpError: it cannot be kept; the text says why.
         """
-        ...
 
 
 class Pool(Protocol):
@@ -179,27 +169,22 @@ class Pool(Protocol):
         done: Callable[[object, BaseException | None], None],
     ) -> bool:
         """Run `call` elsewhere, then `done`; False when `key` is still running."""
-        ...
 
     def close(self) -> None:
         """Accept nothing more; running calls are abandoned."""
-        ...
 
 
-# ------------------------------------------------------------------------- reading
 class FactSource(Protocol):
     """Looks outside for facts; blocks."""
 
     def observe(self, key: OutsideKey) -> Fact:
         """The fact for `key`; a failed look has `error` and no value."""
-        ...
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys` in their order, each looked for when it is asked for.
 
         Keys of one call share what they look at: a path is asked about once.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,18 +279,14 @@ class LogSource(Protocol):
         `at.final`: the run has ended, so a last line without its end counts too. None
         when there is nothing new or no file yet.
         """
-        ...
 
     def tail(self, path: str, limit: int) -> str:
         """The last `limit` bytes as text; empty when there is no file."""
-        ...
 
     def find(self, search: Search) -> Sequence[FoundFile]:
         """The files that match any of the patterns, in order, each once."""
-        ...
 
 
-# --------------------------------------------------------------------- the session
 class Journal(Protocol):
     """The durable order of events. One writer."""
 
@@ -317,15 +298,12 @@ class Journal(Protocol):
                 tried again.
             SessionOwned: a successor has taken the session; nothing counts any more.
         """
-        ...
 
     def add_plan(self, plan: Plan) -> str:
         """Store a plan beside the journal, durable; returns its sha."""
-        ...
 
     def close(self) -> None:
         """Release the file; appending ends."""
-        ...
 
 
 class Lease(Protocol):
@@ -335,11 +313,9 @@ class Lease(Protocol):
 
     def heartbeat(self) -> bool:
         """Touch one's own file; False when a successor has taken the session."""
-        ...
 
     def release(self) -> None:
         """Give it back so that a successor need not wait."""
-        ...
 
 
 class Inbox(Protocol):
@@ -347,11 +323,9 @@ class Inbox(Protocol):
 
     def take(self) -> Sequence[Order]:
         """Commands since the last call, oldest first; rubbish is set aside."""
-        ...
 
     def done(self, command_ids: Sequence[str]) -> None:
         """The commands' events are synced: forget them."""
-        ...
 
 
 class LiveSink(Protocol):
@@ -359,7 +333,6 @@ class LiveSink(Protocol):
 
     def publish(self, snapshot: object) -> None:
         """Write it if a viewer's heartbeat is fresh."""
-        ...
 
 
 class SessionWatcher(Protocol):
@@ -371,30 +344,25 @@ class SessionWatcher(Protocol):
         Raises:
             AutoexpError: it cannot be read.
         """
-        ...
 
     def news(self) -> Sequence[Recorded] | None:
         """Records since the last call, in order; survives a take-over.
 
         None: what was read before does not all count; load the session anew.
         """
-        ...
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
         """The owner's volatile detail, the same object while it has not moved.
 
         None while the owner writes none.
         """
-        ...
 
     def owner_alive(self) -> bool:
         """Whether an engine owns the session just now."""
-        ...
 
     def halted_pid(self) -> int:
         """The engine's process on this host, when the last `owner_alive` found it
         stopped by Ctrl-Z or SIGSTOP: alive, and answering nothing; else 0."""
-        ...
 
     def leave(self, order: Order) -> None:
         """Put a command into the session's inbox.
@@ -402,12 +370,9 @@ class SessionWatcher(Protocol):
         Raises:
             EnvironmentFailed: it could not be written.
         """
-        ...
 
     def beat(self) -> None:
         """Show the owner that somebody watches."""
-        ...
 
     def close(self) -> None:
         """Stop watching."""
-        ...

@@ -84,10 +84,8 @@ class ReplayPlayer:
         self.buffer.seek(self.buffer.find_position(self.at))
 
     def tick(self, now: float) -> bool:
-        """Go on to where it should be by `now`; whether anything moved.
-
-        At most `AT_ONCE` records: what cannot keep up goes as fast as it can.
-        """
+        """Go on to where it should be by `now`, at most `AT_ONCE` records; whether
+        anything moved."""
         if self.goal is not None:
             before = self.at
             self.jump(self.goal, now)
@@ -136,15 +134,9 @@ class ReplayHandle(PublishingHandle):
         playing: bool = True,
         log_fault: Callable[[str], None] = lambda _text: None,
     ) -> None:
-        """Begin at the journal's beginning.
-
-        Args:
-            buffer: what was read, at least the first commit; it reads on.
-            clock: of this process; only its monotonic side is asked.
-            speed: seconds of the session in one second; inf: as fast as it goes.
-            playing: whether it plays at once.
-            log_fault: keeps a traceback.
-        """
+        """Begin at the journal's beginning, of which at least the first commit is in
+        the buffer. `speed`: seconds of the session in one second; inf: as fast as it
+        goes."""
         super().__init__(lambda _, seq, count: buffer.list_before(seq, count))
         self._clock = clock
         self._log_fault = log_fault
@@ -173,7 +165,6 @@ class ReplayHandle(PublishingHandle):
         self._wishes.put(None)
         self._thread.join(2.0)
 
-    # ---------------------------------------------------------------------- player
     def toggle(self) -> None:
         """Play, or stand still."""
         self._wishes.put(lambda: self._machine.toggle(self._clock.monotonic()))
@@ -192,7 +183,6 @@ class ReplayHandle(PublishingHandle):
         """Show the moment `t`."""
         self._wishes.put(lambda: self._machine.jump(t, self._clock.monotonic()))
 
-    # ------------------------------------------------------------------ the thread
     def _run(self) -> None:
         try:
             while self._play():
@@ -214,7 +204,10 @@ class ReplayHandle(PublishingHandle):
         moved = self._machine.tick(self._clock.monotonic())
         if wishes or moved or reading:
             arrived = not (self._machine.hurries or buffer.reading)
-            self._show(at_once=bool(wishes) or arrived)
+            now = self._clock.monotonic()
+            if wishes or arrived or now - self._shown_at >= SHOW_SECONDS:
+                self._shown_at = now
+                self.publish(self._build_snapshot())
         return True
 
     def _build_snapshot(self) -> Snapshot:
@@ -225,13 +218,6 @@ class ReplayHandle(PublishingHandle):
             return shown
         view = replace(shown.engine, doing=doing, holding=holding)
         return replace(shown, engine=view)
-
-    def _show(self, *, at_once: bool) -> None:
-        now = self._clock.monotonic()
-        if not at_once and now - self._shown_at < SHOW_SECONDS:
-            return
-        self._shown_at = now
-        self.publish(self._build_snapshot())
 
     def _next_wishes(self) -> list[Callable[[], None] | None]:
         """All that is wished; waits for the first, or for the next tick."""

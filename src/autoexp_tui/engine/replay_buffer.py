@@ -2,12 +2,8 @@
 
 Folded once, in order, by portions, while what was read already is shown; every so many
 records the state is kept, so that going anywhere costs the records of one interval.
-States share their frozen records: a keyframe is a few mappings. There are never more
-keyframes than `MOST`, and fewer where each holds many jobs: the intervals double
-instead. The records are kept, and nothing is read from the disk again.
-
-Policy never runs again; what was decided then is shown as it was decided. Logs are not
-read again: the metrics that were noted give step, rate, newest values and curves.
+Policy never runs again, and logs are not read again: the metrics that were noted give
+step, rate, newest values and curves.
 """
 
 from __future__ import annotations
@@ -102,14 +98,8 @@ class ReplayBuffer:
         interval: int = INTERVAL,
         user: str = "",
     ) -> None:
-        """Begin with nothing read.
-
-        Args:
-            records: the journal's, oldest first; read by portions.
-            plans: by the sha that records name.
-            interval: records between two keyframes.
-            user: the other user whose session it is; empty: one's own.
-        """
+        """Begin with nothing read. `plans`: by the sha that records name; `user`: the
+        other user whose session it is; empty: one's own."""
         self.records: list[Recorded] = []
         """As far as they were read. One thread adds, any may read."""
         self.problem = ""
@@ -131,7 +121,6 @@ class ReplayBuffer:
         self._orderly = False
         """Whether the newest engine gave the session back."""
 
-    # ---------------------------------------------------------------------- reading
     def expect(self, records: int, end: float) -> None:
         """Of the journal that is read: how many records, and when the last was."""
         if self.reading:
@@ -146,13 +135,9 @@ class ReplayBuffer:
         return f"reading the journal: {share:.0%}"
 
     def read(self, portion: int = PORTION) -> None:
-        """Read so many records, and on to the end of their commit.
-
-        Raises:
-            AutoexpError: the journal cannot be read.
-            IllegalTransition, KeyError, IndexError, ValueError: a record does not
-                follow.
-        """
+        """Read so many records, and on to the end of their commit; raises AutoexpError
+        where the journal cannot be read, IllegalTransition, KeyError, IndexError or
+        ValueError where a record does not follow."""
         for record in self._unread:
             self._add(record)
             portion -= 1
@@ -213,7 +198,6 @@ class ReplayBuffer:
         stop = max(0, min(seq - 1, len(self)))
         return self.records[max(0, stop - count) : stop]
 
-    # ----------------------------------------------------------------------- moving
     def __len__(self) -> int:
         return len(self.records)
 
@@ -260,19 +244,14 @@ class ReplayBuffer:
         near = bisect_right(self._keyframes, position, key=lambda one: one.position) - 1
         frame = self._keyframes[near]
         if position < self._shown.position or frame.position > self._shown.position:
-            self._restore(frame, position)
+            self._shown = frame.copy()
+            self._builder = SnapshotBuilder()
+            first = max(0, position - TAIL)
+            self._builder.note(self.records[first : frame.position])
         records = self.records[self._shown.position : position]
         self._shown.take(records)
         self._builder.note(records)
 
-    def _restore(self, frame: Fold, position: int) -> None:
-        self._shown = frame.copy()
-        self._builder = SnapshotBuilder()
-        first = max(0, position - TAIL)
-        if first < frame.position:
-            self._builder.note(self.records[first : frame.position])
-
-    # ---------------------------------------------------------------------- showing
     def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:
         """The session at the present position, seen at the moment `at`."""
         state = self._shown.state
@@ -282,7 +261,7 @@ class ReplayBuffer:
             host=state.engine_host,
             pid=state.engine_pid,
             stopped=state.engine_stopped,
-            owner_alive=not self._nobody_at(at),
+            owner_alive=not any(begin < at < end for begin, end in self._gone),
             committed_at=at,
             user=self._user,
         )
@@ -299,12 +278,7 @@ class ReplayBuffer:
         )
         return replace(shown, playback=playback)
 
-    def _nobody_at(self, t: float) -> bool:
-        """Whether the engine had died by then and no other had come yet."""
-        return any(begin < t < end for begin, end in self._gone)
 
-
-# ------------------------------------------------------- the volatile side of a job
 def update_lives(lives: dict[str, Live], record: Recorded, loss: str) -> None:
     """Move on by one record; `loss` names the metric of the sparkline."""
     match record.event:
@@ -324,13 +298,9 @@ def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> 
     if old.step is not None and old.last_step_at is not None and t > old.last_step_at:
         rate = (event.step - old.step) / (t - old.last_step_at) if went_on else rate
     values = {name: float(value) for name, value in event.values.items()}
-    curves = {
-        **old.curves,
-        **{
-            name: _add_point(old.curves.get(name), event.step, value)
-            for name, value in values.items()
-        },
-    }
+    curves = {**old.curves}
+    for name, value in values.items():
+        curves[name] = _add_point(old.curves.get(name), event.step, value)
     trend = curves[loss].values[-TREND:] if loss in curves else old.trend
     return replace(
         old,

@@ -1,12 +1,9 @@
-"""The handle that a front end holds: opens a plan or a session, and stays with it.
-
-Planning and folding a journal take longer than a first paint may: they run on a thread
-of their own while an empty snapshot says what is being done.
+"""The handle that a front end holds: opens a plan or a session off its thread, and
+stays with it.
 
 Watches another process's engine and goes on with the session itself once that is gone;
 where nothing is left to do, once somebody orders something. Watches again when another
-engine has deposed its own. Whether the session is free is the lease's business: of
-several that try, one succeeds, and the rest watch on.
+engine has deposed its own. Whether the session is free is the lease's business.
 """
 
 from __future__ import annotations
@@ -35,21 +32,11 @@ class SessionEntry(Protocol):
     """The ways into a session, by its directory."""
 
     def view(self, directory: str) -> EngineHandle:
-        """Watch it.
-
-        Raises:
-            AutoexpError: it cannot be read.
-        """
-        ...
+        """Watch it; raises AutoexpError where it cannot be read."""
 
     def own(self, directory: str) -> EngineHandle:
-        """Run it in this process.
-
-        Raises:
-            SessionOwned: another engine lives, or may.
-            AutoexpError: it cannot be taken up.
-        """
-        ...
+        """Run it in this process; raises SessionOwned where another engine lives, or
+        may, and AutoexpError where it cannot be taken up."""
 
 
 class SessionHandle(EngineHandle):
@@ -69,16 +56,9 @@ class SessionHandle(EngineHandle):
     ) -> None:
         """Nothing is opened before `start`, or `open_now`.
 
-        Args:
-            open_handle: plans, or takes up the session.
-            entry: leads into the session again, whichever engine runs it; None: what
-                was opened is kept as it is.
-            name: of what is opened, while nothing else is known.
-            doing: what is being done until it is open.
-            read_only: whether it is to take no commands.
-            on_failure: takes what `open_handle` raised, on the thread of `start`.
-            heir_seconds: see `HEIR_SECONDS`.
-            again_seconds: see `AGAIN_SECONDS`.
+        `entry` leads into the session again, whichever engine runs it; None: what was
+        opened is kept. `name` and `doing` are shown until it is open. `on_failure`
+        takes what `open_handle` raised, on the thread of `start`.
         """
         self._open = open_handle
         self._entry = entry
@@ -100,7 +80,6 @@ class SessionHandle(EngineHandle):
         self._changed = threading.Event()
         self._swap_lock = threading.Lock()
 
-    # -------------------------------------------------------------------- opening
     @property
     def is_open(self) -> bool:
         """Whether something was opened."""
@@ -122,11 +101,7 @@ class SessionHandle(EngineHandle):
         self._publish()
 
     def open_now(self) -> None:
-        """Open on the caller's thread.
-
-        Raises:
-            AutoexpError: it cannot be opened.
-        """
+        """Open on the caller's thread; raises AutoexpError where it cannot be."""
         self._take_over(self._open())
 
     def _open_anew(self) -> None:
@@ -158,7 +133,6 @@ class SessionHandle(EngineHandle):
                 target=self._follow, args=(self._entry,), name="session", daemon=True
             ).start()
 
-    # --------------------------------------------------------------------- handle
     @property
     def role(self) -> Role:
         return self._handle.role if self._handle else "plan"
@@ -243,7 +217,6 @@ class SessionHandle(EngineHandle):
             view = replace(view, holding=self._problem)
         return snapshot if view is snapshot.engine else replace(snapshot, engine=view)
 
-    # -------------------------------------------------------------- staying with it
     def _follow(self, entry: SessionEntry) -> None:
         while True:
             self._changed.wait()
@@ -266,21 +239,19 @@ class SessionHandle(EngineHandle):
 
     def _inherit(self, entry: SessionEntry, snapshot: Snapshot) -> None:
         """Go on with the session; an heir of the engine that left comes first."""
-        heir_due = snapshot.engine.stopped and is_orphaned(snapshot)
-        if heir_due and self._await_heir():
-            return
+        slept = 0.0
+        while (
+            snapshot.engine.stopped
+            and is_orphaned(snapshot)
+            and slept < self._heir_seconds
+        ):
+            slept += _STEP_SECONDS
+            closed = self._closed.wait(_STEP_SECONDS)
+            if closed or not self._lacks_engine(self.snapshot()):
+                return
         if not self._swap(entry.own, entry, snapshot):
             self._closed.wait(self._again_seconds if self._problem else _STEP_SECONDS)
             self._changed.set()
-
-    def _await_heir(self) -> bool:
-        """Whether another engine came up in the time that an heir has for it."""
-        slept = 0.0
-        while slept < self._heir_seconds and not self._closed.wait(_STEP_SECONDS):
-            slept += _STEP_SECONDS
-            if not self._lacks_engine(self.snapshot()):
-                return True
-        return self._closed.is_set()
 
     def _swap(
         self,

@@ -251,7 +251,6 @@ class SubmissionAnswers:
             dispatcher.in_doubt.discard(effect_id)
             dispatcher.note_answer(effect_id)
 
-    # ---------------------------------------------------------------------- cancels
     def note_cancelled(
         self,
         context: DecisionContext,

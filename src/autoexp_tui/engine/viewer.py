@@ -14,7 +14,7 @@ from dataclasses import replace
 from autoexp_tui.engine.handle import Identify, PublishingHandle, ReadEarlier
 from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
-from autoexp_tui.model.commands import Command, Order
+from autoexp_tui.model.commands import Command
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.snapshot import EngineView, Live, Role, Snapshot
@@ -58,21 +58,8 @@ class ViewerHandle(PublishingHandle):
         identify: Identify | None = None,
         user: str = "",
     ) -> None:
-        """Read the session as it stands.
-
-        Args:
-            watcher: the session's files.
-            clock: of this process.
-            read_only: whether commands are refused.
-            log_fault: keeps a traceback.
-            earlier: reads older records.
-            directory: where the session lies.
-            identify: tells who this process is.
-            user: the other user whose it is; empty: one's own.
-
-        Raises:
-            AutoexpError: it cannot be read.
-        """
+        """Read the session as it stands; raises AutoexpError where it cannot be read.
+        `user`: the other user whose it is; empty: one's own."""
         super().__init__(earlier, identify)
         self.read_only = read_only
         self._directory = directory
@@ -99,17 +86,21 @@ class ViewerHandle(PublishingHandle):
     ) -> str:
         """Leave a command in the inbox, off the caller's thread."""
         order = self._make_order(command, by, expected)
-        thread = threading.Thread(target=self._leave, args=(order,), daemon=True)
+
+        def leave() -> None:
+            try:
+                self._watcher.leave(order)
+            except AutoexpError as error:
+                self._show_problem(f"the command was not sent: {error}")
+
+        thread = threading.Thread(target=leave, daemon=True)
         self._writers = [*(one for one in self._writers if one.is_alive()), thread]
         thread.start()
         return order.command_id
 
     def send_now(self, command: Command, *, by: str) -> str:
-        """Leave a command in the inbox and return when it lies there.
-
-        Raises:
-            EnvironmentFailed: it could not be written.
-        """
+        """Leave a command in the inbox and return when it lies there; raises
+        EnvironmentFailed where it cannot be written."""
         order = self._make_order(command, by, None)
         self._watcher.leave(order)
         return order.command_id
@@ -123,13 +114,6 @@ class ViewerHandle(PublishingHandle):
         self._thread.join(2 * POLL_SECONDS)
         self._watcher.close()
 
-    def _leave(self, order: Order) -> None:
-        try:
-            self._watcher.leave(order)
-        except AutoexpError as error:
-            self._show_problem(f"the command was not sent: {error}")
-
-    # ----------------------------------------------------------------- the thread
     def _run(self) -> None:
         while not self._stop.wait(POLL_SECONDS):
             try:
@@ -149,14 +133,10 @@ class ViewerHandle(PublishingHandle):
         else:
             self._session.fold(records)
         moved = records is None or bool(records) or detail is not self._detail
-        self._detail = detail
-        if moved or self._has_owner_changed():
+        self._detail, shown = detail, self._snapshot.engine
+        owner = (self._watcher.owner_alive(), self._watcher.halted_pid())
+        if moved or owner != (shown.owner_alive, shown.halted_pid):
             self.publish(self._build_snapshot())
-
-    def _has_owner_changed(self) -> bool:
-        shown = self._snapshot.engine
-        now = (self._watcher.owner_alive(), self._watcher.halted_pid())
-        return now != (shown.owner_alive, shown.halted_pid)
 
     def _show_problem(self, problem: str) -> None:
         self._problem = problem
