@@ -65,9 +65,8 @@ def check_action(
     since_lived: float | None = None,
 ) -> Judged:
     """All conditions of an action together, then whether its fields have values.
-
-    `since_lived`: when it was put off; time-outs of its conditions count from then on.
-    """
+    `since_lived`: when it was put off; time-outs of its conditions count from then
+    on."""
     judged = Judged(Verdict(Result.PASS, why("ok")))
     made = None  # how often an action that makes jobs did; else the job's own count
     if armed.action.makes_jobs:
@@ -107,11 +106,9 @@ def check_action(
 def _explain_endless(
     context: DecisionContext, armed: Armed, job: JobRecord
 ) -> Why | None:
-    """Why an action makes no more jobs, where nothing bounds how often it would.
-
-    A recovery that fails may call for the same recovery: what an action makes is under
-    the rules too. Nor can anybody mean that one job's action makes jobs for ever.
-    """
+    """Why an action makes no more jobs, where nothing bounds how often it would. A
+    recovery that fails may call for the same recovery: what an action makes is under
+    the rules too. Nor can anybody mean that one job's action makes jobs for ever."""
     if not armed.action.makes_jobs or has_attempt_limit(armed.action.conditions):
         return None
     line = context.state.list_origins(job)
@@ -125,10 +122,8 @@ def _explain_endless(
 def _wait_for_values(
     context: DecisionContext, judged: Judged, lacking: tuple[Lacking, ...]
 ) -> Judged:
-    """Values are missing: they are waited for, while they may still come.
-
-    One that may not stand where it is asked for stands there never.
-    """
+    """Values are missing: they are waited for, while they may still come. One that may
+    not stand where it is asked for stands there never."""
     for one in lacking:
         if isinstance(one, RefusedValue):
             reason = why("value_refused", job=one.job, key=one.key, problem=one.problem)
@@ -248,11 +243,9 @@ def check_deferred(context: DecisionContext, name: str) -> Judged:
 def hold_for_restart(
     context: DecisionContext, name: str, ended: events.AttemptEnded
 ) -> bool:
-    """Keep a job whose attempt has ended, while it is not decided if it runs again.
-
-    A condition that nobody could look at yet, or that has a time-out, is waited for;
-    what is known not to hold, and may take for ever, ends the job now.
-    """
+    """Keep a job whose attempt has ended, while it is not decided if it runs again. A
+    condition that nobody could look at yet, or that has a time-out, is waited for; what
+    is known not to hold, and may take for ever, ends the job now."""
     bad = ended.outcome in (Outcome.FAILED, Outcome.LOST)
     for key, waiting in context.list_restarts(name):
         armed = context.find_action(name, key, waiting)

@@ -176,10 +176,8 @@ class Firing:
         from_checkpoint: bool,
         use_files: bool,
     ) -> None:
-        """Order a further attempt, perhaps with other overrides.
-
-        Of the restarts after one end the first counts.
-        """
+        """Order a further attempt, perhaps with other overrides. Of the restarts after
+        one end the first counts."""
         context, job, armed = self.context, self.job, self.armed
         said = self.format_text(reason)
         again = why(

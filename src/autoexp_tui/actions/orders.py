@@ -70,11 +70,9 @@ _LOOKED_AT: Final = frozenset({Cause.STALL, Cause.KILL_CRITERION})
 def request_end(
     context: DecisionContext, job: JobRecord, reason: Why, cause: Cause, name: str
 ) -> bool:
-    """End a job's live run because a rule says so; False when that is under way.
-
-    A run that hangs is ended once what can be seen of it has been kept, or after the
-    time for that. `name` says for people what it is evidence of.
-    """
+    """End a job's live run because a rule says so; False when that is under way. A run
+    that hangs is ended once what can be seen of it has been kept, or after the time for
+    that. `name` says for people what it is evidence of."""
     seconds = context.rules_of(job.name).evidence_seconds
     if not _can_cancel(job) or is_captured(context, job):
         return False
@@ -132,11 +130,9 @@ def end_look(
     captured: events.EvidenceCaptured,
     reason: Why | None,
 ) -> None:
-    """Record what was kept, and end the run that waited for it.
-
-    The run may have gone another way meanwhile: ended by itself, been ended by a
-    person, or put back into the queue. Then nothing is left to end.
-    """
+    """Record what was kept, and end the run that waited for it. The run may have gone
+    another way meanwhile: ended by itself, been ended by a person, or put back into the
+    queue. Then nothing is left to end."""
     context.draft.emit(captured)
     if effect.ends is None:
         return
@@ -160,10 +156,8 @@ def end_job(
     cause: Cause | None,
     reason: Why | None,
 ) -> None:
-    """Let a job reach an end state; actions on its run are dropped with it.
-
-    One that completed leaves word, so that sessions to come need not do its work again.
-    """
+    """Let a job reach an end state; actions on its run are dropped with it. One that
+    completed leaves word, so that sessions to come need not do its work again."""
     keeps: list[str] = []
     for key, put_off in job.deferred.items():
         armed = context.find_action(job.name, key, put_off)

@@ -27,9 +27,7 @@ from autoexp_tui.model.states import Why, why
 
 def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> bool:
     """Whether a job that may start holds all values; else its composition is ordered.
-
-    `lookup`: metadata; what is read there wakes the job again.
-    """
+    `lookup`: metadata; what is read there wakes the job again."""
     spec = job.spec
     if not spec.runtime_overrides:
         return True

@@ -34,17 +34,12 @@ class Errands(Protocol):
         env: Mapping[str, str],
         cwd: str,
     ) -> CommandResult:
-        """Run a command without a shell, `timeout` seconds at most.
-
-        `env` is added to the engine's own; `cwd` empty: where the engine runs.
-        """
+        """Run a command without a shell, `timeout` seconds at most. `env` is added to
+        the engine's own; `cwd` empty: where the engine runs."""
 
     def append(self, path: str, text: str, below: str = "") -> None:
-        """Add `text` as whole lines to a file, which is made if need be.
-
-        Raises:
-            OSError: it cannot be written, or lies elsewhere than `below`.
-        """
+        """Add `text` as whole lines to a file, which is made if need be. Raises
+        OSError: it cannot be written, or lies elsewhere than `below`."""
 
 
 class Looks(Protocol):
@@ -59,11 +54,8 @@ class DoneNotes(Protocol):
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Keep that the job's work is done; nothing, where the directory has another
-        owner by now. Repeatable.
-
-        Raises:
-            AutoexpError: it cannot be kept; the text says why.
-        """
+        owner by now. Repeatable. Raises AutoexpError: it cannot be kept; the text says
+        why."""
 
 
 class Outside(Protocol):

@@ -42,7 +42,7 @@ def handle_order(context: DecisionContext, order: Order) -> None:
         _refuse(context, why("stale", jobs=", ".join(stale)), stale)
     elif unknown := tuple(name for name in named if name not in jobs):
         _refuse(context, why("no_such_job", jobs=", ".join(unknown)), unknown)
-    elif barred := _find_bar(order):
+    elif order.sender and (barred := _find_bar(order.command, order.sender)):
         _refuse(context, barred, named)
     else:
         _execute(context, order)
@@ -51,14 +51,11 @@ def handle_order(context: DecisionContext, order: Order) -> None:
     context.draft.note_cause()
 
 
-def _find_bar(order: Order) -> Why | None:
+def _find_bar(command: commands.Command, sender: commands.Sender) -> Why | None:
     """Why the sender may not decide this: it is no person, or nobody can tell."""
-    sender = order.sender
-    if sender is None or not (sender.job or sender.doubt):
-        return None
-    if not commands.is_personal(order.command):
-        return None
     job, doubt = sender.job, sender.doubt
+    if not commands.is_personal(command) or not (job or doubt):
+        return None
     return why("sender_is_job", by=job) if job else why(f"sender_{doubt}")
 
 

@@ -112,7 +112,7 @@ class Dispatcher:
     _awaited: Mapping[str, Sequence[FileCondition]] = field(default_factory=dict)
     """Job -> what others wait for that it writes."""
     _awaited_for: Plan | None = None
-    _looking: dict[str, float] = field(default_factory=dict)
+    looking: dict[str, float] = field(default_factory=dict)
     """Effect -> monotonic seconds at which a look at a run was first sent."""
 
     def take_over_effects(self, state: SessionState) -> list[PendingEffect]:
@@ -123,10 +123,8 @@ class Dispatcher:
         return [one for one in effects if one.effect.recovery == "once"]
 
     def dispatch(self, state: SessionState, now: float) -> None:
-        """Send every pending effect that is neither under way nor told to rest.
-
-        `now`: monotonic seconds.
-        """
+        """Send every pending effect that is neither under way nor told to rest. `now`:
+        monotonic seconds."""
         if abs(state.wall_ahead - self.wall_ahead) >= 1.0:
             self._tasks.clear()  # they tell when they were ordered, by that clock
             self.wall_ahead = state.wall_ahead
@@ -142,15 +140,15 @@ class Dispatcher:
                     continue
                 self._sending[effect_id] = place
             if isinstance(effect, CaptureEvidence):
-                self._looking.setdefault(effect_id, now)
+                self.looking.setdefault(effect_id, now)
             self._send(state, pending)
 
     def list_overdue(self, state: SessionState) -> list[PendingEffect]:
         """Looks at runs for which their ends wait no longer."""
-        now = self.monotonic() if self._looking else 0.0
+        now = self.monotonic()
         return [
             pending
-            for effect_id, since in self._looking.items()
+            for effect_id, since in self.looking.items()
             if (pending := state.pending.get(effect_id)) is not None
             and isinstance(pending.effect, CaptureEvidence)
             and now - since >= pending.effect.seconds
@@ -205,7 +203,7 @@ class Dispatcher:
         """The effect is settled."""
         self.note_answer(effect_id)
         self.in_doubt.discard(effect_id)
-        self._looking.pop(effect_id, None)
+        self.looking.pop(effect_id, None)
 
     def find_task(self, job: JobRecord, number: int) -> Task:
         """One attempt as the executor sees it."""

@@ -71,10 +71,8 @@ Inputs: TypeAlias = tuple[list[Order], list[Observation]]
 
 
 class Mailbox:
-    """What waits for the engine's next commit: commands, and answers from outside.
-
-    The one place where other threads touch the engine. Nothing is ever dropped.
-    """
+    """What waits for the engine's next commit: commands, and answers from outside. The
+    one place where other threads touch the engine. Nothing is ever dropped."""
 
     def __init__(self) -> None:
         self._wake = threading.Condition()

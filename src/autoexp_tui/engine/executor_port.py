@@ -239,11 +239,8 @@ class TaskReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollAnswer:
-    """One look at the executor.
-
-    `error` set: it did not answer, and no report says that a task is gone; what the
-    records themselves tell still holds.
-    """
+    """One look at the executor. `error` set: it did not answer, and no report says that
+    a task is gone; what the records themselves tell still holds."""
 
     reports: tuple[TaskReport, ...] = ()
     late: tuple[TaskReport, ...] = ()

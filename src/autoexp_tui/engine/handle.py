@@ -19,10 +19,8 @@ Identify: TypeAlias = "Callable[[], Sender | None]"
 
 
 class Player(Protocol):
-    """Moves a replay through its journal. All methods return at once.
-
-    Where it stands then is in the `playback` of the snapshots that follow.
-    """
+    """Moves a replay through its journal. All methods return at once. Where it stands
+    then is in the `playback` of the snapshots that follow."""
 
     def toggle(self) -> None:
         """Play, or stand still; at the end, play from the beginning."""
@@ -76,10 +74,8 @@ class EngineHandle(Protocol):
         expected: Mapping[str, int] | None = None,
     ) -> str:
         """Queue a command; returns its id. What came of it is in later events.
-
         `expected` maps jobs to the number of attempts the person saw: an order that
-        names it is refused when it is stale.
-        """
+        names it is refused when it is stale."""
 
     def look_at(self, jobs: Sequence[str]) -> None:
         """Somebody looks at these jobs: what is not held of them is read again, where

@@ -97,10 +97,8 @@ def build_job_plan(
 
 
 def is_outdated(state: SessionState, pending: PendingEffect, plan: Plan) -> bool:
-    """Whether a rule's job would be another one now.
-
-    Jobs that it waits for may have joined since its plan was made.
-    """
+    """Whether a rule's job would be another one now. Jobs that it waits for may have
+    joined since its plan was made."""
     effect = pending.effect
     if not isinstance(effect, AddJob):
         return False
@@ -109,10 +107,8 @@ def is_outdated(state: SessionState, pending: PendingEffect, plan: Plan) -> bool
 
 
 def has_earlier_plans(state: SessionState, pending: PendingEffect) -> bool:
-    """Whether plans that were ordered before are still on their way.
-
-    One that cannot join may only lack their jobs: it is not refused before them.
-    """
+    """Whether plans that were ordered before are still on their way. One that cannot
+    join may only lack their jobs: it is not refused before them."""
     return any(
         isinstance(other.effect, PlanJobs | AddJob) and other.seq < pending.seq
         for other in state.pending.values()

@@ -126,10 +126,8 @@ class LogPoller:
         self._moved.update(jobs)
 
     def wake(self, paths: Iterable[str]) -> bool:
-        """Some files changed: whether one of them is looked at sooner for it.
-
-        May be called from another thread.
-        """
+        """Some files changed: whether one of them is looked at sooner for it. May be
+        called from another thread."""
         known = {self._paths.get(path, ("", "")) for path in paths}
         slow = self._shortest * BACKOFF
         woken = [one for one in known if self._schedule.wait_of(one) > slow]

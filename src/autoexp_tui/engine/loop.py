@@ -217,7 +217,12 @@ class Engine:
         touched, self._ephemeral.pending = self._ephemeral.pending, set()
         touched |= set(self._ephemeral.timers.pop_due(lived))
         if orders or observations or touched:
-            self._decide(orders, observations, touched)
+            try:
+                draft = self._decide_all(orders, observations, touched)
+            except Exception:  # noqa: BLE001 - one bad input must not stop the rest
+                self._decide_singly(orders, observations, touched)
+            else:
+                self._finish(draft, orders)
         if not self._unwritten:
             self._look()
         self._publish()
@@ -243,19 +248,6 @@ class Engine:
         draft.emit(event)
         self._write(draft.commit())
 
-    def _decide(
-        self,
-        orders: Sequence[Order],
-        observations: Sequence[Observation],
-        touched: set[str],
-    ) -> None:
-        try:
-            draft = self._decide_all(orders, observations, touched)
-        except Exception:  # noqa: BLE001 - a bug in one input must not stop the rest
-            self._decide_singly(orders, observations, touched)
-            return
-        self._finish(draft, orders)
-
     def _decide_all(
         self,
         orders: Sequence[Order],
@@ -280,8 +272,9 @@ class Engine:
         for observation in observations:
             judged.update(self._handlers.handle(context, observation))
         self._telemetry.watch_stalls(context)
-        if self.state.pending:
+        if self._dispatcher.looking:
             self._handlers.end_overdue_looks(context)
+        if self.state.pending and self.state.warnings:
             self._handlers.submissions.settle_cancels(context)
         if judged or draft.records or self.state.parts:
             settle_jobs(context, judged)
@@ -368,8 +361,8 @@ class Engine:
             if self.state.jobs[name].state not in WITH_EXECUTOR:
                 del self._health.queue[name]
         self._publisher.note(records)
-        commands = (record.command_id for record in records if record.command_id)
-        self._poller.forget_orders(dict.fromkeys(commands))
+        if commands := [one.command_id for one in records if one.command_id]:
+            self._poller.forget_orders(dict.fromkeys(commands))
         if any(isinstance(record.event, events.EngineStopped) for record in records):
             self._stop()
         self._dispatcher.dispatch(self.state, self._clock.monotonic())

@@ -108,7 +108,8 @@ class ObservationHandlers:
             case seen.OrdersTaken():
                 for order in observation.orders:
                     handle_order(context, order)
-                poller.forget_known(observation.orders)
+                if observation.orders:
+                    poller.forget_known(observation.orders)
             case seen.Heartbeat():
                 self._health.deposed = self._health.deposed or not observation.ours
             case seen.JobsOpened():
@@ -304,10 +305,8 @@ def _hold(context: DecisionContext, name: str, reason: Why) -> None:
 
 
 def _refuse_spec(context: DecisionContext, effect: ComposeJob, refused: Why) -> None:
-    """Overrides that do not compose end a retry; an ended job stays as it is.
-
-    One that was to start with metadata in its parameters is held.
-    """
+    """Overrides that do not compose end a retry; an ended job stays as it is. One that
+    was to start with metadata in its parameters is held."""
     name = effect.job
     job = context.job(name)
     if effect.sources:

@@ -74,11 +74,6 @@ class LogRead:
     found: tuple[FoundFile, ...] | None = None
     """The files of metrics that are there, where those were looked for."""
 
-    @property
-    def stream(self) -> tuple[str, str]:
-        """Whose file, and which."""
-        return (self.job, self.source)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogsRead:

@@ -285,6 +285,12 @@ class FactPoller:
         due.sort(key=lambda one: one[0])  # neighbours share their reading
         self._workers.send((key, path, key) for path, key in due)
         self._workers.tend(now, t)
+        if self._running or self._commands.next_at() is not None:
+            self._look_at_commands(now, t, is_wanted)
+
+    def _look_at_commands(
+        self, now: float, t: float, is_wanted: Callable[[OutsideKey], bool]
+    ) -> None:
         while self._ended:
             self._settle_command(self._ended.popleft(), now)
         for run in self._running:
@@ -298,9 +304,10 @@ class FactPoller:
 
     def next_at(self) -> float | None:
         """When something is due, monotonic; None: nothing is, until an answer comes."""
-        commands = self._commands.next_at() if self._count_free() > 0 else None
-        times = (self._files.next_at(), commands)
-        return min((at for at in times if at is not None), default=None)
+        files, commands = self._files.next_at(), self._commands.next_at()
+        if commands is None or self._count_free() <= 0:
+            return files
+        return commands if files is None else min(files, commands)
 
     def _count_free(self) -> int:
         return MOST_COMMANDS - sum(not run.is_late for run in self._running)

@@ -99,18 +99,12 @@ class Planner(Protocol):
     """Composes again what needs Hydra, in the planning process; blocks."""
 
     def plan(self, asked: FurtherPlan) -> Plan:
-        """The plan of another config.
-
-        Raises:
-            AutoexpError: it does not compose, or is not valid.
-        """
+        """The plan of another config. Raises AutoexpError: it does not compose, or is
+        not valid."""
 
     def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
-        """The job as it would be with further overrides.
-
-        Raises:
-            AutoexpError: the overrides do not compose.
-        """
+        """The job as it would be with further overrides. Raises AutoexpError: the
+        overrides do not compose."""
 
 
 class Checkpoints(Protocol):
@@ -118,18 +112,12 @@ class Checkpoints(Protocol):
 
     def find(self, look: LookForCheckpoint) -> FoundCheckpoint | None:
         """The checkpoint that is meant, and a free name to move it to; None: there is
-        none.
-
-        Raises:
-            AutoexpError: it cannot be looked for, or lies where it must not.
-        """
+        none. Raises AutoexpError: it cannot be looked for, or lies where it must
+        not."""
 
     def move(self, move: MoveCheckpoint) -> None:
-        """Rename it, and let the pointer name the one before; repeatable.
-
-        Raises:
-            AutoexpError: it cannot be moved, or is not what was found.
-        """
+        """Rename it, and let the pointer name the one before; repeatable. Raises
+        AutoexpError: it cannot be moved, or is not what was found."""
 
 
 class Preparation(Protocol):
@@ -143,20 +131,13 @@ class Preparation(Protocol):
         plans: Sequence[Plan | None],
     ) -> None:
         """Claim the output directories, write scripts and provenance; repeatable.
-
-        `plans`: the one that each job came with.
-
-        Raises:
-            AutoexpError: the submission cannot be sent; the text says why.
-        """
+        `plans`: the one that each job came with. Raises AutoexpError: the submission
+        cannot be sent; the text says why."""
 
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Keep that the job's work is done; nothing, where the directory has another
-        owner by now. Repeatable.
-
-        Raises:
-            AutoexpError: it cannot be kept; the text says why.
-        """
+        owner by now. Repeatable. Raises AutoexpError: it cannot be kept; the text says
+        why."""
 
 
 class Pool(Protocol):
@@ -182,9 +163,7 @@ class FactSource(Protocol):
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys` in their order, each looked for when it is asked for.
-
-        Keys of one call share what they look at: a path is asked about once.
-        """
+        Keys of one call share what they look at: a path is asked about once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,10 +254,8 @@ class LogSource(Protocol):
 
     def read(self, at: LogCursor) -> LogChunk | None:
         """At most `at.limit` bytes from `at.offset` up to the last whole line.
-
         `at.final`: the run has ended, so a last line without its end counts too. None
-        when there is nothing new or no file yet.
-        """
+        when there is nothing new or no file yet."""
 
     def tail(self, path: str, limit: int) -> str:
         """The last `limit` bytes as text; empty when there is no file."""
@@ -291,13 +268,9 @@ class Journal(Protocol):
     """The durable order of events. One writer."""
 
     def append(self, records: Sequence[Recorded]) -> None:
-        """Write the records and sync once.
-
-        Raises:
-            EnvironmentFailed: nothing of this call counts; the same records may be
-                tried again.
-            SessionOwned: a successor has taken the session; nothing counts any more.
-        """
+        """Write the records and sync once. Raises EnvironmentFailed: nothing of this
+        call counts; the same records may be tried again. SessionOwned: a successor has
+        taken the session; nothing counts any more."""
 
     def add_plan(self, plan: Plan) -> str:
         """Store a plan beside the journal, durable; returns its sha."""
@@ -339,23 +312,16 @@ class SessionWatcher(Protocol):
     """Another process's session as it grows; blocks."""
 
     def load(self) -> tuple[SessionState, Sequence[Recorded]]:
-        """The session as its journal tells it now, and its newest records.
-
-        Raises:
-            AutoexpError: it cannot be read.
-        """
+        """The session as its journal tells it now, and its newest records. Raises
+        AutoexpError: it cannot be read."""
 
     def news(self) -> Sequence[Recorded] | None:
-        """Records since the last call, in order; survives a take-over.
-
-        None: what was read before does not all count; load the session anew.
-        """
+        """Records since the last call, in order; survives a take-over. None: what was
+        read before does not all count; load the session anew."""
 
     def live(self) -> tuple[EngineView, Mapping[str, Live]] | None:
-        """The owner's volatile detail, the same object while it has not moved.
-
-        None while the owner writes none.
-        """
+        """The owner's volatile detail, the same object while it has not moved. None
+        while the owner writes none."""
 
     def owner_alive(self) -> bool:
         """Whether an engine owns the session just now."""
@@ -365,11 +331,8 @@ class SessionWatcher(Protocol):
         stopped by Ctrl-Z or SIGSTOP: alive, and answering nothing; else 0."""
 
     def leave(self, order: Order) -> None:
-        """Put a command into the session's inbox.
-
-        Raises:
-            EnvironmentFailed: it could not be written.
-        """
+        """Put a command into the session's inbox. Raises EnvironmentFailed: it could
+        not be written."""
 
     def beat(self) -> None:
         """Show the owner that somebody watches."""

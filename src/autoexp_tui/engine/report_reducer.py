@@ -101,11 +101,9 @@ def has_ended(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> 
 
 
 def is_forgotten(job: JobRecord, report: TaskReport, lost_after_seconds: float) -> bool:
-    """Whether the executor took the task and then forgot it before it began.
-
-    It may be sent again under the same attempt: whichever start claims that first is
-    the only one.
-    """
+    """Whether the executor took the task and then forgot it before it began. It may be
+    sent again under the same attempt: whichever start claims that first is the only
+    one."""
     attempt = find_attempt(job, report.attempt)
     return (
         report.unclaimed

@@ -53,26 +53,26 @@ class UnreadLogs:
     """Since when (lived) which files cannot be read."""
 
     _since: dict[Stream, float] = field(default_factory=dict)
-    _readable: set[Stream] = field(default_factory=set)
+    readable: set[Stream] = field(default_factory=set)
     """Files that could be read since this engine began."""
 
     def note(self, context: DecisionContext, read: LogRead) -> None:
         """A file was looked at."""
+        stream = (read.job, read.source)
         if not read.problem:
-            if read.stream in self._since or read.stream not in self._readable:
-                self._note_readable(context, read.stream)
+            self._note_readable(context, stream)
             return
-        self._readable.discard(read.stream)
-        since = self._since.setdefault(read.stream, context.now.lived)
+        self.readable.discard(stream)
+        since = self._since.setdefault(stream, context.now.lived)
         if context.now.lived - since >= WARN_SECONDS:
             at = context.now.convert_to_t(since)
             reason = why("log_unreadable", job=read.job, error=read.problem, since=at)
-            raise_warning(context, _make_warning_id(read.stream), reason, read.job)
+            raise_warning(context, _make_warning_id(stream), reason, read.job)
 
     def _note_readable(self, context: DecisionContext, stream: Stream) -> None:
         self._since.pop(stream, None)
-        if stream not in self._readable:
-            self._readable.add(stream)
+        if stream not in self.readable:
+            self.readable.add(stream)
             clear_warning(context, _make_warning_id(stream))
 
     def holds(self, stream: Stream) -> bool:
@@ -81,15 +81,15 @@ class UnreadLogs:
 
     def is_final(self, read: LogRead, lived: float) -> bool:
         """Whether a last look counts, though perhaps nothing could be read."""
-        since = self._since.get(read.stream)
+        since = self._since.get((read.job, read.source))
         return since is None or lived - since >= LAST_SECONDS
 
     def forget(self, context: DecisionContext, job: str) -> None:
         """A run ended: what it left unread is of no use any more."""
-        known = (*self._since, *self._readable)
+        known = (*self._since, *self.readable)
         for stream in [one for one in known if one[0] == job]:
             self._note_readable(context, stream)
-            self._readable.discard(stream)
+            self.readable.discard(stream)
 
 
 def _make_warning_id(stream: Stream) -> str:
@@ -201,7 +201,8 @@ class RunReports:
         for read in got.reads:
             if read.job not in context.state.jobs:
                 continue
-            unread.note(context, read)
+            if read.problem or (read.job, read.source) not in unread.readable:
+                unread.note(context, read)
             if read.source:
                 touched += self.telemetry.read_file(context, read)
             else:

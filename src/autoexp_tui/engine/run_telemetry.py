@@ -67,10 +67,8 @@ class Pace:
 
 @dataclass(slots=True, kw_only=True)
 class MetricSource:
-    """A text of the run's that tells metrics: the log, or a file.
-
-    A file outlives the runs that write it.
-    """
+    """A text of the run's that tells metrics: the log, or a file. A file outlives the
+    runs that write it."""
 
     reader: FileReader | None = None
     """Of a file."""
@@ -213,9 +211,7 @@ class RunTelemetry:
 
     def add_files(self, found: Sequence[FoundFile], judged: Mapping[str, int]) -> None:
         """Files of metrics that are there; those that came with the attempt win.
-
-        `judged`: path -> bytes whose anomalies are in the journal.
-        """
+        `judged`: path -> bytes whose anomalies are in the journal."""
         self.searched = True
         for place, one in enumerate(found):
             file = self.files.get(one.path)
@@ -295,12 +291,10 @@ class RunTelemetry:
     def measure_pace(
         self, source: MetricSource, chunk: LogChunk, before: int | None, lived: float
     ) -> None:
-        """Measure the run's speed by a chunk whose points were added.
-
-        A backlog is read faster than it was written. So only steps count after which
-        nothing is left to read, and of a source that is read to its end for the first
-        time not even those: nobody saw when they came. `before`: where the run stood.
-        """
+        """Measure the run's speed by a chunk whose points were added. A backlog is read
+        faster than it was written. So only steps count after which nothing is left to
+        read, and of a source that is read to its end for the first time not even those:
+        nobody saw when they came. `before`: where the run stood."""
         if chunk.size - chunk.offset > LOG_CHUNK:
             return  # more is left; half a line at the end is not
         first, source.caught_up = not source.caught_up, True

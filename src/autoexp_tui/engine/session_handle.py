@@ -54,12 +54,10 @@ class SessionHandle(EngineHandle):
         heir_seconds: float = HEIR_SECONDS,
         again_seconds: float = AGAIN_SECONDS,
     ) -> None:
-        """Nothing is opened before `start`, or `open_now`.
-
-        `entry` leads into the session again, whichever engine runs it; None: what was
-        opened is kept. `name` and `doing` are shown until it is open. `on_failure`
-        takes what `open_handle` raised, on the thread of `start`.
-        """
+        """Nothing is opened before `start`, or `open_now`. `entry` leads into the
+        session again, whichever engine runs it; None: what was opened is kept. `name`
+        and `doing` are shown until it is open. `on_failure` takes what `open_handle`
+        raised, on the thread of `start`."""
         self._open = open_handle
         self._entry = entry
         self._on_failure = on_failure
@@ -86,11 +84,9 @@ class SessionHandle(EngineHandle):
         return self._handle is not None
 
     def start(self) -> None:
-        """Begin to open, off the caller's thread; again, after it failed.
-
-        What was opened and is a plan that nobody submitted is opened anew: the plan
-        of before stands until then. Nothing happens while one is being opened.
-        """
+        """Begin to open, off the caller's thread; again, after it failed. What was
+        opened and is a plan that nobody submitted is opened anew: the plan of before
+        stands until then. Nothing happens while one is being opened."""
         if self._open_thread is not None and self._open_thread.is_alive():
             return
         self._opening = True

@@ -194,9 +194,7 @@ class SubmissionAnswers:
         context: DecisionContext, tasks: tuple[TaskId, ...]
     ) -> tuple[TaskId, ...]:
         """End those that were cancelled meanwhile; returns those that are still open.
-
-        The executor has none of them.
-        """
+        The executor has none of them."""
         for task in tasks:
             attempt = find_attempt(context.job(task[0]), task[1])
             cause = attempt.cancel_cause if attempt else None

@@ -51,9 +51,7 @@ class Timeline:
 
     def take_step(self) -> float:
         """Seconds by which the wall clock was set since the last call; 0: it was not.
-
-        The first call finds one that goes behind the session's last record.
-        """
+        The first call finds one that goes behind the session's last record."""
         now = self.now()
         wall_ahead = now.utc - now.t
         step = wall_ahead - self._wall_ahead

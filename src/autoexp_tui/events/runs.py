@@ -200,10 +200,8 @@ class AttemptEnded(OfJob):
 def _session_time(
     state: SessionState, event: RunBegan | AttemptEnded, utc: float
 ) -> float:
-    """The `t` of what a run's host tells the time of, by a clock of its own.
-
-    It came after what led to it and before we saw it, whatever that clock shows.
-    """
+    """The `t` of what a run's host tells the time of, by a clock of its own. It came
+    after what led to it and before we saw it, whatever that clock shows."""
     known = [
         attempt.began_at
         if isinstance(event, AttemptEnded) and attempt.began_at is not None

@@ -151,9 +151,7 @@ class PlanAdded(Event):
 # session's own.
 def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec, ...]]:
     """`plan` with the jobs of `further` that it has not, and those jobs as they join.
-
-    `sha`: of `further`; names its rules where they differ from those of `plan`.
-    """
+    `sha`: of `further`; names its rules where they differ from those of `plan`."""
     known = {job.name for job in plan.jobs}
     new = [job for job in further.jobs if job.name not in known]
     rule_sets = {**plan.rule_sets, **further.rule_sets}

@@ -28,11 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EffectOrdered(Event):
-    """An order to the outside, synced before it is sent.
-
-    A submit makes its jobs SUBMITTING and opens their attempts; a cancel marks the
-    attempts as ended by us, with the cause that will judge them.
-    """
+    """An order to the outside, synced before it is sent. A submit makes its jobs
+    SUBMITTING and opens their attempts; a cancel marks the attempts as ended by us,
+    with the cause that will judge them."""
 
     topic: ClassVar[Topic] = "reaction"
     matters: ClassVar[bool] = True

@@ -78,11 +78,9 @@ def _rules(context: DecisionContext) -> Storm:
 def _measure_run(
     context: DecisionContext, job: JobRecord, ended: events.AttemptEnded
 ) -> float:
-    """Seconds from the begin of the run to its end; none for one that never began.
-
-    Both by the clock of the run's own host where its exit record tells the end, both
-    by the engine's where it does not.
-    """
+    """Seconds from the begin of the run to its end; none for one that never began. Both
+    by the clock of the run's own host where its exit record tells the end, both by the
+    engine's where it does not."""
     attempt = job.attempts[ended.attempt - 1]
     if attempt.began_at is None:
         return 0.0

@@ -80,10 +80,8 @@ def _note_events(
 
 
 def _ask_policies(context: DecisionContext) -> None:
-    """Let the policies of the session decide, over jobs that are settled.
-
-    One that fails, or that nobody knows, is left out until the next engine.
-    """
+    """Let the policies of the session decide, over jobs that are settled. One that
+    fails, or that nobody knows, is left out until the next engine."""
     failed = context.roster.failed_policies
     for name in [part for part in context.state.parts if part not in failed]:
         policy, at = find_policy(name), None
