@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Final
 
 from autoexp_tui.actions.firing import Firing
-from autoexp_tui.actions.orders import drop, end_job
+from autoexp_tui.actions.orders import drop, end_job, raise_warning
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind, list_own_fields
 from autoexp_tui.conditions.kinds import has_attempt_limit
@@ -181,19 +181,22 @@ def _warn_of_drop(
 ) -> None:
     """A rule that a log's text has stopped needs a person: it may be meant so."""
     warning_id = "v" + ids.digest(job, armed.key, reason.arg("key"))
-    if warning_id not in context.state.warnings:
-        context.draft.emit(
-            events.WarningRaised(
-                warning_id=warning_id, why=reason, job=job, evidence=armed.line
-            )
-        )
+    raise_warning(context, warning_id, reason, job, evidence=armed.line)
 
 
 def _execute(firing: Firing) -> None:
     """Carry an action out; one of somebody else's that raises is dropped."""
     armed, name = firing.armed, firing.job.name
     try:
-        _carry_out(firing)
+        action: Action | None = armed.action
+        if armed.action.needs_values:
+            action, _ = armed.action.bind(firing)
+        assert action is not None, "its values were there when it was judged"
+        if action.execute(firing):
+            fired = events.ActionFired(
+                job=name, action=armed.key, trigger=armed.trigger
+            )
+            firing.context.draft.emit(fired)
     except Exception as error:  # somebody else's code may raise anything
         if is_ours(type(armed.action)):
             raise
@@ -205,20 +208,6 @@ def _execute(firing: Firing) -> None:
         )
         drop(firing.context, name, armed.key, armed.trigger, reason)
         _warn_of_drop(firing.context, armed, name, reason)
-
-
-def _carry_out(firing: Firing) -> None:
-    armed = firing.armed
-    action: Action | None = armed.action
-    if armed.action.needs_values:
-        action, _ = armed.action.bind(firing)
-    assert action is not None, "its values were there when it was judged"
-    if action.execute(firing):
-        firing.context.draft.emit(
-            events.ActionFired(
-                job=firing.job.name, action=armed.key, trigger=armed.trigger
-            )
-        )
 
 
 def check_deferred(context: DecisionContext, name: str) -> Judged:

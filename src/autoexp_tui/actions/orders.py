@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from autoexp_tui.effects.effects import CancelTasks, CaptureEvidence
 from autoexp_tui.effects.errands import NoteDone
@@ -13,6 +13,8 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import Effect
 from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import BEGUN, Cause, JobState, Why, why
+
+Severity: TypeAlias = Literal["info", "warning", "error"]
 
 
 def emit_order(
@@ -172,6 +174,39 @@ def end_job(
     )
     if state is JobState.COMPLETED and job.spec.fingerprint:
         emit_order(context, NoteDone(job=job.name))
+
+
+def explain_wait(context: DecisionContext, job: JobRecord, reason: Why) -> None:
+    """Say why a job waits, once for each reason."""
+    if job.why is None or job.why.code != reason.code:
+        context.draft.emit(events.WaitExplained(job=job.name, why=reason))
+
+
+def raise_warning(
+    context: DecisionContext,
+    warning_id: str,
+    reason: Why,
+    job: str = "",
+    severity: Severity = "warning",
+    evidence: str = "",
+) -> None:
+    """Warn, unless that warning stands already."""
+    if warning_id not in context.state.warnings:
+        context.draft.emit(
+            events.WarningRaised(
+                warning_id=warning_id,
+                why=reason,
+                job=job,
+                severity=severity,
+                evidence=evidence,
+            )
+        )
+
+
+def clear_warning(context: DecisionContext, warning_id: str, by: str = "") -> None:
+    """Take a warning back, if it stands."""
+    if warning_id in context.state.warnings:
+        context.draft.emit(events.WarningCleared(warning_id=warning_id, by=by))
 
 
 def drop(

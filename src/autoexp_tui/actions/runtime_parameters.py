@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autoexp_tui.actions.orders import emit_order
+from autoexp_tui.actions.orders import emit_order, explain_wait
 from autoexp_tui.conditions.bindings import (
     Lookup,
     RefusedValue,
@@ -17,12 +17,11 @@ from autoexp_tui.conditions.bindings import (
 )
 from autoexp_tui.conditions.log_values import is_plain
 from autoexp_tui.effects.effects import ComposeJob
-from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.specs import JobSpec
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Why, why
+from autoexp_tui.model.states import why
 
 
 def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> bool:
@@ -42,7 +41,7 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
         if isinstance(first, RefusedValue):
             problem = first.problem
             reason = why("value_refused", job=first.job, key=first.key, problem=problem)
-        _explain(context, job, reason)
+        explain_wait(context, job, reason)
         return False
     asked = list_runtime_sources(texts, context.state.jobs)
     values = [lookup(one.job, one.key) for one in asked]
@@ -55,7 +54,7 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
         ),
     )
     emit_order(context, effect, why("runtime_values"))
-    _explain(context, job, why("runtime_values"))
+    explain_wait(context, job, why("runtime_values"))
     return False
 
 
@@ -84,8 +83,3 @@ def _is_set(spec: JobSpec, text: str) -> bool:
 
 def _key_of(override: str) -> str:
     return override.partition("=")[0].lstrip("+")
-
-
-def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
-    if job.why is None or job.why.code != reason.code:
-        context.draft.emit(events.WaitExplained(job=job.name, why=reason))

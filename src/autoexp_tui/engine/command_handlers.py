@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from autoexp_tui.actions.orders import cancel_attempts, emit_order, end_job
+from autoexp_tui.actions.orders import (
+    cancel_attempts,
+    clear_warning,
+    emit_order,
+    end_job,
+)
 from autoexp_tui.effects.effects import ComposeJob
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
@@ -104,18 +109,13 @@ def _execute(context: DecisionContext, order: Order) -> None:
         case commands.Resume():
             if context.state.paused is not None:
                 context.draft.emit(events.SubmissionResumed())
-                _clear_warning(context, WARNING_ID, order)  # who resumes has seen it
+                clear_warning(context, WARNING_ID, order.by)  # who resumes has seen it
         case commands.Acknowledge() as seen:
             _acknowledge(context, seen, order)
         case commands.StopEngine() as stop:
             _stop(context, stop, order)
         case _:
             order.command.handle(context, order)
-
-
-def _clear_warning(context: DecisionContext, warning_id: str, order: Order) -> None:
-    if warning_id in context.state.warnings:
-        context.draft.emit(events.WarningCleared(warning_id=warning_id, by=order.by))
 
 
 def _submit(context: DecisionContext, submit: commands.Submit) -> None:
@@ -263,7 +263,7 @@ def _acknowledge(
     context: DecisionContext, seen: commands.Acknowledge, order: Order
 ) -> None:
     for warning_id in seen.warnings:
-        _clear_warning(context, warning_id, order)
+        clear_warning(context, warning_id, order.by)
     for name, number in dict.fromkeys(seen.limits):
         job = context.state.jobs.get(name)
         attempt = job.attempt if job else None

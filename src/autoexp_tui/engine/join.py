@@ -17,7 +17,7 @@ from autoexp_tui.model.decision_context import rules_of
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.specs import Edge, JobSpec, Plan
-from autoexp_tui.model.state import PendingEffect, SessionState
+from autoexp_tui.model.state import SessionState
 from autoexp_tui.planning.validate import (
     find_shared_directories,
     validate_execution_plan,
@@ -93,25 +93,6 @@ def build_job_plan(
         rule_sets={},
         warnings=(),
         environment={},
-    )
-
-
-def is_outdated(state: SessionState, pending: PendingEffect, plan: Plan) -> bool:
-    """Whether a rule's job would be another one now. Jobs that it waits for may have
-    joined since its plan was made."""
-    effect = pending.effect
-    if not isinstance(effect, AddJob):
-        return False
-    now = build_job_plan(state, pending.effect_id, effect, pending.ordered_utc)
-    return now is not None and now != plan
-
-
-def has_earlier_plans(state: SessionState, pending: PendingEffect) -> bool:
-    """Whether plans that were ordered before are still on their way. One that cannot
-    join may only lack their jobs: it is not refused before them."""
-    return any(
-        isinstance(other.effect, PlanJobs | AddJob) and other.seq < pending.seq
-        for other in state.pending.values()
     )
 
 

@@ -22,8 +22,8 @@ from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller, Sources
 from autoexp_tui.engine.ports import Clock, Journal, Lease, LiveSink
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.settlement import leave_in_doubt
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
+from autoexp_tui.engine.submission_answers import leave_in_doubt
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, warn_of_step
 from autoexp_tui.events import events

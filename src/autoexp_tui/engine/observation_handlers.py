@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from autoexp_tui.actions import checkpoints
-from autoexp_tui.actions.orders import end_job, end_look
+from autoexp_tui.actions.orders import (
+    clear_warning,
+    end_job,
+    end_look,
+    raise_warning,
+)
 from autoexp_tui.conditions.log_values import find_unsafe
 from autoexp_tui.effects.effects import (
     AddJob,
@@ -30,7 +35,6 @@ from autoexp_tui.engine.observations import Observation
 from autoexp_tui.engine.poller import Poller
 from autoexp_tui.engine.ports import Kept
 from autoexp_tui.engine.run_reports import RunReports
-from autoexp_tui.engine.settlement import Settlement, clear_warning, raise_warning
 from autoexp_tui.engine.submission_answers import SubmissionAnswers
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -51,6 +55,22 @@ MOST_TOLD = 12
 SUMMARY_LIMIT = 500
 """Characters that are recorded of what was obtained."""
 _NOT_IN_SCRIPTS = "a value from a log may not come into a script"
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """Of one effect; implements `effects.outside.Settlement`."""
+
+    dispatcher: Dispatcher
+    pending: PendingEffect
+
+    def settle(self, context: DecisionContext, outcome: str, detail: str) -> None:
+        """The effect is over; `outcome`: `ok`, or else it failed."""
+        self.dispatcher.settle(context, self.pending.effect_id, outcome, detail)
+
+    def rest(self, seconds: float) -> float:
+        """The effect is not over: leave it alone so long; returns until when."""
+        return self.dispatcher.rest(self.pending.effect_id, seconds)
 
 
 class ObservationHandlers:
@@ -274,15 +294,22 @@ class ObservationHandlers:
         if made is not None:
             problem = problem or join.find_hindrance(state, made.plan)
         if made is None or problem:
-            if join.has_earlier_plans(state, pending):
+            earlier = any(  # whose jobs it may only lack
+                isinstance(other.effect, PlanJobs | AddJob) and other.seq < pending.seq
+                for other in state.pending.values()
+            )
+            if earlier:
                 self._dispatcher.rest(effect_id, JOIN_SECONDS)
                 return
             self._dispatcher.settle(context, effect_id, "failed", problem)
             warn_of_failure(context, pending, problem)
             return
-        if join.is_outdated(state, pending, made.plan):
-            self._dispatcher.rest(effect_id, 0.0)
-            return
+        if isinstance(effect, AddJob):  # jobs it waits for may have joined meanwhile
+            at = pending.ordered_utc
+            again = join.build_job_plan(state, effect_id, effect, at)
+            if again is not None and again != made.plan:
+                self._dispatcher.rest(effect_id, 0.0)
+                return
         state.plans[made.sha] = made.plan
         names = tuple(job.name for job in made.plan.jobs)
         added = events.PlanAdded(sha=made.sha, job=effect.job, action=effect.action)

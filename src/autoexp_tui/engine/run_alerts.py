@@ -12,15 +12,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from autoexp_tui.actions.orders import request_end
-from autoexp_tui.actions.reactions import log_matched
-from autoexp_tui.engine.ports import LogChunk
-from autoexp_tui.engine.run_telemetry import MetricSource, RunTelemetry
-from autoexp_tui.engine.settlement import (
+from autoexp_tui.actions.orders import (
     Severity,
     clear_warning,
     raise_warning,
+    request_end,
 )
+from autoexp_tui.actions.reactions import log_matched
+from autoexp_tui.engine.ports import LogChunk
+from autoexp_tui.engine.run_telemetry import MetricSource, RunTelemetry
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from autoexp_tui.actions.orders import clear_warning, raise_warning
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine import report_reducer
 from autoexp_tui.engine.ephemeral_state import Health
 from autoexp_tui.engine.executor_port import TaskPhase, TaskReport
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, Stream
-from autoexp_tui.engine.settlement import clear_warning, raise_warning
 from autoexp_tui.engine.submission_answers import order_again
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model import ids
@@ -185,7 +185,15 @@ class RunReports:
         raise_warning(context, warning_id, reason, report.job)
 
     def _note_queue(self, context: DecisionContext, report: TaskReport) -> None:
-        queue = _find_queue(report)
+        """Note what a report says of the task's wait, if it waits."""
+        queue, told = None, report.reason or report.partition
+        if report.phase is not TaskPhase.RUNNING and (
+            told or report.expected_at is not None
+        ):
+            leaving = report.phase in (TaskPhase.LEAVING, TaskPhase.ENDED)
+            queue = InQueue(
+                report.reason, report.expected_at, report.partition, leaving
+            )
         if queue == self.health.queue.get(report.job):
             return
         context.reworded.add(report.job)
@@ -266,13 +274,3 @@ class RunReports:
         ended = report_reducer.decide_end(job, report, utc, evidence, tail)
         reached = self.telemetry.find_last_step(read.job, read.attempt)
         end_attempt(context, replace(ended, reached=reached))
-
-
-def _find_queue(report: TaskReport) -> InQueue | None:
-    """What a report says of the task's wait; None when it does not wait."""
-    if report.phase is TaskPhase.RUNNING:
-        return None
-    if not report.reason and not report.partition and report.expected_at is None:
-        return None
-    leaving = report.phase in (TaskPhase.LEAVING, TaskPhase.ENDED)
-    return InQueue(report.reason, report.expected_at, report.partition, leaving)

@@ -7,7 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autoexp_tui.actions.orders import emit_order
+from autoexp_tui.actions.orders import (
+    clear_warning,
+    emit_order,
+    explain_wait,
+    raise_warning,
+)
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.dispatcher import PROBE_SECONDS, Dispatcher
@@ -22,19 +27,17 @@ from autoexp_tui.engine.executor_port import (
     Unexplained,
 )
 from autoexp_tui.engine.report_reducer import find_attempt
-from autoexp_tui.engine.settlement import (
-    FAULT_SECONDS,
-    clear_warning,
-    leave_in_doubt,
-    raise_warning,
-)
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.effect import TaskId
+from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.states import Cause, Outcome, Why, why
 from autoexp_tui.scheduling.circuit_breaker import end_attempt
 
+FAULT_SECONDS = 5.0
+"""Before an effect whose sending raised is sent again."""
 BUSY_SECONDS = 10.0
 """Before an executor that is at its limit is asked again."""
 AWAY_SECONDS = (2.0, 30.0)
@@ -286,8 +289,12 @@ class SubmissionAnswers:
 
     def note_call_failed(self, context: DecisionContext, got: seen.CallFailed) -> None:
         """A call raised where it must not: a fault of ours."""
-        if not got.effect_id and self._was_told_lately(got):
-            return
+        if not got.effect_id:  # of a look that goes on failing alike it is told once
+            now = self.dispatcher.monotonic()
+            problem, since = self.health.faults.get(got.what, ("", 0.0))
+            if problem == got.problem and now - since < TELL_AGAIN_SECONDS:
+                return
+            self.health.faults[got.what] = (got.problem, now)
         self.log_fault(got.trace)
         pending = context.state.pending.get(got.effect_id)
         if pending is not None and pending.effect.recovery == "once":
@@ -304,14 +311,17 @@ class SubmissionAnswers:
             self.dispatcher.rest(got.effect_id, FAULT_SECONDS)
         context.draft.emit(events.EngineFaulted(where=got.what, problem=got.problem))
 
-    def _was_told_lately(self, got: seen.CallFailed) -> bool:
-        """Whether the same was told of the same look: it goes on being tried."""
-        now = self.dispatcher.monotonic()
-        problem, since = self.health.faults.get(got.what, ("", 0.0))
-        if problem == got.problem and now - since < TELL_AGAIN_SECONDS:
-            return True
-        self.health.faults[got.what] = (got.problem, now)
-        return False
+
+def leave_in_doubt(draft: Draft, pending: PendingEffect) -> None:
+    """Settle an effect of which nobody knows whether it was done, and say so."""
+    draft.emit(events.EffectSettled(effect_id=pending.effect_id, outcome="uncertain"))
+    effect = pending.effect
+    reason = why("uncertain_effect", kind=effect.kind, what=effect.name_object())
+    draft.emit(
+        events.WarningRaised(
+            warning_id=f"u{pending.effect_id}", why=reason, job=effect.find_job()
+        )
+    )
 
 
 def format_exchange(sent: str, said: str) -> str:
@@ -321,9 +331,7 @@ def format_exchange(sent: str, said: str) -> str:
 
 def _explain(context: DecisionContext, token: str, reason: Why) -> None:
     for name, _ in context.state.tokens[token]:
-        job = context.job(name)
-        if job.why is None or job.why.code != reason.code:
-            context.draft.emit(events.WaitExplained(job=name, why=reason))
+        explain_wait(context, context.job(name), reason)
 
 
 def _make_refusal_id(job: str) -> str:

@@ -18,7 +18,7 @@ from autoexp_tui.model.event import (
     update_attempt,
 )
 from autoexp_tui.model.resubmission import is_beginning_anew
-from autoexp_tui.model.state import Attempt, JobRecord, PendingEffect
+from autoexp_tui.model.state import Attempt, PendingEffect
 from autoexp_tui.model.states import UNANSWERED, Cause, JobState, Topic, Why
 
 if TYPE_CHECKING:
@@ -74,6 +74,11 @@ def _open_attempts(
             move(state, record, job, JobState.SUBMITTING)  # sent again, same intent
             continue
         anew = is_beginning_anew(old)
+        past: dict[str, Any] = {}  # the words and files of other attempts
+        if anew:
+            past = {"metadata": {}, "noted": None, "found": {}}
+            if old.looked_before == len(old.attempts) + 1:
+                past["aside"] = old.found
         attempt = Attempt(
             number=number,
             anew=anew,
@@ -95,14 +100,8 @@ def _open_attempts(
             cause=None,
             waiting_lived=None,
             use_files=False,
-            **(_drop_the_past(old) if anew else {}),
+            **past,
         )
-
-
-def _drop_the_past(job: JobRecord) -> dict[str, Any]:
-    """What a job loses whose attempt begins anew: the words and files of others."""
-    aside = {} if job.looked_before != len(job.attempts) + 1 else {"aside": job.found}
-    return {"metadata": {}, "noted": None, "found": {}, **aside}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

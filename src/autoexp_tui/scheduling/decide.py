@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from autoexp_tui.actions.action_runner import check_deferred
-from autoexp_tui.actions.orders import cancel_attempt, end_job
+from autoexp_tui.actions.orders import cancel_attempt, end_job, raise_warning
 from autoexp_tui.actions.reactions import handle_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.conditions.approval import Approval
@@ -24,7 +24,7 @@ from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.kinds import tell_error
 from autoexp_tui.model.policy import find_policy
 from autoexp_tui.model.state import ConditionStatus, JobRecord
-from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, Why, why
+from autoexp_tui.model.states import ACTIVE, Cause, JobState, Result, Verdict, why
 from autoexp_tui.scheduling.submission_queue import is_held_for_files, release
 
 
@@ -98,7 +98,7 @@ def _ask_policies(context: DecisionContext) -> None:
 def _leave_out_policy(context: DecisionContext, name: str, problem: str) -> None:
     context.roster.failed_policies.add(name)
     reason = why("policy_failed", what=name, problem=problem)
-    _warn(context, "p" + ids.digest("policy", name, problem), reason)
+    raise_warning(context, "p" + ids.digest("policy", name, problem), reason)
 
 
 def check_job(context: DecisionContext, name: str) -> None:
@@ -204,14 +204,9 @@ def _record(
     reason = verdict.why
     if reason.code in ("own_failed", "bad_condition"):
         # It cannot be judged: told once, however many jobs have it.
-        _warn(
+        raise_warning(
             context, "o" + ids.digest(reason.arg("what"), reason.arg("problem")), reason
         )
-
-
-def _warn(context: DecisionContext, warning_id: str, reason: Why) -> None:
-    if warning_id not in context.state.warnings:
-        context.draft.emit(events.WarningRaised(warning_id=warning_id, why=reason))
 
 
 def _maybe_ask(context: DecisionContext, look: Look) -> None:

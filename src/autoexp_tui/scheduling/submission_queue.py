@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterator, Sequence
 
 from autoexp_tui.actions.checkpoints import list_held_by_looks
-from autoexp_tui.actions.orders import emit_order
+from autoexp_tui.actions.orders import emit_order, explain_wait
 from autoexp_tui.effects.effects import CancelTasks, LookAtFiles, SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -49,9 +49,9 @@ def release(context: DecisionContext) -> None:
             and ((told := jobs[name].why) is None or told.code != reason.code)
         ]
         for name in sorted(untold, key=find_place):
-            _explain(context, context.job(name), reason)
+            explain_wait(context, context.job(name), reason)
     for name in sorted(name for name in held if name in ready):
-        _explain(context, context.job(name), why("held_by_look"))
+        explain_wait(context, context.job(name), why("held_by_look"))
 
 
 def _count_room(context: DecisionContext) -> int | None:
@@ -112,11 +112,6 @@ def _submit(context: DecisionContext, jobs: Sequence[JobRecord]) -> None:
     for job in jobs:
         del context.roster.ready[job.name]
         context.roster.note(context.job(job.name))
-
-
-def _explain(context: DecisionContext, job: JobRecord, reason: Why) -> None:
-    if job.why is None or job.why.code != reason.code:
-        context.draft.emit(events.WaitExplained(job=job.name, why=reason))
 
 
 def is_held_for_files(context: DecisionContext, job: JobRecord) -> bool:
