@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from autoexp_tui.engine.handle import PublishingHandle
+from autoexp_tui.engine.handle import EngineHandle
 from autoexp_tui.model.commands import Command
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.snapshot import Curve, Live, Role, Snapshot
@@ -28,10 +28,11 @@ class Sent:
     expected: Mapping[str, int]
 
 
-class ScriptedHandle(PublishingHandle):
+class ScriptedHandle(EngineHandle):
     """An `EngineHandle` over snapshots made by hand; `push` makes it publish one."""
 
     role: Role = "plan"
+    read_only = False
     is_unanswered = False
 
     def __init__(self, snapshot: Snapshot, *, read_only: bool = False) -> None:

@@ -13,10 +13,10 @@ from itertools import count
 from typing import Final, Literal, TypeVar
 
 from autoexp_tui.actions.orders import (
+    cancel_attempt,
     drop,
     emit_order,
     end_job,
-    finish_attempt,
     request_end,
 )
 from autoexp_tui.conditions import bindings
@@ -140,7 +140,7 @@ class Firing:
     def finish(self, reason: Why) -> bool:
         """Count the job as completed; False when its end was decided otherwise."""
         if self.ended is None:
-            return finish_attempt(self.context, self.job, reason)
+            return cancel_attempt(self.context, self.job, reason, None)
         if self.job.state is JobState.RETRYING or self.job.ended:
             return False
         end_job(self.context, self.job, JobState.COMPLETED, None, reason)

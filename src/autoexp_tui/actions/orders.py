@@ -47,21 +47,15 @@ def cancel_attempts(
 
 
 def cancel_attempt(
-    context: DecisionContext, job: JobRecord, reason: Why, cause: Cause
+    context: DecisionContext, job: JobRecord, reason: Why, cause: Cause | None
 ) -> bool:
-    """Order the end of a job's live attempt; False when it was ordered already."""
-    if not _can_cancel(job):
-        return False
-    cancel_attempts(context, (job,), reason, cause)
-    return True
-
-
-def finish_attempt(context: DecisionContext, job: JobRecord, reason: Why) -> bool:
-    """Order the end of a job's live attempt as done; False when it ends already."""
+    """Order the end of a job's live attempt, without a `cause` as done; False when it
+    was ordered already."""
     if not _can_cancel(job):
         return False
     tasks = ((job.name, len(job.attempts)),)
-    emit_order(context, CancelTasks(tasks=tasks), reason, finish=True)
+    finish = cause is None
+    emit_order(context, CancelTasks(tasks=tasks), reason, cause, finish=finish)
     return True
 
 

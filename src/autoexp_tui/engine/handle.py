@@ -35,62 +35,9 @@ class Player(Protocol):
         """Show the moment `t` (UTC seconds), or the nearest that there is."""
 
 
-class EngineHandle(Protocol):
-    """A running, watched or replayed engine. All methods return at once but one."""
-
-    @property
-    def role(self) -> Role:
-        """What this is a handle on."""
-
-    @property
-    def read_only(self) -> bool:
-        """Whether it takes no commands."""
-
-    @property
-    def is_unanswered(self) -> bool:
-        """Whether an order was sent to an engine of this process that no snapshot
-        tells of yet."""
-
-    @property
-    def player(self) -> Player | None:
-        """What moves a replay; None for what is none."""
-
-    def snapshot(self) -> Snapshot:
-        """The newest published state."""
-
-    def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
-        """The newest `count` records before record `seq`, oldest first: slow, to be
-        called off the screen's thread; raises AutoexpError."""
-
-    def subscribe(self, listener: Listener) -> None:
-        """Call `listener` on each new snapshot, at most 10 a second, from the engine's
-        thread; the listener must only pass it on."""
-
-    def send(
-        self,
-        command: Command,
-        *,
-        by: str = "cockpit",
-        expected: Mapping[str, int] | None = None,
-    ) -> str:
-        """Queue a command; returns its id. What came of it is in later events.
-        `expected` maps jobs to the number of attempts the person saw: an order that
-        names it is refused when it is stale."""
-
-    def look_at(self, jobs: Sequence[str]) -> None:
-        """Somebody looks at these jobs: what is not held of them is read again, where
-        the engine is of this process."""
-
-    def close(self, *, hand_over: bool = False) -> None:
-        """Detach. A live engine of this process ends at a commit boundary; `hand_over`:
-        an heir goes on with the session at once."""
-
-
-class PublishingHandle(EngineHandle):
-    """A handle that makes its snapshots itself; `publish` hands them out."""
-
-    read_only = False
-    player: Player | None = None
+class EngineHandle:
+    """A running, watched or replayed engine. All methods return at once but one; what
+    makes its snapshots itself hands them out by `publish`."""
 
     def __init__(
         self, earlier: ReadEarlier | None = None, identify: Identify | None = None
@@ -103,24 +50,63 @@ class PublishingHandle(EngineHandle):
         self._snapshot: Snapshot | None = None
 
     @property
-    def is_unanswered(self) -> bool:
+    def role(self) -> Role:
+        """What this is a handle on."""
+        raise NotImplementedError
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it takes no commands."""
         return False
 
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether an order was sent to an engine of this process that no snapshot
+        tells of yet."""
+        return False
+
+    @property
+    def player(self) -> Player | None:
+        """What moves a replay; None for what is none."""
+        return None
+
     def snapshot(self) -> Snapshot:
-        if self._snapshot is None:
-            raise RuntimeError("an engine publishes before anybody asks")
+        """The newest published state."""
+        assert self._snapshot is not None, "an engine publishes before anybody asks"
         return self._snapshot
 
     def earlier(self, seq: int, count: int) -> Sequence[Recorded]:
+        """The newest `count` records before record `seq`, oldest first: slow, to be
+        called off the screen's thread; raises AutoexpError."""
         if self._earlier is None:
             return ()
         return self._earlier(self.snapshot().engine.directory, seq, count)
 
     def subscribe(self, listener: Listener) -> None:
+        """Call `listener` on each new snapshot, at most 10 a second, from the engine's
+        thread; the listener must only pass it on."""
         self._listeners.append(listener)
 
+    def send(
+        self,
+        command: Command,
+        *,
+        by: str = "cockpit",
+        expected: Mapping[str, int] | None = None,
+    ) -> str:
+        """Queue a command; returns its id. What came of it is in later events.
+        `expected` maps jobs to the number of attempts the person saw: an order that
+        names it is refused when it is stale."""
+        raise NotImplementedError
+
     def look_at(self, jobs: Sequence[str]) -> None:
-        """What is shown is all there is."""
+        """Somebody looks at these jobs: what is not held of them is read again, where
+        the engine is of this process; elsewhere what is shown is all there is."""
+
+    def close(self, *, hand_over: bool = False) -> None:
+        """Detach. A live engine of this process ends at a commit boundary; `hand_over`:
+        an heir goes on with the session at once."""
+        raise NotImplementedError
 
     def publish(self, snapshot: Snapshot) -> None:
         """Pass a snapshot on, on the thread that made it."""

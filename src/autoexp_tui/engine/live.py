@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from autoexp_tui.engine.handle import (
+    EngineHandle,
     Identify,
     Listener,
-    PublishingHandle,
     ReadEarlier,
 )
 from autoexp_tui.model.commands import LEAVING, Command, Order, StopEngine, Submit
@@ -34,10 +34,11 @@ StartEngine = Callable[[Plan, Listener], "Engine"]
 """Creates the session on disk and an engine that has begun; may raise AutoexpError."""
 
 
-class LiveHandle(PublishingHandle):
+class LiveHandle(EngineHandle):
     """Commands in, snapshots out, over an engine thread of this process."""
 
     role: Role = "plan"
+    read_only = False
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import inf
 
-from autoexp_tui.engine.handle import Player, PublishingHandle
+from autoexp_tui.engine.handle import EngineHandle, Player
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.model.commands import Command
@@ -118,12 +118,11 @@ class ReplayPlayer:
         return self.buffer.snapshot(self.at, self.speed, playing=self.playing)
 
 
-class ReplayHandle(PublishingHandle):
+class ReplayHandle(EngineHandle):
     """Shows a session as of any moment of its journal, and plays it."""
 
     role: Role = "replay"
     read_only = True
-    player: Player
 
     def __init__(
         self,
@@ -143,12 +142,15 @@ class ReplayHandle(PublishingHandle):
         self._machine = ReplayPlayer(
             buffer, speed=speed, playing=playing, now=clock.monotonic()
         )
-        self.player = self
         self._wishes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._snapshot: Snapshot = self._build_snapshot()
         self._shown_at = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
         self._thread.start()
+
+    @property
+    def player(self) -> Player:
+        return self
 
     def send(
         self,

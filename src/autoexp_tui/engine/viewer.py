@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from autoexp_tui.engine.handle import Identify, PublishingHandle, ReadEarlier
+from autoexp_tui.engine.handle import EngineHandle, Identify, ReadEarlier
 from autoexp_tui.engine.ports import Clock, SessionWatcher
 from autoexp_tui.engine.snapshot_publisher import SnapshotBuilder
 from autoexp_tui.model.commands import Command
@@ -41,10 +41,11 @@ class FoldedSession:
         self.builder.note(records)
 
 
-class ViewerHandle(PublishingHandle):
+class ViewerHandle(EngineHandle):
     """Watches a session and commands it through its inbox."""
 
     role: Role = "viewer"
+    read_only = False
 
     def __init__(
         self,

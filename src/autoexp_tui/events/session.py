@@ -159,7 +159,11 @@ def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec
         name = f"plan-{sha}"
         rule_sets[name] = further.monitoring
         new = [job if job.rules else replace(job, rules=name) for job in new]
-    jobs = tuple(_place_jobs(new, plan.jobs))
+    taken = {job.index for job in plan.jobs}
+    if not taken.isdisjoint(job.index for job in new):  # they come behind the others
+        shift = max(taken) + 1 - min(job.index for job in new)
+        new = [replace(job, index=job.index + shift) for job in new]
+    jobs = tuple(new)
     merged = replace(
         plan,
         jobs=(*plan.jobs, *jobs),
@@ -167,15 +171,6 @@ def join_plans(plan: Plan, further: Plan, sha: str) -> tuple[Plan, tuple[JobSpec
         rule_sets=rule_sets,
     )
     return merged, jobs
-
-
-def _place_jobs(new: Sequence[JobSpec], old: Sequence[JobSpec]) -> Sequence[JobSpec]:
-    """The new jobs behind the old ones, in their own order."""
-    taken = {job.index for job in old}
-    if taken.isdisjoint(job.index for job in new):
-        return new
-    shift = max(taken) + 1 - min(job.index for job in new)
-    return [replace(job, index=job.index + shift) for job in new]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

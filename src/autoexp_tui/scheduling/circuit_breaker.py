@@ -1,9 +1,7 @@
 """The storm breaker: many quick failures in a row pause submission.
 
-What is wrong with all jobs alike (a full disk, a broken environment, a bad node) fails
-each of them within seconds, and every restart too. Counted are ends that nobody
-ordered; one attempt that completes, or that ran for long before it failed, breaks the
-row. The counts are part of the state (`events.runs`).
+Counted are ends that nobody ordered; one attempt that completes, or that ran for long
+before it failed, breaks the row. The counts are part of the state (`events.runs`).
 """
 
 from __future__ import annotations
