@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from autoexp_tui.cockpit.render import job_questions as answers
 from autoexp_tui.cockpit.render.job_questions import ask_resubmit
 from autoexp_tui.cockpit.render.questions import Question
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state import answers
 from autoexp_tui.cockpit.state.reasons import find_reason
 from autoexp_tui.cockpit.state.session import Scope
 from autoexp_tui.cockpit.state.status import Look

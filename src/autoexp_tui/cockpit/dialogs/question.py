@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from textual import events
 
 from autoexp_tui.cockpit.dialogs.overlay import Overlay, build_keys
-from autoexp_tui.cockpit.render.questions import Choice, Question
+from autoexp_tui.cockpit.render.questions import AnswerError, Choice, Question
 from autoexp_tui.cockpit.spans import Line, Role, Span, line, wrap
-from autoexp_tui.cockpit.state.answers import AnswerError
 from autoexp_tui.cockpit.widgets.bars import Prompt, Typed
 
 if TYPE_CHECKING:

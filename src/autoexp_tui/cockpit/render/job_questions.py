@@ -1,17 +1,25 @@
-"""What K, R and X ask: exact jobs, exact counts, what is lost, what comes back."""
+"""What K, R and X ask: exact jobs, exact counts, what is lost, what comes back; and the
+commands of their answers."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from autoexp_tui.cockpit.render.questions import COUNTDOWN, TYPE_FROM, Choice, Question
+from autoexp_tui.cockpit.render.questions import (
+    COUNTDOWN,
+    TYPE_FROM,
+    AnswerError,
+    Choice,
+    Question,
+)
 from autoexp_tui.cockpit.render.why import render_job
 from autoexp_tui.cockpit.spans import Line, Span, line, outside
-from autoexp_tui.cockpit.state.answers import build_resubmit, build_skip
 from autoexp_tui.cockpit.state.kill_cost import (
     NO_LOOKS,
     Looks,
@@ -32,6 +40,7 @@ from autoexp_tui.cockpit.state.reasons import (
 )
 from autoexp_tui.conditions.files import list_awaited_by
 from autoexp_tui.model import resubmission
+from autoexp_tui.model.commands import Command, Resubmit, Skip, Waive
 from autoexp_tui.model.states import BEGUN, NOT_STARTED
 from autoexp_tui.planning.overrides import read_override_key
 from autoexp_tui.sweep.points import plain_key
@@ -43,6 +52,9 @@ if TYPE_CHECKING:
 
 MOST_BEHIND: Final = 20
 """Waiting jobs that are named before the rest is counted."""
+_UNITS: Final[Mapping[str, int]] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PLAIN: Final = re.compile(r"^(\d+(?:\.\d+)?)\s*([smhd])$")
+_CLOCK: Final = re.compile(r"^(?:(\d+)-)?(\d+):(\d{2})(?::(\d{2}))?$")
 
 
 def _render_jobs(
@@ -371,3 +383,56 @@ def _list_skip_choices(
             state = f" ({explain_why(status.why, job, session)})" if status else ""
             label = f"let it start without: {subject}{state}"
             yield Choice(f"waive:{index}", label, asks="reason")
+
+
+def parse_time_limit(text: str) -> float:
+    """Seconds of `90m`, `12h`, `2d`, `12:00:00` or `1-12:00:00`; raises AnswerError."""
+    if plain := _PLAIN.match(text.strip()):
+        seconds = float(plain[1]) * _UNITS[plain[2]]
+    elif clock := _CLOCK.match(text.strip()):
+        days, hours, minutes, rest = (int(part or 0) for part in clock.groups())
+        seconds = float(days * 86400 + hours * 3600 + minutes * 60 + rest)
+    else:
+        raise AnswerError("a limit reads 90m, 12h, 2d or 12:00:00")
+    if seconds <= 0:
+        raise AnswerError("a limit is more than nothing")
+    return seconds
+
+
+def parse_overrides(text: str) -> tuple[str, ...]:
+    """The overrides in a line, quoted as in a shell; raises AnswerError."""
+    try:
+        found = tuple(shlex.split(text))
+    except ValueError as error:
+        raise AnswerError("a quote is not closed") from error
+    if not found:
+        raise AnswerError("no override was typed")
+    for entry in found:
+        if not entry.startswith("~") and not re.match(r"^[^=\s]+=", entry):
+            raise AnswerError(f"{entry}: an override reads key=value")
+    return found
+
+
+def build_resubmit(jobs: Sequence[str], choice: Choice, text: str) -> Resubmit:
+    """The command for an answered R; raises AnswerError."""
+    nodes: tuple[str, ...] = ()
+    if choice.id == "nodes" and not (nodes := tuple(text.replace(",", " ").split())):
+        raise AnswerError("no node was typed")
+    return Resubmit(
+        jobs=tuple(jobs),
+        from_checkpoint=choice.from_checkpoint and choice.id != "planned",
+        overrides=parse_overrides(text) if choice.id == "overrides" else (),
+        use_files=choice.use_files,
+        exclude_nodes=nodes,
+        time_limit_seconds=parse_time_limit(text) if choice.id == "limit" else None,
+    )
+
+
+def build_skip(jobs: Sequence[str], choice: Choice, text: str) -> Command:
+    """The command for an answered X; raises AnswerError."""
+    reason = text.strip()
+    if not choice.id.startswith("waive:"):
+        return Skip(jobs=tuple(jobs), reason=reason)
+    if not reason:
+        raise AnswerError("a waived condition needs a reason; it is kept")
+    return Waive(job=jobs[0], condition=int(choice.id.split(":")[1]), reason=reason)

@@ -42,6 +42,10 @@ _NAMED: Final = 3
 """Jobs that are too large, by name, before the rest is counted."""
 
 
+class AnswerError(ValueError):
+    """What was typed cannot be meant; the message says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """One way to do it."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.render.questions import Choice
-from autoexp_tui.cockpit.state import answers
-from autoexp_tui.cockpit.state.answers import AnswerError
+from autoexp_tui.cockpit.render import job_questions as answers
+from autoexp_tui.cockpit.render.questions import AnswerError, Choice
 from autoexp_tui.model.commands import Resubmit, Skip, Waive
 
 
