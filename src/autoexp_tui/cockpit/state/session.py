@@ -109,14 +109,6 @@ class JobView:
         queue = self.live.queue if self.live is not None else None
         return queue.reason if queue is not None else ""
 
-    @property
-    def result(self) -> float | None:
-        """The number that the job is for; None: not known, or an older engine's."""
-        if self.live is not None and self.live.result is not None:
-            return self.live.result
-        noted = self.record.noted
-        return float(noted.result) if noted and noted.result is not None else None
-
     def list_metrics(self) -> dict[str, float]:
         """The newest values; of a job that ended long ago those that were journaled."""
         noted = self.record.noted.values if self.record.noted else {}
@@ -219,9 +211,14 @@ class SessionView:
 
     def find_result(self, job: JobView) -> float | None:
         """What the job's LOSS column shows; may be nan or inf."""
-        if job.result is not None or self.snapshot.plan is None:
-            return job.result
-        rules = self.snapshot.plan.rules_of(job.record.spec)
+        plan, noted = self.snapshot.plan, job.record.noted
+        if job.live is not None and job.live.result is not None:
+            return job.live.result
+        if noted is not None and noted.result is not None:
+            return float(noted.result)
+        if plan is None:
+            return None
+        rules = plan.rules_of(job.record.spec)
         return job.list_metrics().get(rules.result.metric or rules.loss)
 
     def count(self, *looks: Look) -> int:
