@@ -25,26 +25,13 @@ def rows(text: str) -> list[str]:
     return [line.rstrip("│ ") for line in text.splitlines()]
 
 
-async def test_each_stage_comes_after_those_that_it_follows_from() -> None:
+async def test_lines_lead_to_each_stage_from_those_before_it() -> None:
     async with cockpit(opened(branching())) as seat:
         names = [stage.name for stage in seat.model.stages]
         assert names == ["stable", "cool_short", "cool_long", "average", "report"]
-
-
-async def test_lines_lead_from_stage_to_stage() -> None:
-    async with cockpit(opened(branching())) as seat:
         heads = [row for row in rows(seat.pane("stages")) if "▹" in row]
-        assert [row.partition("▹")[0].strip(" >") for row in heads] == [
-            "",
-            "├",
-            "├─",
-            "│└┴",
-            "└──┴",
-        ]
-
-
-async def test_a_merge_names_what_it_follows_from() -> None:
-    async with cockpit(opened(branching())) as seat:
+        lines = [row.partition("▹")[0].strip(" >") for row in heads]
+        assert lines == ["", "├", "├─", "│└┴", "└──┴"]
         assert "after stable, average" in seat.pane("stages")
 
 
