@@ -14,8 +14,8 @@ from autoexp_tui.model.specs import ExecutorSpec, Resources
 
 
 @dataclass(eq=False)
-class CannotCompose(Exception):
-    """A config does not compose or resolve; carries findings for the person."""
+class _Findings(Exception):
+    """Carries findings for the person."""
 
     problems: tuple[Problem, ...]
 
@@ -23,14 +23,12 @@ class CannotCompose(Exception):
         return "\n".join(str(problem) for problem in self.problems)
 
 
-@dataclass(eq=False)
-class SpecRefused(Exception):
+class CannotCompose(_Findings):
+    """A config does not compose or resolve."""
+
+
+class SpecRefused(_Findings):
     """A mapping is not a valid condition, action, rule or setting."""
-
-    problems: tuple[Problem, ...]
-
-    def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.problems)
 
 
 class ConfigView(Protocol):

@@ -7,18 +7,18 @@ follows from the overrides alone: a config that has changed since is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeAlias
 
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.planning.build import select_or_none
 from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_config import SessionWide, read_last_step
 from autoexp_tui.planning.job_state import build_mounts, list_own_paths
 from autoexp_tui.planning.overrides import escape_dollars, read_override_key
 from autoexp_tui.planning.ports import (
-    CannotCompose,
     Composer,
     ConfigView,
     SpecParser,
@@ -45,23 +45,23 @@ def build_job_again(
     SpecRefused: what it asks for is not valid then; UsageError: the config is not the
     one that the plan was made from.
     """
-    before = _make(job, (), plan, composer, parser)
-    if before.spec.fingerprint != job.fingerprint:
+    before, rules_before, view_before = _make(job, (), plan, composer, parser)
+    if before.fingerprint != job.fingerprint:
         raise UsageError(
             "the config has changed since the plan was made",
             where=job.name,
             hint="overrides would change more than they say: make a new plan",
         )
-    after = _make(job, further, plan, composer, parser)
-    values, planned = _list_values(job, further, before.view, after.view)
+    after, rules, view = _make(job, further, plan, composer, parser)
+    values, planned = _list_values(job, further, view_before, view)
     if record is not None and values != planned:
-        record(after.view.to_dict(), after.view.written_dict())
+        record(view.to_dict(), view.written_dict())
     return replace(
-        after.spec,
+        after,
         parameters=values,
         planned=planned if values != planned else None,
-        cwd=after.spec.cwd if after.spec.cwd != before.spec.cwd else job.cwd,
-        own_rules=after.rules if after.rules != before.rules else job.own_rules,
+        cwd=after.cwd if after.cwd != before.cwd else job.cwd,
+        own_rules=rules if rules != rules_before else job.own_rules,
     )
 
 
@@ -75,7 +75,7 @@ def _list_values(
     for plain in {**written, **given}:
         if plain not in given and "${" in repr(job.parameters[written[plain]]):
             continue  # as it is written it is true still
-        old, new = _find_value(before, plain), _find_value(after, plain)
+        old, new = select_or_none(before, plain), select_or_none(after, plain)
         if old == new:
             continue
         key = written.get(plain, plain)
@@ -89,13 +89,6 @@ def _list_values(
     return values, planned
 
 
-def _find_value(view: ConfigView, key: str) -> object:
-    try:
-        return view.select(key)
-    except (KeyError, CannotCompose):
-        return None
-
-
 def job_view(
     job: JobSpec, composer: Composer, further: Sequence[str] = ()
 ) -> ConfigView:
@@ -106,21 +99,14 @@ def job_view(
     return view
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    spec: JobSpec
-    rules: Monitoring
-    view: ConfigView
-
-
 def _make(
     job: JobSpec,
     further: Sequence[str],
     plan: Plan,
     composer: Composer,
     parser: SpecParser,
-) -> _Made:
-    """A job of a plan from its config, in the plan's own directories."""
+) -> tuple[JobSpec, Monitoring, ConfigView]:
+    """A job as the config makes it, in the plan's own directories; its own rules."""
     view = job_view(job, composer, further)
     if view.has("project.base_output_dir") and plan.base_output_dir:
         view.put("project.base_output_dir", plan.base_output_dir)
@@ -142,7 +128,7 @@ def _make(
         progress_total=read_last_step(view, rules.progress.total),
         fingerprint=hash_job(config, launch.command, list_own_paths(config)),
     )
-    return _Made(spec, rules, view)
+    return spec, rules, view
 
 
 def join_plan(plan: Plan, *, family: str, families: int, stage: str = "") -> Plan:

@@ -38,7 +38,7 @@ from autoexp_tui.sweep.points import (
     list_stages_named,
     plain_key,
 )
-from autoexp_tui.sweep.reader import DerivedJob, Sweep, read_sweep
+from autoexp_tui.sweep.reader import Sweep, read_sweep
 from autoexp_tui.sweep.schema import (
     MOST_OF_A_FILTER,
     Configs,
@@ -340,36 +340,28 @@ def _add_derived(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
     if not sweep.derived:
         return bases
     axis = sweep.derived_axis
+    derived = [(job, Coordinate(axis, at)) for at, job in enumerate(sweep.derived, 1)]
     made: list[Fragment] = []
     for serial, base in enumerate(bases):
         place = (*base.coordinates, Coordinate(axis, 0))
-        first = replace(base, coordinates=place, serial=serial)
-        made.append(first)
-        made += [
-            _build_derived(job, first, Coordinate(axis, at))
-            for at, job in enumerate(sweep.derived, start=1)
-            if job.for_each
-        ]
-    for at, job in enumerate(sweep.derived, start=1):
-        if not job.for_each:
-            made.append(Fragment(job.parameters, (Coordinate(axis, at),)))
+        made.append(replace(base, coordinates=place, serial=serial))
+        kept = {
+            key: value
+            for key, value in base.parameters.items()
+            if key == "aux" or key not in NOT_OVERRIDES
+        }
+        for job, choice in derived:
+            if not job.for_each:
+                continue
+            name = job.name.replace("{", "{{").replace("}", "}}")
+            own = {"project.name": f"{{base.name}}_{name}", **job.parameters}
+            if "aux" in own:
+                own["aux"] = {**_to_mapping(kept.get("aux")), **_to_mapping(own["aux"])}
+            place = (*base.coordinates, choice)
+            merged = _merge([kept, own])
+            made.append(Fragment(merged, place, base.deferred, base=serial))
+    made += [Fragment(job.parameters, (at,)) for job, at in derived if not job.for_each]
     return made
-
-
-def _build_derived(job: DerivedJob, base: Fragment, choice: Coordinate) -> Fragment:
-    kept = {
-        key: value
-        for key, value in base.parameters.items()
-        if key == "aux" or key not in NOT_OVERRIDES
-    }
-    name = job.name.replace("{", "{{").replace("}", "}}")
-    own = {"project.name": f"{{base.name}}_{name}", **job.parameters}
-    if "aux" in own:
-        own["aux"] = {**_to_mapping(kept.get("aux")), **_to_mapping(own["aux"])}
-    merged = _merge([kept, own])
-    return Fragment(
-        merged, (*base.coordinates[:-1], choice), base.deferred, base=base.serial
-    )
 
 
 MOST_HOLES: Final = 2000

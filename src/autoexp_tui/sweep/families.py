@@ -131,7 +131,13 @@ class Families:
         """The position of the sibling that `pattern` names; SiblingNotFound."""
         wanted = self._parse_pattern(pattern)
         if wanted.index is not None:
-            return self._find_at_index(wanted, current)
+            found = self._list_fitting(wanted)
+            hint = f"{self._label(current)} is that job itself"
+            if not found:
+                hint = f"indices go from 0 to {max(len(self.points) - 1, 0)}"
+            if not found or found[0] == current:
+                raise SiblingNotFound(_format_nothing(wanted.text), hint)
+            return found[0]
         place = (wanted.stage or "", self._names[current])
         near = self._by_place.get(place, ()) if wanted.stage is not None else ()
         found = self._compare(wanted, current, near)
@@ -184,15 +190,6 @@ class Families:
     def _known_keys(self) -> Sequence[str]:
         shapes = {tuple(point.parameters) for point in self.points}
         return sorted({plain_key(key) for shape in shapes for key in shape})
-
-    def _find_at_index(self, wanted: Pattern, current: int) -> int:
-        found = self._list_fitting(wanted)
-        hint = f"{self._label(current)} is that job itself"
-        if not found:
-            hint = f"indices go from 0 to {max(len(self.points) - 1, 0)}"
-        if not found or found[0] == current:
-            raise SiblingNotFound(_format_nothing(wanted.text), hint)
-        return found[0]
 
     def _compare(
         self, wanted: Pattern, current: int, candidates: Sequence[int]
