@@ -86,35 +86,31 @@ class FileLiveSink:
         self._clock = clock
         self._watch = ViewerWatch(session.viewers)
         self._newest: Snapshot | None = None
-        self._wake = threading.Condition()
-        self._closed = False
+        self._written: Snapshot | None = None
         self._due_at = 0.0
+        self._closed = threading.Event()
         self._thread: threading.Thread | None = None
 
     def publish(self, snapshot: object) -> None:
         """Hand over the newest snapshot; returns at once."""
         assert isinstance(snapshot, Snapshot)
-        with self._wake:
-            self._newest = snapshot
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(
-                    target=self._run, name="live-sink", daemon=True
-                )
-                self._thread.start()
-            self._wake.notify()
+        self._newest = snapshot
+        if self._thread is None and not self._closed.is_set():
+            self._thread = threading.Thread(
+                target=self._run, name="live-sink", daemon=True
+            )
+            self._thread.start()
 
     def write_due(self) -> bool:
         """Write the newest snapshot if it is time and somebody watches."""
-        now = self._clock.monotonic()
+        now, snapshot = self._clock.monotonic(), self._newest
+        if snapshot is None or snapshot is self._written or now < self._due_at:
+            return False
         watched = self._watch.anybody(now)
-        with self._wake:
-            snapshot = self._newest
-            if snapshot is None or now < self._due_at:
-                return False
-            self._due_at = now + (WRITE_SECONDS if watched else LOOK_SECONDS)
-            if not watched:
-                return False  # kept: who comes next sees the present at once
-            self._newest = None
+        self._due_at = now + (WRITE_SECONDS if watched else LOOK_SECONDS)
+        if not watched:
+            return False  # kept: who comes next sees the present at once
+        self._written = snapshot
         try:
             data = encode_live(build_detail(snapshot))
             mode = self._session.read_modes().file
@@ -125,24 +121,14 @@ class FileLiveSink:
 
     def close(self) -> None:
         """End the thread, and take away what is then of the past."""
-        with self._wake:
-            self._closed = True
-            self._wake.notify()
+        self._closed.set()
         if self._thread is not None:
             self._thread.join(timeout=5.0)
         with suppress(OSError):  # a viewer knows by the lease that nobody writes it
             self._session.live.unlink(missing_ok=True)
 
     def _run(self) -> None:
-        while True:
-            with self._wake:
-                while not self._closed:
-                    early = self._due_at - self._clock.monotonic()
-                    if self._newest is not None and early <= 0:
-                        break
-                    self._wake.wait(None if self._newest is None else early)
-                if self._closed:
-                    return
+        while not self._closed.wait(WRITE_SECONDS / 2):
             self.write_due()
 
 
