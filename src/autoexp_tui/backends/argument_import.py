@@ -250,7 +250,7 @@ def _format_usage(action: Action) -> str:
     if action.action not in TAKES_VALUES:
         return {
             "count": f"{name} (a number: how often)",
-            "append_const": f"{name} (true, or a list of {action.const!r})",
+            "append_const": f"{name} (not by a config)",
             "false": f"{name} (for false)",
             "const": f"{name} (for {action.const!r})",
         }.get(action.action, name)

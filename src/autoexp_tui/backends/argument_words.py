@@ -58,9 +58,6 @@ def render_value(value: object, actions: Sequence[Action], schema: Schema) -> Wo
     for action in actions:
         if action.action in (*TAKES_VALUES, "count"):
             return render_action(value, action, schema)
-    consts = [one for one in actions if one.action == "append_const"]
-    if consts:
-        return _render_consts(value, consts)
     raise _make_refusal(value, actions)
 
 
@@ -106,30 +103,15 @@ def _render_truth(
     raise Refused(f"is {wanted}, which the program has no flag for", f"has {flags}")
 
 
-def _render_consts(value: object, actions: Sequence[Action]) -> Words:
-    """Flags each of which puts its own value on a list; true: the only one, once."""
-    if value is False:
-        return ()
-    if value is True and len(actions) == 1:
-        return (actions[0].flag,)
-    items = value if isinstance(value, list | tuple) else [value]
-    words = [
-        next((one.flag for one in actions if _is_same(item, one.const)), "")
-        for item in items
-    ]
-    if all(words):
-        return tuple(words)
-    choices = format_choices(one.const for one in actions)
-    message = f"is {value!r}; it may be a list of {choices}"
-    raise Refused(message, f"flags: {_join_flags(actions)}")
-
-
 def _make_refusal(value: object, actions: Sequence[Action]) -> Refused:
     flags = _join_flags(actions)
     consts = [one.const for one in actions if one.action == "const"]
     if consts:
         choices = format_choices(consts)
         return Refused(f"is {value!r}; it may be {choices}", f"flags: {flags}")
+    if actions[0].action == "append_const":
+        message = f"is {value!r}; {flags}: no config can add values by flags"
+        return Refused(message, "null leaves it out")
     return Refused(f"is {value!r}; {flags} takes no value", "true or false")
 
 
