@@ -71,11 +71,6 @@ class Entry:
         return self.submitted or event.list_jobs()
 
     @property
-    def is_weighty(self) -> bool:
-        """Whether a person asked for it, or is asked; or it was done, ended, warned."""
-        return bool(self.record.command_id) or self.event.matters
-
-    @property
     def settled_id(self) -> str:
         """The effect whose settlement stands by itself; empty for another event."""
         event = self.event
@@ -243,8 +238,10 @@ class EventFilter:
             own = find_kinds(entry)
             if (self.kinds and not self.kinds & own) or self.kind not in {"", *own}:
                 return False
-        elif not (self.everything or self.job or entry.is_weighty):
-            return False
+        elif not (self.everything or self.job):
+            asked = bool(entry.record.command_id)  # by a person
+            if not asked and not entry.event.matters:
+                return False
         names = entry.jobs if self.job or self.jobs else ()
         if self.job and self.job not in names:
             return False

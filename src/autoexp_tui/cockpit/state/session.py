@@ -19,7 +19,7 @@ from autoexp_tui.cockpit.state.status import (
     NEEDS,
     Look,
     find_look,
-    is_unexplained,
+    find_missing_file,
 )
 from autoexp_tui.model.states import JobState
 from autoexp_tui.text.spelling import Present, plural
@@ -69,7 +69,9 @@ class JobView:
     @property
     def explains_itself(self) -> bool:
         """Whether a person is needed for its state, and for no other job's."""
-        return self.look in NEEDS or is_unexplained(self.record)
+        if self.look is Look.SKIPPED:  # for a file: no failure of another explains it
+            return bool(find_missing_file(self.record.why))
+        return self.look in NEEDS
 
     def status(self, index: int) -> ConditionStatus | None:
         """A start condition's recorded verdict, its reason as fresh as it is known."""

@@ -104,8 +104,3 @@ def find_missing_file(why: Why | None) -> str:
     if why is None or why.code != "doomed_file" or why.arg("state") != "COMPLETED":
         return ""
     return "/".join(str(why.arg("path") or "").rsplit("/", 2)[-2:])
-
-
-def is_unexplained(record: JobRecord) -> bool:
-    """Whether the job was skipped for a file, and no failure of another tells why."""
-    return record.state is JobState.SKIPPED and bool(find_missing_file(record.why))
