@@ -78,6 +78,8 @@ DIRECTORIES: Final = (
     "monitoring.state_dir",
 )
 _SWEEP: Final = "sweep"
+_OF_SWEEP: Final = re.compile(r"[+~]*sweep(?:[.@=]|$)")
+"""An override of the sweep, which no job has."""
 _OUR_GROUPS: Final = frozenset({"backend", "slurm", "monitoring", "environment"})
 """Shipped, so that a choice needs no entry in the config's own defaults."""
 _HYDRAS: Final = (
@@ -323,7 +325,13 @@ class HydraComposer:
             for one in said:
                 self._keep_warning(str(one.message))
             tree: Any = OmegaConf.to_container(config, resolve=False)
-            self._sweep = self._apply_to_sweep(tree.pop(_SWEEP, None))
+            node = AutoexpSource.files.as_written(tree.pop(_SWEEP, None))
+            if node is not None and not isinstance(node, Mapping):
+                hint = "write it as a mapping: type, and params, configs or groups"
+                raise make_refusal(f"is {node!r}, not a mapping", "sweep", hint)
+            sweep = None if node is None else {str(key): v for key, v in node.items()}
+            values = [self._parse(text) for text in self._sweep_overrides]
+            self._sweep = apply_sweep_overrides(sweep, values)
             self._base = tree
         return self._base
 
@@ -357,7 +365,7 @@ class HydraComposer:
         self.composed += 1
         self._count_config()
         # No job reads the sweep; every one that sets something of it is told the same.
-        needed = not texts or any(map(_is_of_sweep, (*self._overrides, *texts)))
+        needed = not texts or any(map(_OF_SWEEP.match, (*self._overrides, *texts)))
         AutoexpSource.sweepless = "" if needed else self.config_ref
         while True:
             given = self._merge_overrides(texts)
@@ -393,18 +401,6 @@ class HydraComposer:
             # Keys of ours have a meaning, and a default, where a config lacks them.
             merged.append(f"++{text}" if key in list_closed_keys() else text)
         return tuple(merged)
-
-    def _apply_to_sweep(self, node: object) -> Mapping[str, object] | None:
-        node = AutoexpSource.files.as_written(node)
-        if isinstance(node, Mapping):
-            sweep = {str(key): value for key, value in node.items()}
-        elif node is None:
-            sweep = None
-        else:
-            hint = "write it as a mapping: type, and params, configs or groups"
-            raise make_refusal(f"is {node!r}, not a mapping", "sweep", hint)
-        values = [self._parse(text) for text in self._sweep_overrides]
-        return apply_sweep_overrides(sweep, values)
 
     def _anchor(
         self, view: ConfigTree, keys: Sequence[str] = DIRECTORIES
@@ -475,12 +471,6 @@ class HydraComposer:
         finding = PlanFinding(message=text, where=self.config_ref)
         if finding not in self.warnings:
             self.warnings.append(finding)
-
-
-def _is_of_sweep(text: str) -> bool:
-    """Whether an override is of the sweep, which no other job has."""
-    key = text.partition("=")[0].lstrip("+~")
-    return key.partition(".")[0].partition("@")[0] == _SWEEP
 
 
 def _is_untyped(node: Any) -> bool:

@@ -171,24 +171,21 @@ class Values:
     ) -> object:
         """A resolver that only its arguments decide."""
         if name == "oc.select":
-            return self._select(args, parent)
+            # A key that may be absent, and what to take then.
+            key, *default = args
+            if not isinstance(key, str) or key[:1] == "." or len(default) > 1:
+                raise Doubtful(args)
+            try:
+                return self._look_up(key, parent)
+            except Absent:
+                if not default:
+                    raise
+                return default[0]
         call: Callable[..., object] | None = OmegaConf._get_resolver(name)
         is_certain = name in PURE and not any(isinstance(arg, Place) for arg in args)
         if call is None or not is_certain:
             raise Doubtful(name)
         return call(None, None, None, args, args_str)
-
-    def _select(self, args: tuple[Any, ...], parent: Path) -> object:
-        """`oc.select`: a key that may be absent, and what to take then."""
-        key, *default = args
-        if not isinstance(key, str) or key[:1] == "." or len(default) > 1:
-            raise Doubtful(args)
-        try:
-            return self._look_up(key, parent)
-        except Absent:
-            if not default:
-                raise
-            return default[0]
 
 
 @lru_cache(maxsize=8192)

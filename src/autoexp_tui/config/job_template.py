@@ -78,7 +78,11 @@ def split_overrides(
     names = [text.partition("=")[0].lstrip("+~") for text in texts]
     pairs = zip(texts, names, strict=True)
     free = [(text, name) for text, name in pairs if list_choices(name) is None]
-    plain = {key: value for key, value in mounts.items() if _is_scalar(value)}
+    plain = {
+        key: value
+        for key, value in mounts.items()
+        if _is_plain(value) and not isinstance(value, list) and not is_open(value)
+    }
     rest = {key: value for key, value in mounts.items() if key not in plain}
     keys: list[Path] = [tuple(name.partition("@")[0].split(".")) for _, name in free]
     keys += [(key,) for key in rest]
@@ -135,10 +139,6 @@ def _is_plain(value: object) -> bool:
     if isinstance(value, str):
         return value != MISSING and _RELATIVE not in value
     return type(value) in (int, float, bool) and value == value
-
-
-def _is_scalar(value: object) -> bool:
-    return _is_plain(value) and not isinstance(value, list) and not is_open(value)
 
 
 class Template:
