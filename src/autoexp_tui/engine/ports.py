@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
+from autoexp_tui.effects.outside import DoneNotes, Looks
 from autoexp_tui.engine.executor_port import Submission, Task
 from autoexp_tui.model.commands import Order
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
-from autoexp_tui.model.outputs import DoneWork, FoundCheckpoint
+from autoexp_tui.model.outputs import FoundCheckpoint
 from autoexp_tui.model.snapshot import EngineView, Live
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState
@@ -120,7 +121,7 @@ class Checkpoints(Protocol):
         AutoexpError: it cannot be moved, or is not what was found."""
 
 
-class Preparation(Protocol):
+class Preparation(DoneNotes, Protocol):
     """What is kept in output directories, before a submission and after success;
     blocks."""
 
@@ -133,11 +134,6 @@ class Preparation(Protocol):
         """Claim the output directories, write scripts and provenance; repeatable.
         `plans`: the one that each job came with. Raises AutoexpError: the submission
         cannot be sent; the text says why."""
-
-    def note_done(self, spec: JobSpec, work: DoneWork) -> None:
-        """Keep that the job's work is done; nothing, where the directory has another
-        owner by now. Repeatable. Raises AutoexpError: it cannot be kept; the text says
-        why."""
 
 
 class Pool(Protocol):
@@ -155,11 +151,8 @@ class Pool(Protocol):
         """Accept nothing more; running calls are abandoned."""
 
 
-class FactSource(Protocol):
+class FactSource(Looks, Protocol):
     """Looks outside for facts; blocks."""
-
-    def observe(self, key: OutsideKey) -> Fact:
-        """The fact for `key`; a failed look has `error` and no value."""
 
     def observe_all(self, keys: Sequence[OutsideKey]) -> Iterator[Fact]:
         """The facts for `keys` in their order, each looked for when it is asked for.

@@ -29,7 +29,6 @@ from autoexp_tui.model.state import JobRecord
 from autoexp_tui.model.states import Cause, JobState, Why, why
 from autoexp_tui.telemetry.anomalies import Finding
 from autoexp_tui.telemetry.inactivity import (
-    QuietPeriod,
     QuietRule,
     compile_quiet_rule,
 )
@@ -142,10 +141,11 @@ def record_gathered(
 
 
 def _build_match(
-    run: RunTelemetry, job: str, rule: LogEvent, match: Match
+    run: RunTelemetry, job: str, rule: LogEvent, match: Match, *key: int
 ) -> events.LogMatched:
+    """`key`: what tells the match from the rule's others; without one, its place."""
     place = (job, run.attempt, run.run, rule.name)
-    at = (0,) if rule.match_once else (match.offset, run.replaced)
+    at = key or ((0,) if rule.match_once else (match.offset, run.replaced))
     return events.LogMatched(
         match_id=ids.match_id(*place, *at),
         job=job,
@@ -228,25 +228,12 @@ class StallDetector:
             if job.state is JobState.RUNNING and run.is_of(job):
                 _check_stall(context, job, run)
                 for quiet in run.watch.find_due():
-                    match = _build_quiet_match(name, run, quiet)
-                    log_matched(context, match, quiet.rule)
+                    key = 0 if quiet.rule.match_once else quiet.key
+                    found = Match(quiet.rule.name, quiet.offset, quiet.line)
+                    matched = _build_match(run, name, quiet.rule, found, key)
+                    log_matched(context, matched, quiet.rule)
                 wait = min(wait, run.watch.shortest / SHARES)
         self._due = lived + wait
-
-
-def _build_quiet_match(
-    name: str, run: RunTelemetry, quiet: QuietPeriod
-) -> events.LogMatched:
-    key = 0 if quiet.rule.match_once else quiet.key
-    return events.LogMatched(
-        match_id=ids.match_id(name, run.attempt, run.run, quiet.rule.name, key),
-        job=name,
-        attempt=run.attempt,
-        run=run.run,
-        rule=quiet.rule.name,
-        offset=quiet.offset,
-        line=quiet.line,
-    )
 
 
 def _check_stall(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> None:

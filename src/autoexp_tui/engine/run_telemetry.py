@@ -231,15 +231,6 @@ class RunTelemetry:
             file.rank = rank
         self.list_sources()
 
-    def add_gpu_samples(self, chunk: LogChunk) -> bool:
-        """New samples of the GPUs; whether there were any."""
-        if chunk.reset:
-            self.gpu = GpuTrack()
-        elif chunk.offset != self.gpu_offset:
-            return False
-        self.gpu_offset = chunk.offset + len(chunk.data)
-        return self.gpu.add_lines(chunk.data)
-
     def add_point(self, source: MetricSource, point: Point, lived: float) -> None:
         """Let a point move the run on; `lived`: of the commit."""
         counted = point.step if self.progress == STEP else None

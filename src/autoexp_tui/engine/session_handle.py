@@ -89,26 +89,25 @@ class SessionHandle(EngineHandle):
         stands until then. Nothing happens while one is being opened."""
         if self._open_thread is not None and self._open_thread.is_alive():
             return
+
+        def open_anew() -> None:
+            try:
+                handle = self._open()
+            except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
+                self._opening = False
+                self._publish()
+                self._on_failure(error)
+            else:
+                self._take_over(handle)
+
         self._opening = True
-        self._open_thread = threading.Thread(
-            target=self._open_anew, name="open", daemon=True
-        )
+        self._open_thread = threading.Thread(target=open_anew, name="open", daemon=True)
         self._open_thread.start()
         self._publish()
 
     def open_now(self) -> None:
         """Open on the caller's thread; raises AutoexpError where it cannot be."""
         self._take_over(self._open())
-
-    def _open_anew(self) -> None:
-        try:
-            handle = self._open()
-        except Exception as error:  # noqa: BLE001 - handed to whoever asked to open
-            self._opening = False
-            self._publish()
-            self._on_failure(error)
-        else:
-            self._take_over(handle)
 
     def _take_over(self, handle: EngineHandle) -> None:
         """Put what was opened in place, unless the plan before it was submitted."""

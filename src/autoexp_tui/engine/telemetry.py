@@ -39,6 +39,7 @@ from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import Verdict, why
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
+from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import InactivityWatch
 from autoexp_tui.telemetry.metrics import MetricReader, Point
 from autoexp_tui.text.patterns import MAX_LINE
@@ -129,12 +130,15 @@ class Telemetry:
         run = self._runs.get(job.name)
         if run is not None and run.is_of(job):
             return run
-        rules = rules_of(self._state, job.spec)
-        if run is None or _did_other_work(job, run):
+        rules, attempt = rules_of(self._state, job.spec), job.attempts[-1]
+        is_other = run is None  # whether it does not go on from what it is of
+        if run is not None and 0 < run.attempt < attempt.number:
+            then = job.attempts[run.attempt - 1]
+            is_other = attempt.anew or then.fingerprint != attempt.fingerprint
+        if run is None or is_other:
             run = self._runs[job.name] = RunTelemetry(
                 rules=rules, curve_points=count_points(len(self._state.jobs))
             )
-        attempt = job.attempts[-1]
         if run.attempt != attempt.number:
             self.changed.add(job.name)
         run.begin_run(job, rules)
@@ -276,7 +280,12 @@ class Telemetry:
             return []
         self.changed.add(job.name)
         if read.source == GPU:
-            if not run.add_gpu_samples(chunk):
+            if chunk.reset:
+                run.gpu = GpuTrack()
+            elif chunk.offset != run.gpu_offset:
+                return []
+            run.gpu_offset = chunk.offset + len(chunk.data)
+            if not run.gpu.add_lines(chunk.data):
                 return []
             run.gpu_at = context.now.t
             return self._publish(context, run, chunk.job)
@@ -418,10 +427,3 @@ def _note(
 def _to_json(value: float) -> float | str:
     """A number as JSON can hold it."""
     return value if math.isfinite(value) else str(value)
-
-
-def _did_other_work(job: JobRecord, run: RunTelemetry) -> bool:
-    """Whether the newest attempt does not continue the one that a run is of."""
-    then, now = job.attempts[run.attempt - 1], job.attempts[-1]
-    is_other = now.anew or then.fingerprint != now.fingerprint
-    return 0 < run.attempt < now.number and is_other
