@@ -27,6 +27,7 @@ from tests.support.scripted_handle import ScriptedHandle, moved
 from autoexp_tui.cockpit.app import CockpitApp
 from autoexp_tui.cockpit.context import CockpitOptions
 from autoexp_tui.cockpit.logfile import LogFile
+from autoexp_tui.cockpit.session_model import estimate_outlook
 from autoexp_tui.model.snapshot import Snapshot
 
 BARE = """
@@ -120,7 +121,8 @@ def take(app: CockpitApp, snapshots: list[Snapshot]) -> None:
 
 def forecast(app: CockpitApp) -> None:
     app.context.model._estimated_at = None
-    app.context.model.estimate_ends(0.0)
+    app.context.model.is_due(0.0)
+    app.context.model.set_outlook(*estimate_outlook(app.context.model.session))
 
 
 async def timed(name: str, call: Callable[[], object], rounds: int = 30) -> None:

@@ -29,8 +29,6 @@ from autoexp_tui.cockpit.context import (
     LeaveWay,
     ReplayClock,
     WallClock,
-    is_ascii,
-    is_colorless,
 )
 from autoexp_tui.cockpit.keymap import COMMANDS, Keymap, Pane
 from autoexp_tui.cockpit.plan_actions import PlanActions
@@ -39,7 +37,7 @@ from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen, Request
 from autoexp_tui.cockpit.screens.jobs import JobsScreen
 from autoexp_tui.cockpit.session_model import SessionModel, estimate_outlook
 from autoexp_tui.cockpit.spans import Line, Role, outside
-from autoexp_tui.cockpit.themes import apply_skin, load_skin
+from autoexp_tui.cockpit.themes import apply_skin
 from autoexp_tui.cockpit.widgets.pane import LinesWidget
 from autoexp_tui.text.time_parsing import EXAMPLES, NoMoment, parse_moment
 
@@ -64,6 +62,7 @@ LATER_MODULES: Final = (
     "autoexp_tui.cockpit.render.questions",
     "autoexp_tui.cockpit.render.plot",
     "autoexp_tui.cockpit.screens.lists",
+    "autoexp_tui.sweep.expression",
     "autoexp_tui.planning.grid",
     "autoexp_tui.cockpit.screens.events",
     "autoexp_tui.sweep.expression",
@@ -97,11 +96,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.context = CockpitContext(
             handle=handle,
             model=model,
-            skin=load_skin(
-                wanted.theme,
-                no_color=is_colorless(wanted),
-                ascii_only=is_ascii(wanted),
-            ),
+            skin=apply_skin(self, wanted),
             options=wanted,
             clock=ReplayClock(machine, lambda: model.session.snapshot)
             if wanted.replay
@@ -130,7 +125,6 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self._is_take_scheduled = False
         self._deaf_until = float("-inf")
         self.animation_level = "none"
-        apply_skin(self, self.context.skin, colorless=is_colorless(wanted))
 
     async def on_event(self, event: events.Event) -> None:
         """Hand keys to the uppermost screen one by one: Textual's queues mix them."""
@@ -283,11 +277,13 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def _estimate_ends(self) -> bool:
         """Estimate ends when due, of many jobs behind; whether they changed now."""
-        model, now = self.context.model, self.context.clock.monotonic()
+        model = self.context.model
+        if not model.is_due(self.context.clock.monotonic()):
+            return False
         if not model.has_many:
-            return model.estimate_ends(now)
-        if model.is_due(now):
-            self.run_worker(self._estimate_many())
+            model.set_outlook(*estimate_outlook(model.session))
+            return True
+        self.run_worker(self._estimate_many())
         return False
 
     async def _estimate_many(self) -> None:

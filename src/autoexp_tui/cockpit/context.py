@@ -76,13 +76,6 @@ class CockpitOptions:
     to do, off the screen's thread."""
 
 
-def is_colorless(options: CockpitOptions) -> bool:
-    """Whether colours are unwanted: by option, else by NO_COLOR."""
-    if options.no_color is not None:
-        return options.no_color
-    return bool(os.environ.get("NO_COLOR"))
-
-
 def is_ascii(options: CockpitOptions) -> bool:
     """Whether only ASCII is safe: by option, else by the environment's locale."""
     if options.ascii is not None:

@@ -96,16 +96,6 @@ class SessionModel:
         self.stages = build_stages(self.session, self.ends)
         self._arrange()
 
-    def estimate_ends(self, now: float) -> bool:
-        """Estimate ends anew when it is due at `now` (monotonic); whether it was.
-
-        They count from the engine's newest word: while it is silent they freeze.
-        """
-        if not self.is_due(now):
-            return False
-        self.set_outlook(*estimate_outlook(self.session))
-        return True
-
     @property
     def has_many(self) -> bool:
         """Whether an estimate takes so long that the keys would feel it."""
@@ -121,7 +111,7 @@ class SessionModel:
         return True
 
     def set_outlook(self, expected: Ends, hours: float, usual: Rates) -> None:
-        """Take an estimate, made here or elsewhere."""
+        """Take an estimate; it counts from the engine's newest word."""
         self.ends, self.gpu_hours, self.rates = expected, hours, usual
         self.stages = build_stages(self.session, self.ends)
 

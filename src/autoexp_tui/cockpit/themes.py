@@ -5,6 +5,7 @@ colours the ansi theme is taken and only attributes (bold, dim, reverse) remain.
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from textual.app import App
 from textual.filter import Monochrome
 from textual.theme import BUILTIN_THEMES, Theme
 
+from autoexp_tui.cockpit.context import CockpitOptions, is_ascii
 from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.errors import UsageError
 
@@ -136,9 +138,14 @@ def _parse_style(text: object, key: str, where: str) -> Style:
         raise UsageError(f"{key}: {error}", where) from error
 
 
-def apply_skin(app: App[Any], skin: Skin, *, colorless: bool) -> None:
-    """Give an app its theme; without colours (NO_COLOR) no grey replaces them."""
+def apply_skin(app: App[Any], options: CockpitOptions) -> Skin:
+    """Give an app the theme that is wanted; without colours no grey replaces them."""
+    no_color = options.no_color
+    if no_color is None:
+        no_color = bool(os.environ.get("NO_COLOR"))
+    skin = load_skin(options.theme, no_color=no_color, ascii_only=is_ascii(options))
     app.register_theme(skin.theme)
     app.theme = skin.theme.name
-    if colorless:
+    if no_color:
         app._filters = [one for one in app._filters if not isinstance(one, Monochrome)]
+    return skin

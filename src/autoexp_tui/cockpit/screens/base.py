@@ -17,7 +17,13 @@ from textual.timer import Timer
 from textual.widget import Widget
 
 from autoexp_tui.cockpit.keymap import Pane
-from autoexp_tui.cockpit.render.layout import TALL_FROM, Box, Boxes, is_too_small
+from autoexp_tui.cockpit.render.layout import (
+    TALL_FROM,
+    Box,
+    Boxes,
+    build_two_boxes,
+    is_too_small,
+)
 from autoexp_tui.cockpit.spans import Role, Span, outside
 from autoexp_tui.cockpit.state.kill_cost import NOTHING_TO_END
 from autoexp_tui.cockpit.state.session import Scope, choose_scope
@@ -36,6 +42,7 @@ from autoexp_tui.model.states import NOT_STARTED
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.cockpit.widgets.list_pane import ListPane
 
 NOTICE_SECONDS = 6.0
 
@@ -65,6 +72,8 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     AUTO_FOCUS = ""
     first_pane: Pane = "jobs"
+    lower_pane: Pane | None = None
+    """Below the first; None: that is as large as the terminal."""
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
     """Panes show the focus themselves: Textual would draw all of the screen for it."""
 
@@ -121,7 +130,9 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 
     def find_boxes(self, size: Size) -> Boxes:
         """Where everything is at a size."""
-        raise NotImplementedError
+        first, lower = self.first_pane, self.lower_pane or self.first_pane
+        whole = self.enlarged if self.lower_pane else first
+        return build_two_boxes(*size, first, lower, whole)
 
     def enlarge(self, pane: Pane | None) -> None:
         """Give a pane the whole middle, or none."""
@@ -276,13 +287,12 @@ class BoxScreen(Screen[None], inherit_bindings=False):
 class JobListScreen(BoxScreen):
     """A screen whose rows are jobs; verbs act on those, or on the marked."""
 
+    active_list: ListPane
+    """The list that the person looks at: verbs act on its row."""
+
     def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the row that the person looks at."""
-        raise NotImplementedError
-
-    def describe_row(self) -> str:
-        """What that row is called, where it is more than one job; not cleaned."""
-        return ""
+        return self.active_list.find_jobs()
 
     async def action_rows_config(self) -> None:
         """Read how the job under the cursor is made; of several, the first."""
@@ -298,7 +308,7 @@ class JobListScreen(BoxScreen):
             self.model.marks,
             self.model.list_shown,
             self.find_jobs(),
-            outside(self.describe_row()),
+            outside(self.active_list.describe_row()),
         )
 
     def find_useful(self) -> Collection[str]:

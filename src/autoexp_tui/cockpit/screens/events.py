@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import ComposeResult
-from textual.geometry import Size
 
 from autoexp_tui.cockpit.messages import CopyRequested, FolderRequested
 from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
-from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.base import Request
 from autoexp_tui.cockpit.screens.log_screen import LogScreen
 from autoexp_tui.cockpit.state.event_history import (
@@ -45,6 +43,7 @@ class EventsScreen(LogScreen):
     """The list above, the effect under the cursor below; evidence over both."""
 
     first_pane: Pane = "events"
+    lower_pane: Pane = "effect"
     _is_unreadable: bool = False
 
     def compose(self) -> ComposeResult:
@@ -57,15 +56,10 @@ class EventsScreen(LogScreen):
         yield self.logs
         yield from self.compose_frame()
 
-    def find_boxes(self, size: Size) -> Boxes:
-        return build_two_boxes(
-            size.width, size.height, "events", "effect", self.enlarged
-        )
-
     def renew(self) -> None:
         if not self.is_mounted:
             return
-        super().update_every_second()
+        self.update_time()
         self.events_pane.renew()
         self.effect.show(self.events_pane.find_entry())
         self.show_keys()

@@ -44,8 +44,6 @@ LIVE_FILTER_UP_TO = 2000
 class JobsScreen(LogScreen, JobListScreen):
     """The main screen."""
 
-    active_list: ListPane
-    """The list that the person looks at: verbs act on its row."""
     _placed: tuple[object, ...] = ()
     """How many jobs, stages and rows were laid out."""
     _folded_for: tuple[object, ...] = ()
@@ -78,12 +76,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.show_row()
         self.show_keys()
 
-    def find_jobs(self) -> tuple[JobView, ...]:
-        return self.active_list.find_jobs()
-
-    def describe_row(self) -> str:
-        return self.active_list.describe_row()
-
     def find_warnings(self) -> CauseGroup | None:
         """The cause whose warnings `X` says were seen; None: it skips jobs."""
         group = self.needs.find_group() if self.active_list is self.needs else None
@@ -93,7 +85,7 @@ class JobsScreen(LogScreen, JobListScreen):
     def show_row(self) -> None:
         """Let why, metrics and log follow the cursor."""
         jobs = self.find_jobs()
-        self.why.show(jobs, self.describe_row())
+        self.why.show(jobs, self.active_list.describe_row())
         self.metrics.show([job.name for job in jobs[:MOST_CURVES]])
         self.logs.read(*find_logs(jobs, self.model.session.now))
 
@@ -324,7 +316,7 @@ class JobsScreen(LogScreen, JobListScreen):
         if self.active_list is not self.jobs:
             if jobs:
                 names = frozenset(job.name for job in jobs)
-                only = (outside(self.describe_row()), names)
+                only = (outside(self.active_list.describe_row()), names)
                 self.model.update_arrangement(only=only)
                 self.enlarge(None)
                 self.focus_pane(self.jobs)  # at once: it is told of

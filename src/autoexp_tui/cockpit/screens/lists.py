@@ -11,10 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from textual.app import ComposeResult
-from textual.geometry import Size
 
 from autoexp_tui.cockpit.messages import CopyRequested
-from autoexp_tui.cockpit.render.layout import Boxes, build_two_boxes
 from autoexp_tui.cockpit.screens.base import BoxScreen, JobListScreen
 from autoexp_tui.cockpit.session_model import MANY
 from autoexp_tui.cockpit.spans import Line, line, outside, plain, wrap
@@ -32,11 +30,10 @@ from autoexp_tui.planning.grid import build_grid
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.context import CockpitContext
     from autoexp_tui.cockpit.keymap import Pane
-    from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.list_pane import ListPane
     from autoexp_tui.model.specs import Plan
 
-ANSWER: Final = "conditions"
+ANSWER: Final[Pane] = "conditions"
 """The pane that every such screen has below."""
 
 
@@ -44,26 +41,18 @@ class ListScreen(JobListScreen):
     """A list (its class in `list_class`), and every condition of what it points at."""
 
     rows: HeadingsPane | GridPane
+    lower_pane: Pane = ANSWER
     home: ClassVar[Pane] = "jobs"
     """The pane to which the last level back leads."""
     list_class: ClassVar[type[HeadingsPane | GridPane]]
 
     def compose(self) -> ComposeResult:
         skin, model = self.context.skin, self.model
-        self.rows = self.list_class(skin, model, id=self.first_pane)
+        self.active_list = self.rows = self.list_class(skin, model, id=self.first_pane)
         self.answer = AnswerPane(self.context, id=ANSWER)
         yield self.rows
         yield self.answer
         yield from self.compose_frame()
-
-    def find_boxes(self, size: Size) -> Boxes:
-        return build_two_boxes(*size, self.first_pane, ANSWER, self.enlarged)
-
-    def find_jobs(self) -> tuple[JobView, ...]:
-        return self.rows.find_jobs()
-
-    def describe_row(self) -> str:
-        return self.rows.describe_row()
 
     def renew(self) -> None:
         if self.is_mounted:
@@ -193,7 +182,9 @@ class GridScreen(ListScreen):
             await self.run_app_action("show_job", jobs[0])
         elif jobs:
             names = frozenset(job.name for job in jobs)
-            self.model.update_arrangement(only=(outside(self.describe_row()), names))
+            self.model.update_arrangement(
+                only=(outside(self.rows.describe_row()), names)
+            )
             await self.run_action("app.show_pane('jobs')")
         elif self.rows.find_cell() is not None:
             self.focus_pane(self.answer)
@@ -232,10 +223,6 @@ class PolicyScreen(BoxScreen):
         self.pane.policy = self._policy
         yield self.pane
         yield from self.compose_frame()
-
-    def find_boxes(self, size: Size) -> Boxes:
-        pane = self.first_pane
-        return build_two_boxes(*size, pane, pane, pane)
 
     def renew(self) -> None:
         if self.is_mounted:

@@ -16,8 +16,6 @@ from autoexp_tui.cockpit.context import (
     Clock,
     CockpitOptions,
     WallClock,
-    is_ascii,
-    is_colorless,
 )
 from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
@@ -26,7 +24,7 @@ from autoexp_tui.cockpit.render.lists import (
     render_session_counts,
 )
 from autoexp_tui.cockpit.spans import Line, Span, join
-from autoexp_tui.cockpit.themes import Skin, apply_skin, load_skin
+from autoexp_tui.cockpit.themes import Skin, apply_skin
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.pane import LinesWidget, Painted
 from autoexp_tui.model.snapshot import SessionBrief
@@ -137,13 +135,7 @@ class SessionPicker(App[str], inherit_bindings=False):
     ) -> None:
         """`sessions` lists them, newest first; it is called again on `r`."""
         super().__init__(driver_class=terminal.CockpitDriver)
-        wanted = options or CockpitOptions()
-        self.skin = load_skin(
-            wanted.theme,
-            no_color=is_colorless(wanted),
-            ascii_only=is_ascii(wanted),
-        )
-        apply_skin(self, self.skin, colorless=is_colorless(wanted))
+        self.skin = apply_skin(self, options or CockpitOptions())
         self.animation_level = "none"
         self._sessions = sessions
         self._clock: Clock = clock or WallClock()
