@@ -29,6 +29,7 @@ from autoexp_tui.cockpit.context import (
     LeaveWay,
     ReplayClock,
     WallClock,
+    is_ascii,
 )
 from autoexp_tui.cockpit.keymap import COMMANDS, Keymap, Pane
 from autoexp_tui.cockpit.plan_actions import PlanActions
@@ -96,7 +97,12 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
         self.context = CockpitContext(
             handle=handle,
             model=model,
-            skin=apply_skin(self, wanted),
+            skin=apply_skin(
+                self,
+                wanted.theme,
+                no_color=wanted.no_color,
+                ascii_only=is_ascii(wanted),
+            ),
             options=wanted,
             clock=ReplayClock(machine, lambda: model.session.snapshot)
             if wanted.replay
@@ -617,10 +623,7 @@ def _is_watching(engine: EngineView) -> bool:
 async def load_ahead(
     background: Background, more: tuple[Callable[[], object], ...]
 ) -> None:
-    """Import in the background what keys will ask for, one by one; then run `more`.
-
-    It saves time and does nothing else: what fails is told by the key that needs it.
-    """
+    """Import in the background what keys will ask for, then run `more`; faults wait."""
     missing = (name for name in LATER_MODULES if name not in sys.modules)
     imports = [partial(importlib.import_module, name) for name in missing]
     steps: list[Callable[[], object]] = [*imports, *more]

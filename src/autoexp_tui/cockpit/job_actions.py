@@ -156,7 +156,8 @@ class JobActions:
                 is_stale = self._find_plan_id() != plan_id
                 text = "planned again while you read: look again"
             else:
-                is_stale, text = has_changed(jobs, self._find_now(jobs)), _CHANGED
+                now, text = self._find_now(jobs), _CHANGED
+                is_stale = _list_facts(jobs) != _list_facts(now)
             if not is_stale:
                 break
             self._show_notice(text, "warning")
@@ -338,10 +339,9 @@ def count_attempts(jobs: Sequence[JobView]) -> Mapping[str, int]:
     return {job.name: len(job.record.attempts) for job in jobs}
 
 
-def has_changed(shown: Sequence[JobView], now: Sequence[JobView]) -> bool:
-    """Whether jobs moved, or went, since a question showed them."""
-    states = [[(job.name, job.record.state) for job in jobs] for jobs in (shown, now)]
-    return states[0] != states[1] or count_attempts(shown) != count_attempts(now)
+def _list_facts(jobs: Sequence[JobView]) -> Sequence[tuple[object, ...]]:
+    """What of jobs a question is about: it is stale once that is otherwise."""
+    return [(job.name, job.record.state, len(job.record.attempts)) for job in jobs]
 
 
 def _explain_nothing(what: str, scope: Scope) -> str:

@@ -407,23 +407,18 @@ def build_keymap(table: Mapping[str, object], where: str = "ui.keys") -> Keymap:
 def _read_key(text: str) -> str | None:
     """Textual's name of a key; None when there is no such key."""
     if len(text) == 1 and text.isprintable():
-        return _name_character(text)
+        from textual.keys import KEY_NAME_REPLACEMENTS
+
+        if text.isalnum():
+            return text
+        name = unicodedata.name(text, text).lower()
+        key = name.replace("-", "_").replace(" ", "_")
+        return KEY_NAME_REPLACEMENTS.get(key, key)
     base = text
     while base.startswith(_MODIFIERS):
         base = base.split("+", 1)[1]
     named = base in _NAMED or (len(base) == 1 and base.isalnum() and base != text)
     return text if named or display_key(text) != text else None
-
-
-def _name_character(character: str) -> str:
-    """Textual's name of the key that types a character."""
-    from textual.keys import KEY_NAME_REPLACEMENTS
-
-    if character.isalnum():
-        return character
-    name = unicodedata.name(character, character).lower()
-    key = name.replace("-", "_").replace(" ", "_")
-    return KEY_NAME_REPLACEMENTS.get(key, key)
 
 
 def _find_twins(own: Mapping[str, tuple[str, ...]], keymap: Keymap) -> Iterable[str]:

@@ -84,11 +84,7 @@ class LogFile:
         self._identity: tuple[int, int] = (0, 0)
 
     def poll(self) -> Change:
-        """Look at the file: did it grow, was it replaced, is it there?
-
-        Raises:
-            OSError: it is there and cannot be read.
-        """
+        """Did the file grow, was it replaced, is it there? Raises OSError."""
         try:
             seen = os.stat(self.path)
         except FileNotFoundError:
@@ -207,10 +203,7 @@ class LogFile:
         here: bool = False,
         stopped: Callable[[], bool] = lambda: False,
     ) -> int | None:
-        """Where the next line that matches begins, from `offset` on (or before it).
-
-        The line at `offset` counts only forwards and with `here`.
-        """
+        """Where the next match begins; one at `offset` counts forwards, with `here`."""
         chunk = max(LONGEST, min(SEARCH_CHUNK, SEARCH_STEPS // pattern.size))
         read = self._read_down if forward else self._read_up
         least = offset if here else offset + 1
@@ -282,9 +275,5 @@ def compile_errors() -> Pattern:
 
 
 def compile_search(text: str) -> Pattern:
-    """A pattern for what a person typed; lower case finds both cases.
-
-    Raises:
-        PatternRefused: it is none that is searched.
-    """
+    """A pattern for what a person typed, lower case for both; raises PatternRefused."""
     return compile_line_pattern(text, ignore_case=text == text.lower())

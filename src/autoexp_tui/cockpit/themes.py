@@ -18,7 +18,6 @@ from textual.app import App
 from textual.filter import Monochrome
 from textual.theme import BUILTIN_THEMES, Theme
 
-from autoexp_tui.cockpit.context import CockpitOptions, is_ascii
 from autoexp_tui.cockpit.spans import Role
 from autoexp_tui.model.errors import UsageError
 
@@ -138,12 +137,13 @@ def _parse_style(text: object, key: str, where: str) -> Style:
         raise UsageError(f"{key}: {error}", where) from error
 
 
-def apply_skin(app: App[Any], options: CockpitOptions) -> Skin:
-    """Give an app the theme that is wanted; without colours no grey replaces them."""
-    no_color = options.no_color
+def apply_skin(
+    app: App[Any], theme: str, *, no_color: bool | None, ascii_only: bool
+) -> Skin:
+    """Give an app its theme; without colours (None: by NO_COLOR) no grey is put in."""
     if no_color is None:
         no_color = bool(os.environ.get("NO_COLOR"))
-    skin = load_skin(options.theme, no_color=no_color, ascii_only=is_ascii(options))
+    skin = load_skin(theme, no_color=no_color, ascii_only=ascii_only)
     app.register_theme(skin.theme)
     app.theme = skin.theme.name
     if no_color:

@@ -145,11 +145,7 @@ class TimelineScreen(HeadingsScreen):
 
 
 class GridScreen(ListScreen):
-    """Swept values by stages; verbs act on the jobs of the cell under the cursor.
-
-    The grid is worked out when it is first looked at, of many jobs off the screen's
-    thread, and again only for another plan.
-    """
+    """Swept values by stages; worked out once a plan, of many jobs in a thread."""
 
     first_pane: Pane = "grid"
     list_class = GridPane

@@ -16,6 +16,7 @@ from autoexp_tui.cockpit.context import (
     Clock,
     CockpitOptions,
     WallClock,
+    is_ascii,
 )
 from autoexp_tui.cockpit.keymap import find_move
 from autoexp_tui.cockpit.render.lists import (
@@ -37,6 +38,10 @@ class SessionsPane(ListPane):
 
     name_in_table = "jobs"
     heading = "Sessions"
+    nothing = (
+        " No sessions here. `autoexp-tui --config-ref exp` opens the demo; "
+        "`autoexp-init -- python train.py` plans your own."
+    )
 
     def __init__(self, skin: Skin, clock: Clock, **options: Any) -> None:
         super().__init__(skin, **options)
@@ -50,13 +55,6 @@ class SessionsPane(ListPane):
 
     def build_head(self, cells: int) -> Sequence[Line]:
         return ((Span("  "), Span(SESSION_TITLES, "muted")),)
-
-    def describe_nothing(self) -> Line:
-        text = (
-            " No sessions here. `autoexp-tui --config-ref exp` opens the demo; "
-            "`autoexp-init -- python train.py` plans your own."
-        )
-        return (Span(text, "muted"),)
 
     def row(self, place: int, cells: int) -> Line:
         return render_session(self.sessions[place], self.clock.utc())
@@ -135,7 +133,10 @@ class SessionPicker(App[str], inherit_bindings=False):
     ) -> None:
         """`sessions` lists them, newest first; it is called again on `r`."""
         super().__init__(driver_class=terminal.CockpitDriver)
-        self.skin = apply_skin(self, options or CockpitOptions())
+        wanted = options or CockpitOptions()
+        self.skin = apply_skin(
+            self, wanted.theme, no_color=wanted.no_color, ascii_only=is_ascii(wanted)
+        )
         self.animation_level = "none"
         self._sessions = sessions
         self._clock: Clock = clock or WallClock()

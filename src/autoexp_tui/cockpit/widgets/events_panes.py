@@ -101,12 +101,12 @@ class EventsPane(ListPane):
             parts.append((Span("older: k", "muted"),))
         return join(parts, "   ")
 
-    def describe_nothing(self) -> Line:
+    def describe_nothing(self) -> str:
         if self.reading:
-            return (Span(" Reading back in the journal.", "muted"),)
+            return " Reading back in the journal."
         if self.history.wanted.narrows:
-            return (Span(" No event is like that. esc shows the others.", "muted"),)
-        return (Span(" Nothing has happened yet.", "muted"),)
+            return " No event is like that. esc shows the others."
+        return " Nothing has happened yet."
 
     def row(self, place: int, cells: int) -> Line:
         return render_entry(

@@ -103,10 +103,9 @@ class GridPane(ListPane):
             self._columns_for = wish
         return self._columns_shown
 
-    def describe_nothing(self) -> Line:
-        if self.grid is None:
-            return (Span(" The grid is being drawn.", "muted"),)
-        return (Span(" This plan has no jobs.", "muted"),)
+    def describe_nothing(self) -> str:
+        drawn = self.grid is not None
+        return " This plan has no jobs." if drawn else " The grid is being drawn."
 
     def row(self, place: int, cells: int) -> Line:
         grid = self.grid

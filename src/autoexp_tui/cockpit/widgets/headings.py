@@ -221,10 +221,8 @@ class NeedsPane(HeadingsPane):
     def build_title(self) -> Line:
         return (Span("by cause", "muted"),)
 
-    def describe_nothing(self) -> Line:
-        return (
-            Span(f" {self.model.describe_opening() or 'nobody is needed'}", "muted"),
-        )
+    def describe_nothing(self) -> str:
+        return f" {self.model.describe_opening() or 'nobody is needed'}"
 
     def find_group(self) -> CauseGroup | None:
         """The cause under the cursor."""
@@ -251,6 +249,7 @@ class WaitingPane(HeadingsPane):
     name_in_table = "waiting"
     number = "w"
     heading = "Waiting"
+    nothing = " Nothing waits."
 
     def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
         super().__init__(skin, model, **options)
@@ -304,9 +303,6 @@ class WaitingPane(HeadingsPane):
     def build_title(self) -> Line:
         return (Span(self.waits.describe(), "muted"),)
 
-    def describe_nothing(self) -> Line:
-        return (Span(" Nothing waits.", "muted"),)
-
 
 MOVED_SHARE: Final = 0.125
 """Of the time-line's window: how far it is moved at a time."""
@@ -327,6 +323,7 @@ class TimelinePane(HeadingsPane):
     name_in_table = "timeline"
     number = "9"
     heading = "Time-line"
+    nothing = " Nothing is planned yet."
 
     def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
         super().__init__(skin, model, **options)
@@ -435,9 +432,6 @@ class TimelinePane(HeadingsPane):
             for glyph, word in (_LEGEND if wide else _LEGEND[:-1])
         ]
         return join([*parts, *legend], "  ")
-
-    def describe_nothing(self) -> Line:
-        return (Span(" Nothing is planned yet.", "muted"),)
 
 
 def _is_same(old: tuple[JobView, ...], new: tuple[JobView, ...]) -> bool:

@@ -29,6 +29,7 @@ class JobsPane(ListPane):
     number = "2"
     heading = "Jobs"
     lead = table.GUTTER
+    always_points = True
 
     def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
         super().__init__(skin, model, **options)
@@ -74,17 +75,15 @@ class JobsPane(ListPane):
         jobs = self.model.find_jobs(self.model.rows[place])
         return table.render_row(jobs, self.columns, self.model.session)
 
-    def describe_nothing(self) -> Line:
+    def describe_nothing(self) -> str:
         wanted = self.model.arrangement
         total = len(self.model.session.jobs)
         doing = self.model.session.snapshot.engine.doing
         if doing and not total:
-            text = f" {outside(doing)}{' failed' if self.model.failed else ''}"
-        elif wanted.filter is not None:
-            text = f" No job matches {wanted.filter.text}. esc shows all {total}."
-        else:
-            text = " This plan has no jobs."
-        return (Span(text, "muted"),)
+            return f" {outside(doing)}{' failed' if self.model.failed else ''}"
+        if wanted.filter is not None:
+            return f" No job matches {wanted.filter.text}. esc shows all {total}."
+        return " This plan has no jobs."
 
     def find_jobs(self) -> tuple[JobView, ...]:
         """The jobs of the row under the cursor."""
@@ -96,10 +95,6 @@ class JobsPane(ListPane):
         """What a folded row under the cursor is called."""
         jobs = self.find_jobs()
         return f"{jobs[0].stage} {jobs[0].look}" if len(jobs) > 1 else ""
-
-    @property
-    def is_pointed(self) -> bool:
-        return True
 
     def build_title(self) -> Line:
         model, wanted = self.model, self.model.arrangement

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from textual import events
 from textual.message import Message
 
-from autoexp_tui.cockpit.spans import Line, Span
+from autoexp_tui.cockpit.spans import Line, Span, line
 from autoexp_tui.cockpit.widgets.pane import Painted, Pane, Tone
 
 if TYPE_CHECKING:
@@ -34,6 +34,10 @@ class ListPane(Pane):
 
     lead: ClassVar[int] = 2
     """Cells before a row: the cursor, the mark, a gap."""
+    always_points: ClassVar[bool] = False
+    """Whether the cursor is shown while the focus is elsewhere."""
+    nothing: ClassVar[str] = ""
+    """What stands where there are no rows, whatever the reason."""
 
     def __init__(
         self, skin: Skin, model: SessionModel | None = None, **options: Any
@@ -65,14 +69,9 @@ class ListPane(Pane):
         """Whether the row has a person's mark."""
         return False
 
-    def describe_nothing(self) -> Line:
+    def describe_nothing(self) -> str:
         """What stands where there are no rows."""
-        return ()
-
-    @property
-    def is_pointed(self) -> bool:
-        """Whether the cursor is shown while the focus is elsewhere."""
-        return self.has_focus
+        return self.nothing
 
     def set_keys(self, keys: Sequence[str]) -> None:
         """Take new rows; the cursor's row keeps its place on the screen."""
@@ -100,13 +99,13 @@ class ListPane(Pane):
 
     def build_body(self, start: int, count: int, cells: int) -> Sequence[Painted]:
         if not self.keys:
-            return [Painted(self.describe_nothing())]
+            return [Painted(line(Span(self.describe_nothing(), "muted")))]
         end = min(start + count, len(self.keys))
         painted = []
         for place in range(start, end):
             key = self.keys[place]
             is_first = place == 0 or self.keys[place - 1] != key
-            is_here = key == self.key and (self.is_pointed or self.has_focus)
+            is_here = key == self.key and (self.always_points or self.has_focus)
             cursor = ">" if is_here and is_first else " "
             mark = "*" if self.lead > 2 and is_first and self.is_marked(key) else ""
             gutter = Span(f"{cursor}{mark}".ljust(self.lead), "accent")
