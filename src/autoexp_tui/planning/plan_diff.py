@@ -279,10 +279,10 @@ class _PlanComparison:
             first, *others = map(_flatten_parameters, members)
             own = (
                 ValueChange(key, ABSENT, one) if added else ValueChange(key, one)
-                for key, one in first.items()
+                for key, one, text in ((k, v, _text(v)) for k, v in first.items())
                 if key not in ("stage", _NAME)
-                and all(_text(it.get(key, ABSENT)) == _text(one) for it in others)
-                and (key, _text(one)) not in theirs
+                and all(_text(it.get(key, ABSENT)) == text for it in others)
+                and (key, text) not in theirs
             )
             names = tuple(job.name for job in members)
             values = tuple(map(self._mask, own))
