@@ -100,7 +100,6 @@ def find_first_family(plan: Plan, done: Collection[str] = ()) -> tuple[str, ...]
     return tuple(job.name for job in plan.jobs if job.name in chosen)
 
 
-# -------------------------------------------------------------------------- stages
 Side: TypeAlias = Mapping[str, tuple[str, ...]]
 """Jobs, or stages, by the one that follows them."""
 

@@ -270,7 +270,6 @@ class JobBuilder:
 
         return Substitution(values, mount, self._base_is_a_key, view=view)
 
-    # ------------------------------------------------------------------ filters
     def _find_undecided(self, at: int) -> Sequence[DeferredFilter]:
         """The filters that need what other jobs, or the job's name, put into it.
 
@@ -335,7 +334,6 @@ class JobBuilder:
                     for one in list_problems(error, mark.where)
                 )
 
-    # --------------------------------------------------------------- finishing
     def finish(self, draft: Draft, view: ConfigView) -> None:
         """Resolve all, and make the command; raises Refused, UnusableJob or Needs."""
         told, unusable = self._add_conditions(draft, view)

@@ -220,7 +220,6 @@ def is_key(text: str) -> bool:
     return _KEY.fullmatch(re.sub(r"^(?:\+{1,2}|~)", "", text)) is not None
 
 
-# ------------------------------------------------------------------------- names
 OURS: Final = frozenset({".autoexp", "provenance"})
 """Directories inside each output directory that are ours."""
 _MOST_BYTES: Final = 255
