@@ -133,6 +133,46 @@ def test_mistakes_are_told_at_once(
     assert [words for words in told if words not in said] == []
 
 
+UNREADABLE_SWEEP = """
+defaults: [{backend: train}, _self_]
+project: {name: "{stage}", base_output_dir: out}
+monitorng: {poll_seconds: 30}
+monitoring: {pol_seconds: 30}
+slurm: {sbatch: {time: "${hours}:00:00", partitoin: x}, max_parallel: many}
+hours: ???
+sweep:
+  type: product
+  params: {slurm.max_parallel: 3}
+  groups: 7
+"""
+
+
+def test_a_sweep_that_cannot_be_read_hides_no_fault_of_the_config(
+    plan_of: PlanOf,
+) -> None:
+    code, _, said = plan_of(UNREADABLE_SWEEP)
+
+    assert code == 3
+    assert "sweep" in said
+    assert "config/exp.yaml:4: did you mean `monitoring`?" in said
+    assert "did you mean `poll_seconds`?" in said
+
+
+def test_of_a_sweep_that_cannot_be_read_nothing_is_said_that_a_job_may_mend(
+    plan_of: PlanOf,
+) -> None:
+    exp = """
+project: {name: "{stage}", base_output_dir: out}
+backend: {class_name: Python, module: "${aux.of}.train", underscores: maybe}
+slurm: {sbatch: {time: soon}}
+sweep: {parms: {a: 1}, configs: [{backend.underscores: keep, slurm.sbatch.time: 60}]}
+"""
+    code, _, said = plan_of(exp)
+
+    assert code == 3
+    assert "the plan has 1 error" in said
+
+
 @pytest.mark.parametrize(
     ("written", "said"),
     [

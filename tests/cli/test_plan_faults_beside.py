@@ -1,4 +1,4 @@
-"""Faults of one step of a job are told at once."""
+"""Faults of one step of a job are told at once, with those of the config alone."""
 
 from __future__ import annotations
 

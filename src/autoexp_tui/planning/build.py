@@ -25,6 +25,7 @@ from autoexp_tui.planning.job_config import (
     Record,
     RuleSets,
     SessionWide,
+    check_without_jobs,
 )
 from autoexp_tui.planning.job_state import FAULTS, Draft, list_problems
 from autoexp_tui.planning.ports import (
@@ -117,7 +118,8 @@ def build_plan_outcome(
     try:
         expansion = expand(sweep)
     except SweepRefused as refused:
-        return PlanOutcome(None, fold_problems([*refused.problems, *common.problems]))
+        besides = [*common.problems, *check_without_jobs(base, parser, sweep)]
+        return PlanOutcome(None, fold_problems([*refused.problems, *besides]))
     events = common.monitoring.log_events
     resolution = Resolution(
         expansion,
@@ -136,7 +138,13 @@ def build_plan_outcome(
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None
     if errors:
-        told = fold_problems(errors)
+        known = {(one.where, one.message) for one in errors}
+        besides = [
+            one
+            for one in check_without_jobs(base, parser, sweep)
+            if (one.where, one.message) not in known
+        ]
+        told = (*fold_problems(errors), *fold_problems(besides))
     else:
         edges = _find_edges(drafts, resolution.drafts, source.known)
         plan = _build_plan(source, base, common, drafts, edges)

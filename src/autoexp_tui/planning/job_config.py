@@ -10,7 +10,7 @@ a point that changes one is told that it has no effect.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -218,14 +218,58 @@ class JobFinisher:
         return settled
 
 
-def resolve_where_possible(view: ConfigView) -> dict[str, object]:
-    """The config with all values that can be had; the others as they are written."""
+def resolve_where_possible(view: ConfigView, *, as_written: bool) -> dict[str, object]:
+    """The config with all values that can be had.
+
+    `as_written`: whether the others stay as they are written; else they are None, as
+    if they were left out.
+    """
 
     def resolve(path: str, written: object) -> object:
         with suppress(CannotCompose, KeyError):  # no path leads to a key with a dot
             return view.select(path)
         if isinstance(written, Mapping):
             return {key: resolve(f"{path}.{key}", one) for key, one in written.items()}
-        return written
+        return written if as_written else None
 
     return {key: resolve(key, written) for key, written in view.written_dict().items()}
+
+
+def check_without_jobs(
+    base: ConfigView, parser: SpecParser, sweep: Mapping[str, object] | None
+) -> Sequence[Problem]:
+    """The findings about `base` that hold for every job, whatever the sweep means.
+
+    Told is what no job could mend: not at keys that the sweep names (nor above or below
+    them), nor at values that do not resolve, for a job may bring what they need.
+    """
+    try:
+        found = parser.check(resolve_where_possible(base, as_written=False))
+    except FAULTS:
+        return ()
+    mended = set(_list_keys(sweep))
+    for path in base.leaf_paths() if found else ():
+        try:
+            base.select(path)
+        except (CannotCompose, KeyError):
+            mended.add(path)
+    return [
+        problem
+        for problem in found
+        if not any(
+            f"{problem.where}.".startswith(f"{key}.")
+            or f"{key}.".startswith(f"{problem.where}.")
+            for key in mended
+        )
+    ]
+
+
+def _list_keys(value: object) -> Iterator[str]:
+    """Every key below a value, as it would stand in the config."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield plain_key(str(key)).replace("/", ".")
+            yield from _list_keys(inner)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _list_keys(item)
