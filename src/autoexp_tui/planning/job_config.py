@@ -10,7 +10,7 @@ a point that changes one is told that it has no effect.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -89,7 +89,7 @@ class SessionWide:
         )
 
     def find_ineffective(
-        self, config: Mapping[str, object], parameters: Iterable[str]
+        self, config: Mapping[str, object], parameters: Collection[str]
     ) -> Iterator[Problem]:
         """Settings of the session that a job has otherwise, where they are set."""
         for path in _OF_THE_SESSION:
