@@ -44,6 +44,8 @@ MAX_POINTS: Final = 1_000_000
 """Points of one sweep, unless `max_points` says otherwise."""
 _MOST_DIGITS: Final = 33
 """Digits of a count that are written out."""
+_MOST_NAMES: Final = 40
+"""Of a dotted key."""
 _MOST_STAGES_SHOWN: Final = 4
 """Of a config that says several."""
 _NODE_KEYS: Final = frozenset({"type", *BODIES, "defaults", "filter", "name"})
@@ -403,4 +405,7 @@ def _find_fault_of_key(key: object) -> tuple[str, str] | None:
         return f"has the key {key!r}, which is no text", "quote it"
     if not is_key(key):
         return f"has `{shorten_text(key)}`, which is no key", A_KEY
+    if key.count(".") >= _MOST_NAMES:
+        message = f"has the key `{shorten_text(key)}`, of more than {_MOST_NAMES} names"
+        return message, "give a mapping as the value of a shorter key"
     return None
