@@ -151,7 +151,14 @@ def _find_outcome(
 ) -> tuple[Outcome, Cause | None, Why | None]:
     if attempt.finished:
         return Outcome.COMPLETED, None, attempt.cancel_why
-    if attempt.cancel_cause is Cause.STALL and _has_ended_before_kill(report):
+    exited = report.exited
+    if (
+        attempt.cancel_cause is Cause.STALL
+        and exited is not None
+        and exited.exit_code == 0
+        and exited.asked is False
+        and report.cause in _OF_A_KILL
+    ):
         return Outcome.COMPLETED, None, why("well_before_the_kill")
     if attempt.cancel_cause is not None:
         failed = attempt.cancel_cause in _OWN_KILLS
@@ -159,13 +166,13 @@ def _find_outcome(
         return outcome, attempt.cancel_cause, attempt.cancel_why
     if report.cause is not None:
         return _explain_by_executor(report.cause, report)
-    if report.exited is not None:
-        short = _find_memory_kill(report.exited, tail)
+    if exited is not None:
+        short = _find_memory_kill(exited, tail)
         if short:
             return _explain_by_executor(
                 Cause.OUT_OF_MEMORY, replace(report, reason=short)
             )
-        return _explain_by_exit(report.exited)
+        return _explain_by_exit(exited)
     # No trace of it is left, or what is left was removed or changed by somebody.
     what = report.tampering
     if not what and attempt.run >= 0 and report.began is None:
@@ -192,24 +199,13 @@ _OF_A_KILL = frozenset({None, Cause.USER})
 """What an executor says ended a task whose kill came too late."""
 
 
-def _has_ended_before_kill(report: TaskReport) -> bool:
-    """Whether the command ended well before anybody had asked it to end."""
-    exited = report.exited
-    return (
-        exited is not None
-        and exited.exit_code == 0
-        and exited.asked is False
-        and report.cause in _OF_A_KILL
-    )
-
-
 def _explain_by_executor(
     cause: Cause, report: TaskReport
 ) -> tuple[Outcome, Cause | None, Why | None]:
-    reason = why(cause.value, node=report.node, reason=report.reason)
     if cause is Cause.USER:
         told = {"by": report.by} if report.by else {}
         return Outcome.CANCELLED, cause, why("cancelled_outside", **told)
+    reason = why(cause.value, node=report.node, reason=report.reason)
     return Outcome.FAILED, cause, reason
 
 

@@ -156,16 +156,15 @@ class ApprovalAnswered(Event):
         update(state, self.job, ask=answer)
 
     def format_headline(self, now: float) -> Headline:
-        verb = "approved" if self.approved else "refused"
-        return Headline(verb, append_reason(self._describe_sender(), self.reason))
-
-    def _describe_sender(self) -> str:
+        verb, who = "approved" if self.approved else "refused", ""
         if self.policy:
-            return f"by the policy {self.policy}, not by a person"
-        if self.sender is None:
-            return f"by {self.by}" if self.by else ""
-        checked = "" if self.sender.checked else "; not checked: another host"
-        return f"by {self.sender} ({self.by}{checked})"
+            who = f"by the policy {self.policy}, not by a person"
+        elif self.sender is not None:
+            checked = "" if self.sender.checked else "; not checked: another host"
+            who = f"by {self.sender} ({self.by}{checked})"
+        elif self.by:
+            who = f"by {self.by}"
+        return Headline(verb, append_reason(who, self.reason))
 
     def list_changed_facts(self) -> tuple[FactKey, ...]:
         return (ApprovalKey(self.job),)
