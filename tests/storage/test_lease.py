@@ -215,6 +215,14 @@ def test_a_lease_with_rubbish_in_it_is_free_once_it_was_seen_still(
     assert taken.epoch == 2
 
 
+def test_a_lease_from_the_future_is_judged_by_its_holder_as_any_other(
+    session: SessionDir,
+) -> None:
+    data = json.dumps({"epoch": 900_000, "since": 0.0, **DEAD.as_json()})
+    (session.lease / "900000.json").write_text(data)
+    assert take(session).epoch == 900_001
+
+
 def test_parts_of_an_engine_from_the_future_are_read(session: SessionDir) -> None:
     (session.lease / "900000.json").write_text(
         json.dumps({"epoch": 1, "since": 0.0, **DEAD.as_json()})

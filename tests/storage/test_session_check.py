@@ -232,6 +232,17 @@ def test_a_check_changes_nothing(made: WholeSession, what: str) -> None:
     assert tree(made.session.path) == before
 
 
+@pytest.mark.parametrize("goes", ["renamed", "deleted"])
+def test_a_newest_part_that_is_gone_is_an_error(made: WholeSession, goes: str) -> None:
+    part = made.session.journal.resolve()
+    if goes == "renamed":
+        part.rename(f"{part}.bak")
+    else:
+        part.unlink()
+    flaws = [flaw for flaw in found(made) if flaw.severity == "error"]
+    assert [flaw.problem for flaw in flaws] == ["the part that it leads to is gone"]
+
+
 @pytest.mark.parametrize("tail", [b"\0" * 4096, b'{"v":1,"seq":99', b"\0\0{"])
 def test_a_torn_tail_is_only_noted(made: WholeSession, tail: bytes) -> None:
     with part(made, 2).open("ab") as file:

@@ -129,7 +129,7 @@ _ANSWERS: Final[Mapping[str, tuple[object, Callable[[Any], object], str]]] = {
         ),
         "a list of Problem",
     ),
-    "command": ((), lambda found: found and is_word_list(found), "a list of words"),
+    "command": ((), lambda found: is_word_list(found) and found, "a list of words"),
     "outside": ((), is_word_list, "a list of words"),
     "environment": ({}, lambda found: isinstance(found, Mapping), "a mapping"),
 }

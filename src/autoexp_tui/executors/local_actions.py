@@ -38,7 +38,7 @@ class LocalErrands:
         So it does where the file, links resolved, does not lie below `below`.
         """
         place = Path(path) if below else Path(path).expanduser()
-        home, real = os.path.realpath(below), os.path.realpath(place)
+        home, real = os.path.realpath(below or "/"), os.path.realpath(place)
         if below and (os.path.commonpath([home, real]) != home or real == home):
             problem = f"it would be {real}, outside of {home}; an absolute path may"
             raise OSError(errno.EPERM, problem, str(place))

@@ -153,6 +153,8 @@ class DecisionContext:
                 value = job.fired.get(key.action)
             case ApprovalKey() if job.ask is not None:
                 value = ApprovalFact(job.ask.approved, job.ask.by, job.ask.reason)
+            case _:  # a key of somebody else's that happens to name a job
+                return None
         return Fact(value, self.now.lived)
 
     def _find_metric(self, key: MetricKey, job: JobRecord | None) -> MetricFact | None:

@@ -1,6 +1,7 @@
 """The errors a person may meet. `exit_code` 2: the command line or the primary config;
 3: the plan, or no confirmation; 4: another owner; 5: the machine, or a record that does
-not read. What else escapes is a bug, with a traceback in the log."""
+not read; the rest: `cli.diagnostics`. What else escapes is a bug, with a traceback in
+the log."""
 
 from __future__ import annotations
 

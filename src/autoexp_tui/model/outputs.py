@@ -105,8 +105,8 @@ class DoneWork:
     upstream: Mapping[str, str] = field(default_factory=dict)
     """Job that it depends on -> the mark of the session whose results it used."""
     upstream_work: Mapping[str, str] = field(default_factory=dict)
-    """Job that it depends on -> fingerprint of the work it used; new since version
-    1."""
+    """Job that it depends on -> fingerprint of the work it used; absent in
+    records of older programs."""
     metadata: Mapping[str, str] = field(default_factory=dict)
     step: int | None = None
     """Its newest metrics; None: none were noted."""

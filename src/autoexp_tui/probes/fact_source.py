@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from autoexp_tui.engine.ports import Clock
@@ -43,6 +43,7 @@ MOST_TEXT = 1 << 20
 """Bytes of a file whose text a condition may look at."""
 _SETTLED_SECONDS = 2.0
 """A file this old cannot change again with the same times."""
+_MOST_TEXTS = 10_000
 _CHUNK = 1 << 20
 _MOST_OVERLAP = 1 << 16
 """Bytes read again, so that a match across two reads or two lines is not missed."""
@@ -118,6 +119,8 @@ class OutsideFacts:
             text = FileText(read_text(data), identity)
         # Whether a later write surely shows in the file's times.
         age = self._clock.utc() - max(found.st_mtime, found.st_ctime)
+        if len(self._texts) >= _MOST_TEXTS:
+            self._texts.clear()
         self._texts[key] = _Text(stamp, text, age > _SETTLED_SECONDS)
         return text
 
@@ -129,13 +132,16 @@ class OutsideFacts:
                 raise matches.problem
             paths = sorted(matches.paths)
         known = self._watches.get(key)
-        new = LogWatch(
-            pattern=compile_text_pattern(key.pattern),
-            tail_bytes=key.tail_bytes,
-            started=known is not None,
-            skip=dict(key.skip),
-        )
-        watches = {path: (known or {}).get(path) or replace(new) for path in paths}
+
+        def make() -> LogWatch:
+            return LogWatch(
+                pattern=compile_text_pattern(key.pattern),
+                tail_bytes=key.tail_bytes,
+                started=known is not None,
+                skip=dict(key.skip),
+            )
+
+        watches = {path: (known or {}).get(path) or make() for path in paths}
         problem = None
         for path, watch in watches.items():
             try:

@@ -59,8 +59,8 @@ class _Walk:
             yield from self.list_below(base, rest or ("*",))
             for name in self._list_names(base):
                 path = os.path.join(base, name)
-                is_link = name.startswith(".") or os.path.islink(path)
-                if not is_link and os.path.isdir(path):
+                is_hidden = name.startswith(".")
+                if not is_hidden and os.path.isdir(path) and not os.path.islink(path):
                     yield from self.list_below(path, parts)
         elif _MAGIC.search(first):
             matches = re.compile(translate(first)).match

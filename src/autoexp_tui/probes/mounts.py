@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 TABLE: Final = Path("/proc/self/mountinfo")
 FRESH_SECONDS: Final = 30.0
 """How long the table counts before it is read again."""
+_MOST_KNOWN: Final = 50_000
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 _MAGIC: Final = re.compile(r"[*?\[]")
 
@@ -38,7 +39,7 @@ class Mounts:
         now = self._clock.monotonic()
         if now - self._read_at >= FRESH_SECONDS:
             self._read_at, points = now, mount_points(self._table)
-            if points != self._points:
+            if points != self._points or len(self._known) >= _MOST_KNOWN:
                 self._points, self._known = points, {}
         if path in self._known:
             return self._known[path]

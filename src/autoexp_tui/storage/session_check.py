@@ -20,13 +20,13 @@ from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
 from autoexp_tui.storage.atomic import explain, find_remedy, read_session_modes
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
 from autoexp_tui.storage.journal import TAIL, fold_chain
-from autoexp_tui.storage.journal_parts import find_chain
+from autoexp_tui.storage.journal_parts import RESTORE, find_chain
 from autoexp_tui.storage.journal_repair import Salvage, find_salvage
 from autoexp_tui.storage.json_codec import decode_plan, hash_plan
 from autoexp_tui.storage.lease import find_engine
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.processes import Alive, Identity
-from autoexp_tui.storage.session_dir import SessionDir, read_if_there
+from autoexp_tui.storage.session_dir import SessionDir, get_packed, read_if_there
 from autoexp_tui.storage.trust import read_checked
 
 LITTLE_BYTES = 256 << 20
@@ -124,7 +124,10 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
 
 
 def _check_journal(session: SessionDir, report: SessionReport) -> None:
-    notices: list[str] = []
+    link, notices = session.journal, list[str]()
+    is_gone = link.is_symlink() and not link.exists()
+    if is_gone and not get_packed(link.resolve()).exists():
+        report.add("error", link, "the part that it leads to is gone", RESTORE)
     try:
         chain = find_chain(session, notices)
         loaded = fold_chain(session, chain, notices, TAIL)

@@ -84,7 +84,7 @@ def list_gpus() -> tuple[str, ...]:
     allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
     if allowed is not None:
         return tuple(gpu for gpu in allowed.split(",") if gpu and gpu != "-1")
-    names = os.listdir("/dev")
+    names = os.listdir("/dev") if os.access("/dev", os.R_OK) else []
     found = (re.fullmatch(r"nvidia(\d+)", name) for name in names)
     return tuple(sorted((match[1] for match in found if match), key=int))
 

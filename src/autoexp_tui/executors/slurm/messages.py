@@ -12,6 +12,7 @@ _SAYS: Final = {
     "DependencyNeverSatisfied": "depends on a job that failed: it will never start",
     "JobHeldUser": "held by its owner: scontrol release {id}",
     "JobHeldAdmin": "held by an administrator of the cluster",
+    "BeginTime": "not before its begin time",
     "JobArrayTaskLimit": "the array runs no more tasks at a time",
     "PartitionDown": "{partition} is down",
     "PartitionInactive": "{partition} takes no jobs now",
@@ -23,6 +24,8 @@ _SAYS: Final = {
     "BadConstraints": "no node has what it asks for: it will not start",
     "ReqNodeNotAvail": "nodes that it needs are down, reserved or drained",
     "NodeDown": "a node that it needs is down",
+    "Prolog": "the node is being prepared",
+    "Reservation": "waits for its reservation",
     "JobLaunchFailure": "Slurm could not start it on the node",
     "JobHoldMaxRequeue": "requeued too often: scontrol release {id}",
     "launch_failed_requeued_held": "Slurm could not launch it, and holds it: "

@@ -107,7 +107,7 @@ class QueueRow:
     raw_id: str
     state: RawState
     reason: str
-    """One word of Slurm's; `sentence_of` says it plainly."""
+    """One word of Slurm's; `messages.format_reason` says it plainly."""
     nodes: str
     partition: str
     starts_at: float | None
@@ -231,7 +231,8 @@ def _parse_time(text: str) -> float | None:
 
 def parse_sbatch(stdout: str) -> str:
     """The job id of `sbatch --parsable`: `51`, or `51;cluster`; raises ValueError."""
-    found = re.search(r"^ *(\d+)(?:;[\w.-]+)? *$", stdout.strip().rpartition("\n")[2])
+    last = (stdout.strip().splitlines() or [""])[-1].strip()
+    found = re.fullmatch(r"(\d+)(?:;[\w.-]+)?", last)
     if found is None:
         said = clean(stdout, limit=200)
         raise ValueError(f"sbatch said {said!r} instead of a job id")
