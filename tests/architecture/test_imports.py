@@ -104,6 +104,7 @@ def test_who_asks_for_a_plan_s_report_loads_nothing_that_reads_plans() -> None:
     names = loaded_by("autoexp_tui.cli.plan", "autoexp_tui.config.planning")
     assert "pydantic" not in names
     assert not names & modules("storage.record_codec", "events.events")
+    assert not names & modules("planning.build", "sweep.expand", "conditions.kinds")
 
 
 def test_planning_loads_neither_sessions_nor_what_runs_jobs() -> None:

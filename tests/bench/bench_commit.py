@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 
-from tests.bench.common import make_pairs, measure_cpu
+from tests.bench.measures import make_pairs, measure_cpu
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_script import RunScript, Write

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from tests.bench.common import measure_cpu, measure_wall
+from tests.bench.measures import measure_cpu, measure_wall
 from tests.storage.week_session import write_week
 from tests.support.campaigns import plan_of, planned
 

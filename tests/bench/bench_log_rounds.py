@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unittest.mock import patch
 
-from tests.bench.common import measure_cpu
+from tests.bench.measures import measure_cpu
 from tests.engine.bench import Bench
 from tests.model.builders import job, plan
 from tests.support.fake_executor import FakeExecutor

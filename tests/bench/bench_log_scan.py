@@ -14,7 +14,7 @@ import random
 import re
 from collections.abc import Callable
 
-from tests.bench.common import measure_cpu
+from tests.bench.measures import measure_cpu
 
 from autoexp_tui.engine.run_telemetry import THINNING
 from autoexp_tui.model.rules import LogEvent

@@ -20,7 +20,7 @@ import tracemalloc
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.bench.common import make_pairs
+from tests.bench.measures import make_pairs
 from tests.engine.bench import Bench
 from tests.model.builders import plan
 from tests.support.fake_script import RunScript, Write

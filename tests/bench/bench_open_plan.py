@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tests.bench.bench_plan import OURS, cost
 from tests.bench.bench_ui import BARE, first_paint
-from tests.bench.common import find_p99
+from tests.bench.measures import find_p99
 from tests.cockpit.ptys import OnTerminal
 from tests.planning.large_tree import two_stages, write_tree
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.bench.common import find_p99
+from tests.bench.measures import find_p99
 from tests.cockpit.ptys import OnTerminal
 from tests.storage.week_session import write_week
 

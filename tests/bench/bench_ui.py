@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.bench.common import measure_wall
+from tests.bench.measures import measure_wall
 from tests.cockpit.ptys import ROOT, OnTerminal
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import ScriptedHandle, moved

@@ -182,6 +182,20 @@ async def test_a_look_at_the_file_behind_a_long_search_does_not_undo_it(
         await shows(seat, "iteration 5000/5000")
 
 
+async def test_a_search_ends_with_the_log_that_it_is_in(log: Path) -> None:
+    async with cockpit(with_log(log)) as seat:
+        await shows(seat, "iteration 4999/5000")
+        await seat.press("0", "slash")
+        await seat.type("found nowhere")
+        held = threading.Event()
+        seat.app.context.background.call("held", held.wait, lambda *_: None)
+        await seat.press("enter", "2", "j")  # another job, while it is searched
+        held.set()
+        await seat.until(lambda: seat.app.context.background.is_idle)
+        await seat.press("0", "escape", "escape")
+        assert seat.app.focused is not seat.jobs.logs
+
+
 async def test_a_search_goes_upwards_from_the_end_of_the_page(log: Path) -> None:
     async with cockpit(with_log(log)) as seat:
         await shows(seat, "iteration 4999/5000")

@@ -459,6 +459,22 @@ def test_what_a_config_has_wrong_is_told_at_its_cause(
     assert problems(tree) == (Problem(message, where=where, hint=hint),)
 
 
+def test_every_value_that_does_not_resolve_is_found_at_once(tree: Path) -> None:
+    found = problems(tree, "backend.name=${a1}", "project.base_output_dir=${a2}")
+
+    assert [one.where for one in found] == ["backend.name", "project.base_output_dir"]
+
+
+def test_an_override_that_is_nested_too_deep_is_named(tree: Path) -> None:
+    (found,) = problems(tree, f"+zz={'[' * 2000}{']' * 2000}")
+    assert found.where == "override +zz"
+
+
+def test_every_place_to_search_that_is_not_there_is_told(tree: Path) -> None:
+    found = problems(tree, command_line=["hydra.searchpath=[nowhere,neither]"])
+    assert len(found) == 2
+
+
 def test_a_broken_file_is_named_with_its_line(tree: Path) -> None:
     (tree / "backend" / "large.yaml").write_text("a: 1\nb: {sibling.x.y}\n")
     found = problems(tree, "backend=large")[0]

@@ -191,7 +191,8 @@ def test_the_primary_config_resolves_as_far_as_it_can(place: Path) -> None:
 
 
 def test_one_jobs_config_is_wholly_resolved(place: Path) -> None:
-    answer = asked(place, "+shown=${stage}", want="config", job="2_then")
+    asks = asked(place, "+shown=${stage}", want="config", job="2_then")
+    answer = decode_answer(encode_answer(asks))  # as it comes from the process
 
     assert answer.config is not None
     assert answer.config["shown"] == "then"
@@ -428,6 +429,12 @@ def test_a_config_that_changed_since_refuses_to_make_a_job_again(place: Path) ->
     answer = again(place, plan, "lr=5")
 
     assert answer.errors[0].message == "the config has changed since the plan was made"
+
+
+def test_a_further_override_that_does_not_compose_says_so(place: Path) -> None:
+    answer = again(place, planned(place), "backend.comand=[x]")
+
+    assert answer.errors[0].hint.startswith("did you mean `backend.command`?")
 
 
 def test_a_job_that_is_not_in_the_plan_names_those_that_are(place: Path) -> None:

@@ -72,7 +72,7 @@ def test_growing_logs_are_read_at_every_poll_whatever_the_quiet_ones_do(
 def test_very_many_growing_logs_share_their_looks_but_each_is_read_often_enough(
     monkeypatch: pytest.MonkeyPatch, reads: Counter[str]
 ) -> None:
-    monkeypatch.setattr(log_poller, "BUSY_LOOKS", 10)
+    monkeypatch.setattr(log_poller, "BUSY_JOBS", 10)
     writes = tuple(Write(at=float(at), data=LINE) for at in range(1, 130))
     names = [f"j{n}" for n in range(40)]
     script = RunScript(seconds=1e6, writes=writes)

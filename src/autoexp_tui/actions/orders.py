@@ -1,4 +1,5 @@
-"""What deciders order: effects, the end of runs and of jobs."""
+"""What deciders order and say: effects, ends of runs and jobs, warnings, why a job
+waits."""
 
 from __future__ import annotations
 

@@ -66,7 +66,6 @@ LATER_MODULES: Final = (
     "autoexp_tui.sweep.expression",
     "autoexp_tui.planning.grid",
     "autoexp_tui.cockpit.screens.events",
-    "autoexp_tui.sweep.expression",
 )
 """What keys import, the likeliest first: the first paint comes before them."""
 

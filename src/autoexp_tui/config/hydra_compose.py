@@ -77,6 +77,8 @@ DIRECTORIES: Final = (
     "slurm.script_dir",
     "monitoring.state_dir",
 )
+_MOST_TEMPLATES: Final = 1024
+"""Of a config of 300 keys each is some 50 KB."""
 _SWEEP: Final = "sweep"
 _OF_SWEEP: Final = re.compile(r"[+~]*sweep(?:[.@=]|$)")
 """An override of the sweep, which no job has."""
@@ -189,6 +191,8 @@ class HydraComposer:
         self._base_tree()
         keys = split_overrides(texts, mounts, self.group_options)
         if keys.structure not in self._templates and not self._is_stopped:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._templates.clear()
             self._templates[keys.structure] = self._make_template(keys)
         template = self._templates.get(keys.structure)
         if template is None or not template.takes(keys.settings, list_closed_keys()):
@@ -322,8 +326,9 @@ class HydraComposer:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
                 config = self._compose(())
-            for one in said:
-                self._keep_warning(str(one.message))
+            absent = [self._keep_warning(str(one.message)) for one in said]
+            if problems := tuple(dict.fromkeys(filter(None, absent))):
+                raise CannotCompose(problems)
             tree: Any = OmegaConf.to_container(config, resolve=False)
             node = AutoexpSource.files.as_written(tree.pop(_SWEEP, None))
             if node is not None and not isinstance(node, Mapping):
@@ -461,16 +466,17 @@ class HydraComposer:
         parents = (path.rpartition(".")[0] for path in paths)
         return (*paths, *dict.fromkeys(parent for parent in parents if parent))
 
-    def _keep_warning(self, text: str) -> None:
-        """As Hydra warns; a place to search that is not there is refused."""
+    def _keep_warning(self, text: str) -> Problem | None:
+        """As Hydra warns; a place to search that is not there is a problem."""
         if absent := re.match(
             r"provider=(hydra\.searchpath.*?), path=(.*) is not", text
         ):
             hint = "correct the path, or take the entry out"
-            raise make_refusal(f"{absent[2]} is not there", "hydra.searchpath", hint)
+            return Problem(f"{absent[2]} is not there", "hydra.searchpath", hint=hint)
         finding = PlanFinding(message=text, where=self.config_ref)
         if finding not in self.warnings:
             self.warnings.append(finding)
+        return None
 
 
 def _is_untyped(node: Any) -> bool:

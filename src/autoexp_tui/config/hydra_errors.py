@@ -125,7 +125,11 @@ def compose_problem(
     if isinstance(error, OverrideParseException):
         return explain_unreadable(error.override)
     if isinstance(error, RecursionError):
-        return explain_too_deep(where)
+        deepest = max(
+            overrides, key=lambda text: sum(map(text.count, "[{.")), default=""
+        )
+        name = _shorten(deepest.partition("=")[0])
+        return explain_too_deep(f"override {name}" if deepest else where)
     text = str(error)
     cause = error.__cause__
     if isinstance(cause, OmegaConfBaseException) and not text.strip():

@@ -119,7 +119,8 @@ def decode_request(data: bytes) -> PlanningRequest:
 
 def encode_answer(answer: PlanningAnswer) -> bytes:
     """An answer as JSON; values that JSON has no word for become their text."""
-    tree = asdict(replace(answer, plan=None, job=None))
+    tree = asdict(replace(answer, plan=None, job=None, config=None))
+    tree["config"] = answer.config
     return json.dumps(tree, default=str).encode("utf-8", "surrogatepass")
 
 

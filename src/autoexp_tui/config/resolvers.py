@@ -58,8 +58,9 @@ class Helper:
             elif most == self.fewest:
                 wanted = "one value" if most == 1 else f"{most} values"
             raise ValueError(f"{self.name} takes {wanted}, not {given}")
+        plain = [*map(_to_plain, values)]  # what a value refers to has words of its own
         try:
-            found = check_bounds_of(self.run(*map(_to_plain, values)))
+            found = check_bounds_of(self.run(*plain))
         except ZeroDivisionError:
             raise ValueError(f"{self.name} divides by zero") from None
         except OverflowError:
@@ -107,7 +108,10 @@ def _check_text(value: object) -> str:
 def _join(separator: object, *values: object) -> str:
     lists = (value if isinstance(value, list | tuple) else [value] for value in values)
     parts = [_check_text(item) for items in lists for item in items]
-    return _check_text(separator).join(parts)
+    mark = _check_text(separator)
+    if sum(map(len, parts)) + len(mark) * len(parts) > MAX_TEXT:
+        raise ValueError(f"makes a text of more than {MAX_TEXT} characters")
+    return mark.join(parts)
 
 
 def _split(value: object, separator: object = None) -> list[str]:

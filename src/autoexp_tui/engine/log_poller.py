@@ -56,7 +56,7 @@ SLACK: Final = 0.25
 """Of a poll: files due so soon after the first are looked at with it."""
 MOST_AT_ONCE: Final = 250
 """Files that are sent with one commit: the commit that reads them stays short."""
-BUSY_LOOKS: Final = 500
+BUSY_JOBS: Final = 500
 """Jobs whose logs may grow with each poll; of more, all are read more seldom ..."""
 BUSIEST_SECONDS: Final = 5.0
 """... but each is looked at so often, however many there are."""
@@ -171,7 +171,7 @@ class LogPoller:
         """Read what is due; `now` is monotonic, `t` the same moment."""
         if self._moved:
             self._watch_moved(now)
-        often = min(len(self._watched) / BUSY_LOOKS, BUSIEST_SECONDS)
+        often = min(len(self._watched) / BUSY_JOBS, BUSIEST_SECONDS)
         self._shortest = max(poll_seconds, often)
         while self._woken:
             stream = self._woken.popleft()

@@ -163,7 +163,7 @@ class ObservationHandlers:
             case SubmitTasks() as submit:
                 self.submissions.note(context, effect_id, submit.token, answer)
             case OutsideEffect() as effect:
-                assert isinstance(answer, Answer)
+                assert isinstance(answer, Answer), f"{effect.kind}: {answer!r}"
                 effect.settle(context, Settlement(self._dispatcher, pending), answer)
             case ComposeJob() as compose:
                 command_id = _find_command(context.state, pending)

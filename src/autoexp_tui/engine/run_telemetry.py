@@ -121,8 +121,8 @@ class RunTelemetry:
     """The metric of trends and anomalies."""
     progress: str = STEP
     """The metric that progress is counted in."""
-    reader: MetricReader = field(default_factory=MetricReader)
-    scanner: Scanner = field(default_factory=lambda: Scanner([]))
+    reader: MetricReader = field(init=False)
+    scanner: Scanner = field(init=False)
     cost: int = 1
     """Instructions of the patterns that each byte of its log is searched with."""
     anomalies: AnomalyWatch = field(init=False)

@@ -54,14 +54,15 @@ class SnapshotBuilder:
             jobs = tuple(state.jobs[name] for name in state.order)
             pending = tuple(state.pending.values())
             found = ((find_policy(name), part) for name, part in state.parts.items())
-            policies = any(policy and policy.is_open(part) for policy, part in found)
             self._shared = {
                 "jobs": jobs,
                 "pending": pending,
                 "warnings": tuple(state.warnings.values()),
                 "events": tuple(self.tail),
                 "parts": dict(state.parts),
-                "open": is_open(jobs, pending) or policies,
+                # Policies are asked when no job is open, and not before.
+                "open": is_open(jobs, pending)
+                or any(policy and policy.is_open(part) for policy, part in found),
             }
         shown = tuple(map(live.get, state.order))
         self._live = self._live if shown == self._live else shown

@@ -260,7 +260,7 @@ class SubmissionAnswers:
         answer: object,
     ) -> None:
         """The order to end tasks was given, or has to be given again."""
-        assert isinstance(answer, CancelAnswer)
+        assert isinstance(answer, CancelAnswer), f"{cancel.kind}: {answer!r}"
         warning_id = "c" + ids.digest(effect_id)
         if answer.ok:
             detail = format_exchange(answer.sent, answer.said)

@@ -29,10 +29,10 @@ from autoexp_tui.planning.job_config import (
 )
 from autoexp_tui.planning.job_state import FAULTS, Draft, list_problems
 from autoexp_tui.planning.ports import (
-    CannotCompose,
     Composer,
     ConfigView,
     SpecParser,
+    select_or_none,
 )
 from autoexp_tui.planning.resolve import Resolution
 from autoexp_tui.planning.validate import (
@@ -183,14 +183,6 @@ class _Common:
             self.executor = parser.executor(self.config)
         except FAULTS as error:
             self.problems += list_problems(error, "")
-
-
-def select_or_none(base: ConfigView, key: str) -> object:
-    """A value of the base config; None where it has none."""
-    try:
-        return base.select(key)
-    except (KeyError, CannotCompose):
-        return None
 
 
 def build_mask(mask: object, each: Iterable[Mapping[str, object]]) -> MaskRules:

@@ -13,7 +13,6 @@ from typing import TypeAlias
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.planning.build import select_or_none
 from autoexp_tui.planning.fingerprint import hash_job
 from autoexp_tui.planning.job_config import SessionWide, read_last_step
 from autoexp_tui.planning.job_state import build_mounts, list_own_paths
@@ -23,6 +22,7 @@ from autoexp_tui.planning.ports import (
     ConfigView,
     SpecParser,
     SpecRefused,
+    select_or_none,
 )
 from autoexp_tui.sweep.points import plain_key
 

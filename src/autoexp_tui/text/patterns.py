@@ -250,7 +250,7 @@ class LineSearch:
         """Instructions: what a byte of text costs at worst."""
 
     def find(self, text: bytes) -> Iterator[MatchedLine]:
-        """The lines of a `readable` text, in order."""
+        """The lines of a text made readable, in order."""
         start = 0 if self.size else len(text)
         while start < len(text):
             found = self._any.search(text, start)

@@ -46,7 +46,7 @@ def at(tree: Any, path: Path) -> Any:
 def with_values(tree: Any, values: Mapping[Path, object]) -> Any:
     """`tree` with values at paths, none below another; dicts that lack are made.
 
-    Raises LookupError where something on the way is neither a dict nor such a list.
+    Raises LookupError where something on the way is neither a dict nor a list with it.
     """
     if () in values:
         return values[()]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -138,11 +137,11 @@ def list_values(job: JobView) -> dict[str, object]:
     """What a filter may ask of a job: parameters (`optim.lr` as `lr` too, where only
     one key ends so), metrics, and a few of its own."""
     parameters, attempt = job.record.spec.parameters, job.attempt
-    tails = Counter(map(_find_tail, parameters))
-    short = {_find_tail(key): value for key, value in parameters.items()}
+    tails = [*map(_find_tail, parameters)]
+    short = dict(zip(tails, parameters.values(), strict=True))
     return {
         **job.list_metrics(),
-        **{tail: value for tail, value in short.items() if tails[tail] == 1},
+        **{tail: value for tail, value in short.items() if tails.count(tail) == 1},
         **parameters,
         "name": job.name,
         "stage": job.stage,

@@ -130,7 +130,7 @@ class LogPane(Pane):
         self._file = LogFile(self.path) if self.path else None
         self.lines, self.match, self.problem = (), None, ""
         self.follow, self.file_size, self._is_missing, self._wanted = True, 0, False, 0
-        self._target, self._quiet = None, 0
+        self._target, self._quiet, self._is_searching = None, 0, False
         self.update_lines()
         self.look()
 
@@ -178,7 +178,7 @@ class LogPane(Pane):
                 return
             if isinstance(problem, OSError):
                 self.problem = problem.strerror or str(problem)
-                self.lines = ()
+                self.lines, self._is_searching = (), False
                 self.update_lines()
             elif problem is not None:
                 raise problem
@@ -281,7 +281,7 @@ class LogPane(Pane):
                 start,
                 forward=forward,
                 here=last is None,
-                stopped=lambda: self._stop_search,
+                stopped=lambda: self._stop_search or file is not self._file,
             )
             at = lines[0].offset if lines and place is None else place or 0
             page = file.move(at, 0 if place is None else -(rows // 2), rows)
