@@ -28,9 +28,9 @@ SUBMIT = effects.SubmitTasks(token="t", tasks=(("a", 1), ("b", 1)))
 
 
 def told(*happened: Event) -> Sequence[Entry]:
-    annals = EventHistory()
-    annals.filter_by(EventFilter(everything=True), with_events(campaign(4), happened))
-    return annals.page.entries
+    history = EventHistory()
+    history.filter_by(EventFilter(everything=True), with_events(campaign(4), happened))
+    return history.page.entries
 
 
 def lines(entry: Entry) -> str:
@@ -162,6 +162,6 @@ def test_what_stays_found_is_told_by_its_line_and_not_by_its_digest() -> None:
     ],
 )
 def test_what_is_tried_again_or_asked_is_among_what_matters(event: Event) -> None:
-    annals = EventHistory()
-    annals.filter_by(EventFilter(), with_events(campaign(4), [event]))
-    assert [entry.event for entry in annals.page.entries] == [event]
+    history = EventHistory()
+    history.filter_by(EventFilter(), with_events(campaign(4), [event]))
+    assert [entry.event for entry in history.page.entries] == [event]

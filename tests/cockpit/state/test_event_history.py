@@ -1,4 +1,4 @@
-"""The chronicle grows at both ends, and what is filtered stays so."""
+"""The event log grows at both ends, and what is filtered stays so."""
 
 from __future__ import annotations
 
@@ -41,39 +41,39 @@ def snapshot(stop: int, tail: int = 40) -> Snapshot:
     return replace(BASE, seq=carried[-1].seq, events=carried)
 
 
-def read_all_back(annals: EventHistory, page: int = 25) -> None:
-    while not annals.complete:
-        stop = annals.page.first - 1
+def read_all_back(history: EventHistory, page: int = 25) -> None:
+    while not history.complete:
+        stop = history.page.first - 1
         records = RECORDS[max(0, stop - page) : stop]
-        annals.prepend(build_page(records, annals.wanted))
+        history.prepend(build_page(records, history.wanted))
 
 
 def fresh(wanted: EventFilter, records: Sequence[Recorded]) -> list[str]:
     """What a filter keeps of all records, read at once."""
-    annals = EventHistory()
-    annals.filter_by(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
-    return [entry.key for entry in annals.page.entries]
+    history = EventHistory()
+    history.filter_by(wanted, replace(BASE, seq=records[-1].seq, events=tuple(records)))
+    return [entry.key for entry in history.page.entries]
 
 
 @pytest.mark.parametrize("wanted", [ALL, EventFilter(), EventFilter(kind="submit")])
 def test_snapshots_and_pages_make_the_whole(wanted: EventFilter) -> None:
-    annals = EventHistory()
-    annals.filter_by(wanted, snapshot(100))
+    history = EventHistory()
+    history.filter_by(wanted, snapshot(100))
     for stop in range(110, len(RECORDS), 30):
-        annals.take(snapshot(stop))
-    annals.take(snapshot(len(RECORDS)))
-    read_all_back(annals)
-    assert [entry.key for entry in annals.page.entries] == fresh(wanted, RECORDS)
+        history.take(snapshot(stop))
+    history.take(snapshot(len(RECORDS)))
+    read_all_back(history)
+    assert [entry.key for entry in history.page.entries] == fresh(wanted, RECORDS)
 
 
 def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
     for page in (1, 2, 3, 7):
-        annals = EventHistory()
-        annals.filter_by(EventFilter(kind="submit"), snapshot(len(RECORDS)))
-        read_all_back(annals, page)
+        history = EventHistory()
+        history.filter_by(EventFilter(kind="submit"), snapshot(len(RECORDS)))
+        read_all_back(history, page)
         orders = [
             entry
-            for entry in annals.page.entries
+            for entry in history.page.entries
             if isinstance(entry.event, events.EffectOrdered)
         ]
         assert orders
@@ -81,32 +81,32 @@ def test_what_came_of_an_order_is_told_with_it_wherever_the_page_ends() -> None:
 
 
 def test_a_snapshot_that_missed_some_begins_anew() -> None:
-    annals = EventHistory()
-    annals.filter_by(ALL, snapshot(100))
-    annals.take(snapshot(300))
-    assert annals.page.first == RECORDS[260].seq
-    assert len(annals.page.entries) <= 40
+    history = EventHistory()
+    history.filter_by(ALL, snapshot(100))
+    history.take(snapshot(300))
+    assert history.page.first == RECORDS[260].seq
+    assert len(history.page.entries) <= 40
 
 
 def test_a_replay_that_went_back_shows_what_had_happened_then() -> None:
-    annals = EventHistory()
-    annals.filter_by(ALL, snapshot(300))
-    annals.take(snapshot(100))
-    assert max(entry.record.seq for entry in annals.page.entries) == RECORDS[99].seq
+    history = EventHistory()
+    history.filter_by(ALL, snapshot(300))
+    history.take(snapshot(100))
+    assert max(entry.record.seq for entry in history.page.entries) == RECORDS[99].seq
 
 
 def test_nothing_new_is_nothing_taken() -> None:
-    annals = EventHistory()
-    annals.filter_by(ALL, snapshot(100))
-    assert not annals.take(snapshot(100))
+    history = EventHistory()
+    history.filter_by(ALL, snapshot(100))
+    assert not history.take(snapshot(100))
 
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 60)
-    annals = EventHistory()
-    annals.filter_by(ALL, snapshot(len(RECORDS)))
-    read_all_back(annals)
-    assert len(annals.page.entries) <= 60 + 25
+    history = EventHistory()
+    history.filter_by(ALL, snapshot(len(RECORDS)))
+    read_all_back(history)
+    assert len(history.page.entries) <= 60 + 25
 
 
 def test_an_order_that_fails_later_becomes_an_error_then() -> None:
@@ -121,11 +121,11 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
     end = replace(
         order, seq=2, event=events.EffectSettled(effect_id="e1", outcome="failed")
     )
-    annals = EventHistory()
-    annals.filter_by(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
-    assert not annals.page.entries
-    annals.take(replace(BASE, seq=2, events=(order, end)))
-    assert [entry.settled for entry in annals.page.entries] == [end.event]
+    history = EventHistory()
+    history.filter_by(EventFilter(kind="error"), replace(BASE, seq=1, events=(order,)))
+    assert not history.page.entries
+    history.take(replace(BASE, seq=2, events=(order, end)))
+    assert [entry.settled for entry in history.page.entries] == [end.event]
 
 
 # ------------------------------------------------------------------------- filters
@@ -208,10 +208,10 @@ def test_an_acceptance_is_among_its_job_s_events_though_the_order_lies_far_back(
 ):
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
-    annals = EventHistory()
-    annals.filter_by(EventFilter(job=ordered(record.event.token)), with_jobs(record))
-    assert [entry.event for entry in annals.page.entries] == [record.event]
-    assert ordered(record.event.token) in annals.page.entries[0].jobs
+    history = EventHistory()
+    history.filter_by(EventFilter(job=ordered(record.event.token)), with_jobs(record))
+    assert [entry.event for entry in history.page.entries] == [record.event]
+    assert ordered(record.event.token) in history.page.entries[0].jobs
 
 
 def test_an_acceptance_on_an_older_page_is_among_its_job_s_events() -> None:
@@ -225,8 +225,8 @@ def test_an_acceptance_on_an_older_page_is_among_its_job_s_events() -> None:
 def test_the_line_of_an_acceptance_begins_with_its_job() -> None:
     record = accepted()
     assert isinstance(record.event, events.SubmissionAccepted)
-    annals = EventHistory()
-    annals.filter_by(ALL, with_jobs(record))
-    text = plain(render_entry(annals.page.entries[0], record.t, 160))
+    history = EventHistory()
+    history.filter_by(ALL, with_jobs(record))
+    text = plain(render_entry(history.page.entries[0], record.t, 160))
     name = ordered(record.event.token)
     assert name[:8] in text.partition("accepted")[0]

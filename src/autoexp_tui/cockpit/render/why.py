@@ -115,7 +115,7 @@ class WhyText:
         return tuple(rows)
 
 
-NOTHING: Final = WhyText("", ((Span(" No job is shown.", "muted"),),))
+NO_JOB_SHOWN: Final = WhyText("", ((Span(" No job is shown.", "muted"),),))
 """The pane when there is no row under the cursor."""
 
 

@@ -292,11 +292,14 @@ class Page:
                 there = [one.key for one in entries[place : place + 1]]
                 entries[place : place + (there == [entry.key])] = [entry]
         entries += [one for one in newer.entries if one.settled_id not in self.ordered]
+        orders = {**self.ordered, **newer.ordered}
+        results = {**self.settled, **newer.settled}
+        told = orders.keys() & results.keys()  # of these nothing more is to come
         return Page(
             self.first,
             entries,
-            {**self.ordered, **newer.ordered},
-            {**self.settled, **newer.settled},
+            {key: order for key, order in orders.items() if key not in told},
+            {key: one for key, one in results.items() if key not in told},
         )
 
 
@@ -367,7 +370,7 @@ class EventHistory:
     def _append(self, records: Sequence[Recorded], snapshot: Snapshot) -> None:
         submitted = any(isinstance(one.event, _OF_SUBMISSIONS) for one in records)
         tokens = collect_tokens(snapshot) if submitted else _NO_TOKENS
-        fresh = build_page(records, self.wanted, tokens)
-        self.page = self.page.add(fresh, self.wanted)
-        self._fresh += len(fresh.entries)
+        before = len(self.page.entries)
+        self.page = self.page.add(build_page(records, self.wanted, tokens), self.wanted)
+        self._fresh += len(self.page.entries) - before
         self._last = records[-1].seq if records else self._last

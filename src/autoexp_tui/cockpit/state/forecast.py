@@ -282,8 +282,10 @@ def find_sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
     """
     found = {}
     for job in session.jobs:
+        if job.look is not Look.RUNNING:
+            continue
         limit, attempt = job.record.spec.resources.time_limit_seconds, job.attempt
-        if job.look is not Look.RUNNING or not limit or attempt is None:
+        if not limit or attempt is None:
             continue
         ran = job.measure_run(session.now)
         known = job.rate and job.step is not None and job.total

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from autoexp_tui.cockpit.render.lists import join_spans
 from autoexp_tui.cockpit.render.why import (
-    NOTHING,
+    NO_JOB_SHOWN,
     WhyText,
     explain_crowd,
     explain_job,
@@ -37,7 +37,7 @@ class ReasonPane(TextPane):
     def __init__(self, context: CockpitContext, **options: Any) -> None:
         super().__init__(context.skin, context.model, **options)
         self.context = context
-        self._text = NOTHING
+        self._text = NO_JOB_SHOWN
 
     def build_text(self) -> WhyText:
         """What to say now."""
@@ -115,7 +115,7 @@ class WhyPane(ReasonPane):
             if self.model.failed:
                 text = " There are no jobs: the plan has errors."
             return WhyText("", ((Span(text, "muted"),),))
-        about = NOTHING
+        about = NO_JOB_SHOWN
         if len(self._jobs) > CROWD:
             about = self._crowd_text or explain_crowd(self._subject, self._jobs)
         elif self._jobs:
@@ -181,7 +181,7 @@ class AnswerPane(ReasonPane):
     def build_text(self) -> WhyText:
         job = self.model.session.job(self._name) if self._name else None
         if job is None:
-            return self._answer.instead or NOTHING
+            return self._answer.instead or NO_JOB_SHOWN
         model, acts = self.model, not self.context.is_read_only
         found = explain_job(
             job, model.session, model.words, acts=acts, usual=model.rates
