@@ -149,6 +149,12 @@ def test_a_started_task_is_claimed_when_submit_answers(machine: Machine) -> None
     assert answer.sent.startswith(f"cd {task.cwd} && sh -c 'sleep 30'  # on ")
 
 
+def test_a_wrapper_that_was_compiled_before_is_not_run(machine: Machine) -> None:
+    Path(f"{machine.settings.wrapper}c").write_bytes(b"planted")
+    task = machine.task("true")
+    assert isinstance(machine.executor().submit(one(task)), Accepted)
+
+
 def test_the_supervisor_is_in_no_group_of_ours_and_not_our_child(
     machine: Machine,
 ) -> None:

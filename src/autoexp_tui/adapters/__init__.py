@@ -1,1 +1,0 @@
-"""Names that processes of an earlier version start."""
