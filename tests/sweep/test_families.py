@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autoexp_tui.sweep import families as family_module
 from autoexp_tui.sweep import siblings as sibling_module
-from autoexp_tui.sweep.expand import expand
+from autoexp_tui.sweep.expand import expand, expand_sweep
 from autoexp_tui.sweep.families import (
     Families,
     SiblingNotFound,
@@ -82,6 +82,11 @@ def test_points_made_by_hand_may_set_different_keys() -> None:
 
 def test_points_made_by_hand_are_numbered_by_place() -> None:
     assert find_sibling("index=2", HAND, 0)[0] == 2
+
+
+def test_an_index_is_the_point_s_own_not_its_place() -> None:
+    points = expand_sweep({"params": {"lr": [1, 2, 3, 4]}})[1:]
+    assert find_sibling("index=3", points, 0) == (2, points[2])
 
 
 # -------------------------------------------------------------------- by place
@@ -451,9 +456,9 @@ def test_derived_jobs_are_siblings() -> None:
     assert [found.family(at) for at in range(6)] == ["f0"] * 3 + ["f1"] * 3
 
 
-def test_a_base_that_a_filter_removed_is_told() -> None:
+def test_the_filter_that_removed_a_base_is_named() -> None:
     made = families({**DERIVED, "filter": "not (stage is None and lr == 1)"})
-    with pytest.raises(SiblingNotFound, match="a filter removed it"):
+    with pytest.raises(SiblingNotFound, match="removed by the filter `not"):
         made.base(0)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autoexp_tui.sweep.expand import expand, expand_sweep
-from autoexp_tui.sweep.points import GONE, SweepRefused
+from autoexp_tui.sweep.points import SweepRefused
 
 Sweep = Mapping[str, Any]
 
@@ -167,6 +167,14 @@ def test_what_a_filter_removed_is_remembered() -> None:
             id="derived",
         ),
         pytest.param(
+            {
+                "params": {"a": list(range(1000)), "b": list(range(900))},
+                "defaults": {f"d{at}": at for at in range(1000)},
+            },
+            "makes 900,000 points of up to 1,002 values",
+            id="wide",
+        ),
+        pytest.param(
             {"configs": [{"groups": [{"params": THOUSANDS}], "filter": "a == b"}]},
             "makes 1,000,000,000 points; the bound is 1,000,000",
             id="below a filter",
@@ -177,6 +185,12 @@ def test_nothing_that_runs_away_is_begun(sweep: Sweep, said: str) -> None:
     begun = time.process_time()
     assert f"sweep: {said}" in refusal(sweep)
     assert time.process_time() - begun < 2.0
+
+
+def test_a_sweep_that_holds_itself_is_refused() -> None:
+    ring: dict[str, Any] = {}
+    ring["groups"] = [ring, ring]
+    assert "sweep: is nested too deeply, or holds itself" in refusal(ring)
 
 
 # ------------------------------------------------------------------------ sugar
@@ -222,7 +236,7 @@ def test_a_filter_sees_derived_jobs_and_bases_are_renumbered() -> None:
     sweep = {**DERIVED, "filter": "not (stage is None and lr == 1)"}
     points = expand_sweep(sweep)
     assert [(point.stage, point.base) for point in points] == [
-        ("cooldown", GONE),
+        ("cooldown", None),
         ("", None),
         ("cooldown", 1),
         ("report", None),

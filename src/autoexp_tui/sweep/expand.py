@@ -22,7 +22,6 @@ from autoexp_tui.sweep.filters import (
     list_names,
 )
 from autoexp_tui.sweep.points import (
-    GONE,
     NOT_OVERRIDES,
     NOTES,
     STAGE,
@@ -74,7 +73,11 @@ class Expansion:
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
     """The points of the `sweep` subtree in order; raises SweepRefused, a ValueError."""
-    return list(expand(sweep).points)
+    try:
+        return list(expand(sweep).points)
+    except RecursionError:
+        message = "is nested too deeply, or holds itself"
+        raise SweepRefused((Problem(message, where="sweep"),)) from None
 
 
 def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansion:
@@ -93,7 +96,7 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     numbers = {fragment.serial: at for at, fragment in enumerate(kept)}
     points = []
     for at, one in enumerate(kept):
-        base = numbers.get(one.base, GONE) if one.base >= 0 else None
+        base = numbers.get(one.base) if one.base >= 0 else None
         point = SweepPoint(at, one.parameters, one.coordinates, one.deferred, base)
         points.append(point)
     return Expansion(

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Final
 
 from autoexp_tui.sweep.points import (
-    GONE,
     NOTES,
     STAGE,
+    Coordinate,
     Entries,
     Origins,
     RemovedPoint,
@@ -113,12 +113,18 @@ class Families:
         hint = _explain_removal(gone) if gone else hint
         raise SiblingNotFound(f"No job found matching pattern: {wanted.text}", hint)
 
+    @cached_property
+    def _by_index(self) -> Mapping[int, int]:
+        """Index -> position; points made by hand may all have the index 0."""
+        numbers = {point.index: at for at, point in enumerate(self.points)}
+        every = range(len(self.points))
+        return numbers if len(numbers) == len(every) else {at: at for at in every}
+
     def _list_fitting(self, wanted: Pattern) -> Sequence[int]:
         if wanted.index is None:
             return self._lookup.fitting(wanted)
-        within = wanted.index < len(self.points)
-        fits = within and wanted.fits(self.points[wanted.index])
-        return [wanted.index] if fits else []
+        at = self._by_index.get(wanted.index)
+        return [at] if at is not None and wanted.fits(self.points[at]) else []
 
     def knows(self, pattern: str) -> bool:
         """Whether some point fits a pattern."""
@@ -134,7 +140,7 @@ class Families:
             found = self._list_fitting(wanted)
             hint = f"{self._label(current)} is that job itself"
             if not found:
-                hint = f"indices go from 0 to {max(len(self.points) - 1, 0)}"
+                hint = f"indices go from 0 to {max(self._by_index, default=0)}"
             if not found or found[0] == current:
                 raise SiblingNotFound(_format_nothing(wanted.text), hint)
             return found[0]
@@ -160,11 +166,14 @@ class Families:
         SiblingNotFound.
         """
         point = self.points[current]
-        if point.base == GONE:
-            message = f"the base of {self._label(current)} is not in the sweep"
-            raise SiblingNotFound(message, "a filter removed it")
         if point.base is not None:
             return point.base
+        *before, last = point.coordinates or (None,)
+        if last is not None and last.axis.address == "derived_jobs":
+            place = (*before, Coordinate(last.axis, 0))
+            if (gone := self._removed_at.get(repr(place))) is not None:
+                message = f"the base of {self._label(current)} is not in the sweep"
+                raise SiblingNotFound(message, _explain_removal(gone))
         notes = point.parameters.get("_meta")
         parent = notes.get("parent_stage") if isinstance(notes, Mapping) else None
         if parent is not None:
@@ -177,6 +186,11 @@ class Families:
             f"{self._label(current)} has no base",
             f"name it: _meta: {{parent_stage: ...}}; {stages}",
         )
+
+    @cached_property
+    def _removed_at(self) -> Mapping[str, RemovedPoint]:
+        """A place in the sweep -> the point that a filter took there."""
+        return {repr(one.coordinates): one for one in reversed(self._removed)}
 
     def _parse_pattern(self, text: str) -> Pattern:
         if text not in self._patterns:

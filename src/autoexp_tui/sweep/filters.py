@@ -101,8 +101,12 @@ class PointFilter:
     def read(self, parameters: Mapping[str, object]) -> dict[str, object]:
         """What each name of the filter stands for in a point; None: it has none."""
         values: dict[str, object] = {"": find_stage(parameters) or None}
-        for name, value in _list_named(parameters):
-            values.setdefault(name, value)
+        wanted = tuple(f"{key}." for key in self._bindings.values())
+        for key, value in parameters.items():
+            plain = plain_key(key)
+            if any(one.startswith(f"{plain}.") for one in wanted):
+                for name, inner in _list_named({key: value}):
+                    values.setdefault(name, inner)
         return {name: values.get(key) for name, key in self._bindings.items()}
 
 

@@ -107,9 +107,6 @@ class DeferredFilter:
     where: str
 
 
-GONE: Final = -1
-
-
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
     """One job to be: its parameters as written, and where in the sweep it lies."""
@@ -120,7 +117,7 @@ class SweepPoint:
     """One for each axis on the way; empty for a point made by hand."""
     deferred: tuple[DeferredFilter, ...] = ()
     base: int | None = None
-    """The index of the base job of a derived one; `GONE`: a filter took it."""
+    """The index of the base job of a derived one, unless a filter took that."""
 
     @property
     def stage(self) -> str:

@@ -42,6 +42,8 @@ from autoexp_tui.text.did_you_mean import did_you_mean
 
 MAX_POINTS: Final = 1_000_000
 """Points of one sweep, unless `max_points` says otherwise."""
+_VALUES_A_POINT: Final = 20
+"""On average, of as many points as there may be."""
 _MOST_DIGITS: Final = 33
 """Digits of a count that are written out."""
 _MOST_NAMES: Final = 40
@@ -125,6 +127,10 @@ def read_sweep(raw: object, where: str = "sweep") -> Sweep:
             f"makes {_format_count(most)} points; the bound is {sweep.max_points:,}"
         )
         hint = "drop values or pair them with `type: zip`; sweep.max_points raises it"
+        reader.note(where, message, hint)
+    elif sweep.count * len(known) > _VALUES_A_POINT * sweep.max_points:
+        message = f"makes {sweep.count:,} points of up to {len(known):,} values"
+        hint = "what all points share belongs into the config, not the sweep"
         reader.note(where, message, hint)
     if reader.problems:
         raise SweepRefused(tuple(reader.problems))

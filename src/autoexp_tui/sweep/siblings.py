@@ -33,6 +33,8 @@ _Row: TypeAlias = dict[tuple[object, ...], list[int]]
 """What points choose by some names -> the points."""
 
 INDEX = "index"
+_MOST_SHAPES: Final = 64
+"""Ways to points that are told apart; of more, all points are looked at."""
 _MOST_DIGITS = 9
 """Of an index; a longer one is no job's."""
 
@@ -158,8 +160,15 @@ class Lookup:
                 found.setdefault(plain_key(key), []).append((at, value))
         return found
 
+    @cached_property
+    def _shapes(self) -> Set[tuple[str, ...]]:
+        """The axes on the way to points."""
+        return {tuple(c.axis.address for c in p.coordinates) for p in self._points}
+
     def beside(self, wanted: Pattern, current: int) -> Sequence[int]:
         """Points that fit and choose the same, axes with keys of `wanted` apart."""
+        if len(self._shapes) > _MOST_SHAPES:
+            return self.fitting(wanted)
         mine = self._list_choices(current, wanted.keys)
         rows = self._rows.setdefault((wanted, tuple(mine)), {})
         for at in () if rows else self.fitting(wanted):
