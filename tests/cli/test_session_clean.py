@@ -14,8 +14,8 @@ from autoexp_tui.cli.session_verbs.maintenance import parse_age
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
 from autoexp_tui.model.errors import UsageError
-from autoexp_tui.storage import session_removal
-from autoexp_tui.storage.session_removal import size_of
+from autoexp_tui.storage import sessions
+from autoexp_tui.storage.sessions import measure_size
 from tests.cli.session_places import Place, all_ended, held_elsewhere
 
 
@@ -24,7 +24,7 @@ def test_without_a_yes_it_only_tells_what_would_go_and_how_much(place: Place) ->
     code, out, err = place.say("clean", "k7f2")
     assert code == 3
     assert f"would remove {session.path}" in out
-    assert f"in {size_of(session.path).files} files" in out
+    assert f"in {measure_size(session.path).files} files" in out
     assert "nothing was removed" in err
     assert session.has_journal()
 
@@ -179,7 +179,7 @@ def test_what_a_killed_removal_left_is_not_listed_and_goes_with_the_next(
     with monkeypatch.context() as patch:
         patch.setattr("shutil.rmtree", _killed)
         with pytest.raises(KeyboardInterrupt):
-            session_removal.remove(place.session("b2bb", *all_ended()))
+            sessions.remove(place.session("b2bb", *all_ended()))
     assert "b2bb" not in place.say("list")[1]
     assert place.say("clean", "k7f2", "--yes")[0] == 0
     assert os.listdir(place.state_dir) == []

@@ -18,7 +18,7 @@ from autoexp_tui.storage.lease import LeaseWatch
 from autoexp_tui.storage.live_sink import FileSessionWatcher
 from autoexp_tui.storage.processes import Identity
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_list import describe
+from autoexp_tui.storage.sessions import describe
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place, held_by
 

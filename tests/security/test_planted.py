@@ -45,8 +45,7 @@ from autoexp_tui.storage.lease import take_lease
 from autoexp_tui.storage.manifests import write_manifest
 from autoexp_tui.storage.output_dir_lock import Owner, take_ownership
 from autoexp_tui.storage.session_dir import SessionDir, require_ground
-from autoexp_tui.storage.session_list import list_sessions
-from autoexp_tui.storage.sessions import find_sessions
+from autoexp_tui.storage.sessions import find_sessions, list_sessions
 from autoexp_tui.testing.clock import ManualClock
 from tests.cli.session_places import Place
 from tests.security.two_users import ALICE, give

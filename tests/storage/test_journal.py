@@ -34,7 +34,7 @@ from autoexp_tui.storage.journal_parts import Part, find_seal
 from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.record_codec import decode_record, encode_record
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_removal import require_removable
+from autoexp_tui.storage.sessions import require_removable
 from tests.storage.week_session import write_week
 from tests.storage.whole_session import WholeSession
 from tests.support.journal_contract import (

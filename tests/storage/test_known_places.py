@@ -13,8 +13,7 @@ from autoexp_tui.cli.assemble import FaultLog
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.model.errors import EnvironmentFailed, UsageError
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_list import list_sessions
-from autoexp_tui.storage.sessions import create_session, find_session
+from autoexp_tui.storage.sessions import create_session, find_session, list_sessions
 from autoexp_tui.storage.user_files import (
     find_user_file,
     list_places,

@@ -107,7 +107,7 @@ def parse_speed(text: str) -> float:
 
 def _pick_session(options: Options, args: argparse.Namespace) -> str:
     """Let the person choose a session; empty when there is none, or none was taken."""
-    from autoexp_tui.storage.session_list import list_sessions
+    from autoexp_tui.storage.sessions import list_sessions
 
     places = opening.list_places(options)
     if not list_sessions(*places):

@@ -1,37 +1,65 @@
-"""The sessions of state directories: made, listed, and found by what people type."""
+"""The sessions of state directories: made, found by what people type, listed, removed.
+
+A row of the list is kept in `snapshot.json`, with names and sizes of the journal parts
+that it was made from; any mismatch means folding again. Removed is a session's own
+directory alone, renamed first, so that it is there as a whole or not at all."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import secrets
+import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any, Final
 
-from autoexp_tui.model.errors import EnvironmentFailed, UsageError
+from autoexp_tui import __version__
+from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned, UsageError
+from autoexp_tui.model.resubmission import is_open
+from autoexp_tui.model.snapshot import SessionBrief
 from autoexp_tui.model.specs import Share
+from autoexp_tui.model.states import ACTIVE, JobState
 from autoexp_tui.probes.pools import ask_all
 from autoexp_tui.storage.atomic import (
     SESSION_MODES,
     explain,
     explaining,
     sync_directory,
+    write_atomic,
 )
+from autoexp_tui.storage.journal import load_state
+from autoexp_tui.storage.lease import LeaseWatch, find_engine
 from autoexp_tui.storage.manifests import ENTRIES, MANIFESTS, make_state_dir
+from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
+from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.storage.user_files import ANSWER_SECONDS, list_places
 
 _NO_SESSION = re.compile(rf"(?s:\..*)|({MANIFESTS}|{ENTRIES})(\.\d+)?")
-SILENCE = f"it did not answer within {ANSWER_SECONDS:g} s"
-_BASE32 = "abcdefghijklmnopqrstuvwxyz234567"
-_LETTERS = _BASE32[:26]
-_DIGITS = _BASE32[26:]
+_SILENCE = f"it did not answer within {ANSWER_SECONDS:g} s"
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_DIGITS = "234567"
 _TRIES_PER_LENGTH = 20
-SHORTEST_PREFIX = 2
+_SHORTEST_PREFIX = 2
 """Letters of an id that may stand for all of it, when no other begins so."""
+_GONE = ".removed-"
+_KEYS: Final = {"name", "counts", "last_event_at", "open"}
+_UNREADABLE: Final = (
+    OSError,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+)
 
 
 def create_session(
@@ -62,8 +90,8 @@ def create_session(
 
 def random_id(length: int) -> str:
     """Such as `k7f2`, a letter and a digit first: no number, no word of YAML."""
-    rest = "".join(secrets.choice(_BASE32) for _ in range(length - 2))
-    return secrets.choice(_LETTERS) + secrets.choice(_DIGITS) + rest
+    rest = (secrets.choice(_LETTERS + _DIGITS) for _ in range(length - 2))
+    return "".join((secrets.choice(_LETTERS), secrets.choice(_DIGITS), *rest))
 
 
 def find_sessions(state_dir: Path) -> list[SessionDir]:
@@ -79,17 +107,24 @@ def find_sessions(state_dir: Path) -> list[SessionDir]:
         return [one for one in found if one.has_journal() or one.is_odd()]
 
 
-def look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
+def _look_into(places: Sequence[Path]) -> list[list[SessionDir] | Exception]:
     """The sessions of each state dir, or the error of the look; TimeoutError: it
     hangs."""
     return ask_all([partial(find_sessions, one) for one in places], ANSWER_SECONDS)
 
 
 def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
-    """The session whose id is, or alone begins, so; raises UsageError,
-    EnvironmentFailed."""
+    """The session whose id is, or alone begins, so; the first place must be readable;
+    raises UsageError, EnvironmentFailed."""
     first, *others = places
-    known = _list_known(places)
+    looks = _look_into(places)
+    if isinstance(looks[0], TimeoutError):
+        hint = "Its file server may be down: look at it with `df`."
+        raise EnvironmentFailed(_SILENCE, str(first), hint)
+    if isinstance(looks[0], Exception):
+        raise looks[0]
+    lists = [found for found in looks if not isinstance(found, Exception)]
+    known = [session for found in lists for session in found]
     found = match_id(known, session_id)
     if len(found) == 1:
         return found[0]
@@ -100,7 +135,13 @@ def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
             hint=f"choose one with --state-dir {found[0].state_dir}",
         )
     for place in places:
-        require_readable(place.absolute() / session_id)
+        path = place.absolute() / session_id
+        try:
+            os.listdir(path)
+        except PermissionError as error:
+            raise explain(error, path, "read the session") from error
+        except (OSError, ValueError):
+            continue  # no session, then
     ids = sorted({session.id for session in known})
     near = get_close_matches(session_id, ids, n=3, cutoff=0.5)
     hint = f"Did you mean {' or '.join(near)}? " if near else ""
@@ -116,21 +157,9 @@ def find_session(places: Sequence[Path], session_id: str) -> SessionDir:
     raise UsageError(f"{problem}, nor in {nor}", hint=hint)
 
 
-def _list_known(places: Sequence[Path]) -> list[SessionDir]:
-    """The sessions of the places; the first of them must be readable."""
-    looks = look_into(places)
-    if isinstance(looks[0], TimeoutError):
-        hint = "Its file server may be down: look at it with `df`."
-        raise EnvironmentFailed(SILENCE, str(places[0]), hint)
-    if isinstance(looks[0], Exception):
-        raise looks[0]
-    lists = [found for found in looks if not isinstance(found, Exception)]
-    return [session for found in lists for session in found]
-
-
 def _find_elsewhere(place: Path, session_id: str) -> str:
     """Where else a session of that id lies than in the place that was named."""
-    for found in look_into(list_places(place)[1:]):
+    for found in _look_into(list_places(place)[1:]):
         for one in () if isinstance(found, Exception) else found:
             if one.id == session_id:
                 return f"There is one in {one.state_dir}: --state-dir {one.state_dir}"
@@ -141,7 +170,7 @@ def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir
     """The sessions of that id, else whose id begins so; raises UsageError for
     several."""
     exactly = [session for session in sessions if session.id == session_id]
-    if exactly or len(session_id) < SHORTEST_PREFIX:
+    if exactly or len(session_id) < _SHORTEST_PREFIX:
         return exactly
     found = [session for session in sessions if session.id.startswith(session_id)]
     ids = dict.fromkeys(session.id for session in found)
@@ -153,11 +182,197 @@ def match_id(sessions: Sequence[SessionDir], session_id: str) -> list[SessionDir
     return found
 
 
-def require_readable(path: Path) -> None:
-    """Refuse a directory that is closed to us; raises EnvironmentFailed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRow(SessionBrief):
+    """One session, as its files tell it."""
+
+    directory: Path
+    owner: Alive = Alive.NO
+
+
+def list_sessions(*places: Path) -> tuple[SessionRow, ...]:
+    """Every session of some state dirs, the one with the newest event first; what
+    cannot be read, or does not answer, is a row too. Raises EnvironmentFailed."""
+    rows: list[SessionRow] = []
+    sessions: list[SessionDir] = []
+    for place, found in zip(places, _look_into(places), strict=True):
+        if isinstance(found, TimeoutError):
+            rows.append(_build_faulty(SessionDir(place / "-"), _SILENCE))
+        elif not isinstance(found, Exception):
+            sessions += found
+        elif place == places[0] or not isinstance(found, EnvironmentFailed):
+            raise found
+    told = ask_all([partial(describe, one) for one in sessions], ANSWER_SECONDS)
+    for session, row in zip(sessions, told, strict=True):
+        if isinstance(row, TimeoutError):
+            row = _build_faulty(session, _SILENCE)
+        elif isinstance(row, Exception):
+            raise row
+        rows.append(row)
+    return tuple(sorted(rows, key=lambda row: (-row.last_event_at, row.id)))
+
+
+def _build_faulty(session: SessionDir, problem: str, user: str = "") -> SessionRow:
+    return SessionRow(id=session.id, directory=session.path, user=user, problem=problem)
+
+
+def describe(session: SessionDir) -> SessionRow:
+    user = ""
     try:
-        os.listdir(path)
-    except PermissionError as error:
-        raise explain(error, path, "read the session") from error
-    except (OSError, ValueError):
-        return  # no session, then
+        user = session.find_user()
+        summary = _read_kept(session) or _fold_session(session, keep=not user)
+        watch = LeaseWatch(session)
+        holder = watch.find_holder()
+    except EnvironmentFailed as error:
+        return _build_faulty(session, str(error.problem), user)
+    counts = {JobState(key): count for key, count in summary["counts"].items()}
+    return SessionRow(
+        id=session.id,
+        directory=session.path,
+        owner=watch.check_alive(holder, 0.0),
+        host=holder.identity.host if holder and holder.identity else "",
+        halted_pid=watch.find_halted(holder),
+        user=user,
+        **{**summary, "counts": counts},
+    )
+
+
+def _fold_session(session: SessionDir, *, keep: bool) -> dict[str, Any]:
+    # The mark is taken first: what is appended meanwhile makes the cache stale.
+    with explaining(session.path, "read the journal"):
+        mark = _build_mark(session)
+    state = load_state(session, tail=1).state
+    summary = {
+        "name": state.name,
+        "counts": dict(Counter(job.state.value for job in state.jobs.values())),
+        "last_event_at": state.utc,
+        "open": is_open(state.jobs.values(), state.pending.values()),
+    }
+    if keep:
+        with suppress(EnvironmentFailed):
+            data = json.dumps({"of": mark, "summary": summary}).encode()
+            mode = session.read_modes().file
+            write_atomic(session.snapshot, data, mode, durable=False)
+    return summary
+
+
+def _read_kept(session: SessionDir) -> dict[str, Any] | None:
+    """The row as it was made from the very same journal; None: fold again."""
+    try:
+        cache = json.loads(read_checked(session.snapshot, "session"))
+        summary: dict[str, Any] = cache["summary"]
+        fits = cache["of"] == _build_mark(session) and set(summary) == _KEYS
+        known = {state.value for state in JobState}
+        return summary if fits and known.issuperset(summary["counts"]) else None
+    except _UNREADABLE:
+        return None
+
+
+def _build_mark(session: SessionDir) -> list[object]:
+    """What changes whenever the journal does: every part's size."""
+    mark: list[object] = [__version__]
+    for path in (session.get_part(*part) for part in session.list_parts()):
+        size = -1
+        with suppress(FileNotFoundError):  # one that was packed will never change
+            size = path.stat().st_size
+        mark.append([path.name, size])
+    return mark
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    files: int
+    bytes: int
+
+
+def measure_size(directory: Path) -> Size:
+    """How much would go with a directory; what cannot be looked at counts nothing."""
+    sizes: list[int] = []
+    for home, _, names in os.walk(directory):
+        for name in names:
+            with suppress(OSError):
+                sizes.append(os.lstat(os.path.join(home, name)).st_size)
+    return Size(len(sizes), sum(sizes))
+
+
+def require_removable(session: SessionDir) -> None:
+    """Nobody runs it, none of its jobs may, nothing else lies in it; raises
+    SessionOwned, UsageError or EnvironmentFailed."""
+    if session.path.is_symlink():
+        raise UsageError(
+            f"it is a link to {session.path.resolve()}",
+            str(session.path),
+            "Remove the link yourself; what it leads to is no session of this place.",
+        )
+    session.require_own()
+    _require_unowned(session)
+    try:
+        jobs = load_state(session, tail=1).state.jobs.values()
+    except EnvironmentFailed as damage:
+        _require_no_open_run(session, damage)
+        return
+    if active := [job.name for job in jobs if job.state in ACTIVE]:
+        more = f" and {len(active) - 3} more" if len(active) > 3 else ""
+        raise UsageError(
+            f"jobs of session {session.id} may still run: "
+            f"{', '.join(active[:3])}{more}",
+            hint=f"`autoexp-sessions stop {session.id} --jobs --yes --state-dir "
+            f"{session.state_dir}` ends them first.",
+        )
+    home = os.path.realpath(session.path) + os.sep
+    for job in jobs:
+        for place in (job.spec.output_dir, job.spec.log_dir):
+            if place and os.path.realpath(place).startswith(home):
+                raise UsageError(
+                    f"{job.name} writes into the session's own directory",
+                    place,
+                    "Move that away first: outputs and logs are never removed.",
+                )
+
+
+def _require_unowned(session: SessionDir) -> None:
+    holder, alive = find_engine(session)
+    if alive is not Alive.NO:
+        is_run = "is run" if alive is Alive.YES else "may be run"
+        raise SessionOwned(
+            f"session {session.id} {is_run} by {holder}",
+            hint=f"`autoexp-sessions stop {session.id} --state-dir "
+            f"{session.state_dir}` ends that engine first.",
+        )
+
+
+def _require_no_open_run(session: SessionDir, damage: EnvironmentFailed) -> None:
+    """Of a journal that does not read: the jobs' own records say what may run."""
+    for begin in session.attempts.glob("*/*/begin.*.json"):
+        if not begin.with_name(begin.name.replace("begin", "exit", 1)).exists():
+            raise UsageError(
+                f"session {session.id} cannot be read, and {begin.parent.parent.name} "
+                f"may still run: {damage.problem}",
+                damage.where,
+                "See that it does not, then remove the directory yourself.",
+            )
+
+
+def remove(session: SessionDir) -> Size:
+    """Remove a session's directory; what was removed; raises AutoexpError."""
+    require_removable(session)
+    size = measure_size(session.path)
+    gone = session.path.with_name(f"{_GONE}{session.id}-{secrets.token_hex(4)}")
+    with explaining(session.path, "remove"):
+        os.rename(session.path, gone)
+    try:
+        _require_unowned(SessionDir(gone))  # by an engine that came up just now
+    except SessionOwned:
+        os.rename(gone, session.path)
+        raise
+    with explaining(gone, "remove all of it"):
+        shutil.rmtree(gone)
+    return size
+
+
+def sweep(state_dir: Path) -> None:
+    """Remove what killed or refused removals left; raises EnvironmentFailed."""
+    with explaining(state_dir, "remove what is left of sessions"):
+        for entry in state_dir.glob(f"{_GONE}*"):
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)

@@ -42,12 +42,12 @@ from autoexp_tui.storage.lease import LeaseWatch, find_highest_epoch
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_check import SessionReport, check_session
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_list import list_sessions
-from autoexp_tui.storage.session_removal import (
+from autoexp_tui.storage.sessions import (
     Size,
+    list_sessions,
+    measure_size,
     remove,
     require_removable,
-    size_of,
     sweep,
 )
 from autoexp_tui.storage.trust import MOST_BYTES, open_checked
@@ -205,7 +205,7 @@ def clean(request: Request) -> int:
     for session in chosen:
         require_removable(session)
     if not chosen or not request.options.yes:
-        sizes = [(session, size_of(session.path)) for session in chosen]
+        sizes = [(session, measure_size(session.path)) for session in chosen]
         _print_sizes(request, sizes, done=False)
         if chosen:
             count = plural(len(chosen), "session")

@@ -31,7 +31,7 @@ from autoexp_tui.model.wording import format_cause_of_end, sentence, wakes
 from autoexp_tui.storage.journal import load_state
 from autoexp_tui.storage.processes import Alive
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.session_list import SessionRow, list_sessions
+from autoexp_tui.storage.sessions import SessionRow, list_sessions
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time, duration, wall_time
 from autoexp_tui.text.time_parsing import NoMoment, parse_moment
