@@ -28,7 +28,7 @@ from pathlib import Path
 from dataclasses import replace
 from autoexp_tui.storage.inbox import leave
 from autoexp_tui.storage.journal import load_state
-from autoexp_tui.storage.senders import describe_sender
+from autoexp_tui.storage.inbox import describe_sender
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.model.commands import Answer, Order
 import time

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.model.commands import Sender
-from autoexp_tui.storage import senders
+from autoexp_tui.storage import inbox
+from autoexp_tui.storage.inbox import check_sender, describe_sender, job_of
 from autoexp_tui.storage.processes import COOKIE, read_start
-from autoexp_tui.storage.senders import check_sender, describe_sender, job_of
 from autoexp_tui.storage.user_files import note_place
 
 
@@ -134,7 +134,7 @@ def test_the_cgroup_tells_the_slurm_job(
     proc = tmp_path / "proc"
     (proc / str(os.getpid())).mkdir(parents=True)
     (proc / str(os.getpid()) / "cgroup").write_text(line)
-    monkeypatch.setattr(senders, "_PROC", proc)
+    monkeypatch.setattr(inbox, "_PROC", proc)
     assert job_of(os.getpid(), tmp_path) == "attempt 2 of train, session k7f2"
 
 

@@ -82,7 +82,6 @@ from autoexp_tui.storage.provenance import (
     record_of,
     write_provenance,
 )
-from autoexp_tui.storage.senders import check_sender
 from autoexp_tui.storage.session_dir import SessionDir, require_ground
 from autoexp_tui.storage.sessions import create_session
 from autoexp_tui.storage.trust import find_session_user
@@ -235,7 +234,6 @@ def _build_engine(
         inbox=FileInbox(
             session,
             lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
-            check=lambda sender: check_sender(sender, session.state_dir),
         ),
         lease=lease,
         poll_pool=pools["poll"],

@@ -105,8 +105,8 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     from autoexp_tui.cli.executors import find_offer
     from autoexp_tui.engine.live import LiveHandle
     from autoexp_tui.storage.done_file import check_done
+    from autoexp_tui.storage.inbox import describe_sender
     from autoexp_tui.storage.journal import list_earlier
-    from autoexp_tui.storage.senders import describe_sender
 
     offer, place = find_offer(plan), find_state_dir(options, plan.state_dir)
     return LiveHandle(
@@ -141,7 +141,7 @@ def list_places(options: Options) -> tuple[Path, ...]:
 
 def require_person(what: str, state_dir: Path) -> None:
     """This process is no job's; raises NotConfirmed."""
-    from autoexp_tui.storage.senders import describe_sender
+    from autoexp_tui.storage.inbox import describe_sender
 
     if job := describe_sender(state_dir).job:
         raise NotConfirmed(
@@ -173,8 +173,8 @@ class SessionOpener:
         raises SessionOwned where another lives, NotConfirmed where a job approves."""
         from autoexp_tui.cli.assemble import resume_session
         from autoexp_tui.engine.live import LiveHandle
+        from autoexp_tui.storage.inbox import describe_sender
         from autoexp_tui.storage.journal import list_earlier
-        from autoexp_tui.storage.senders import describe_sender
 
         session, watch = self._find(directory)
         if self._options.approve:
@@ -197,9 +197,9 @@ class SessionOpener:
         """Watch the session; read-only when it is another user's."""
         from autoexp_tui.engine.viewer import ViewerHandle
         from autoexp_tui.probes.clock import SystemClock
+        from autoexp_tui.storage.inbox import describe_sender
         from autoexp_tui.storage.journal import list_earlier
         from autoexp_tui.storage.live_sink import FileSessionWatcher
-        from autoexp_tui.storage.senders import describe_sender
 
         session, watch = self._find(directory)
         clock, user = SystemClock(), session.find_user()

@@ -1,10 +1,15 @@
-"""Commands that other processes leave for a session's engine, one file each. The engine
-forgets one once its events are synced; killed in between, it is given it again, and
-knows its id from the journal. What is no command is set aside with the reason."""
+"""Commands that other processes leave for a session's engine, one file each, and who
+sent them. The engine forgets one once its events are synced; killed in between, it is
+given it again, and knows its id from the journal. What is no command is set aside.
+
+Approvals are a person's. A process is a job's by the wrapper's variable, by a
+supervisor among its ancestors, or by the Slurm job it runs in. It is no fence against
+code of the same user."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -17,8 +22,10 @@ from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
 from autoexp_tui.storage.json_codec import decode, encode
+from autoexp_tui.storage.processes import COOKIE, Alive, Identity, read_start, read_stat
 from autoexp_tui.storage.session_dir import SessionDir
-from autoexp_tui.storage.trust import Untrusted, read_checked
+from autoexp_tui.storage.trust import Untrusted, open_regular, read_checked
+from autoexp_tui.storage.user_files import list_places
 from autoexp_tui.text.sanitize import clean
 
 MAX_BYTES = 4 << 20
@@ -28,6 +35,12 @@ AT_A_LOOK = 500
 """Commands that one look takes in, and files that it sets aside."""
 _OURS = re.compile(r"\d{17}-[^/]+\.json")
 _ID = re.compile(r"[!-~]{1,200}")
+_PROC = Path("/proc")
+_WRAPPER = re.compile(r"(?:.*/)?wrapper(?:\.[\w-]+)?\.pyc?")
+_SLURM_CGROUP = re.compile(r"/job_(\d+)(?:/|$)", re.MULTILINE)
+_LONGEST_CLAIM = 64 * 1024
+_MOST_ANCESTORS = 1000
+"""More than any chain has; it may change while it is followed."""
 
 _HOPELESS = {
     errno.EISDIR: "it is a directory",
@@ -58,13 +71,10 @@ class FileInbox:
         self,
         session: SessionDir,
         on_rejected: Callable[[str, str], None] = lambda _name, _reason: None,
-        check: Callable[[Sender | None], Sender | None] = lambda sender: sender,
     ) -> None:
-        """`on_rejected` is told file and reason; `check` finds who sent a person's
-        word."""
+        """`on_rejected` is told file and reason."""
         self._session = session
         self._on_rejected = on_rejected
-        self._check = check
         self._given: dict[str, str] = {}
         """File name -> command id of what was given out and is not done."""
         self._rubbish: dict[str, str] = {}
@@ -89,7 +99,8 @@ class FileInbox:
             self._failing.discard(name)
             self._given[name] = order.command_id
             if is_personal(order.command):
-                order = replace(order, sender=self._check(order.sender))
+                sender = check_sender(order.sender, self._session.state_dir)
+                order = replace(order, sender=sender)
             orders.append(order)
         for name in list(self._rubbish)[:AT_A_LOOK]:  # heaps of it take seconds
             self._set_aside(name, self._rubbish.pop(name))
@@ -148,3 +159,117 @@ def _read(path: Path) -> Order | None:
         # Known by it once it is done: without one it would be done again and again.
         raise NotACommand("its command_id is none: 1 to 200 visible characters")
     return order
+
+
+def describe_sender(state_dir: Path) -> Sender:
+    """This process, as a command carries it; `state_dir` is the session's."""
+    me, leader = Identity.get_own(), os.getsid(0)
+    user = str(os.getuid())
+    with suppress(ImportError, KeyError):
+        import pwd
+
+        user = pwd.getpwuid(os.getuid()).pw_name
+    tty = ""
+    for descriptor in (1, 2, 0):  # the input's, if it has one
+        with suppress(OSError):
+            tty = os.ttyname(descriptor).removeprefix("/dev/")
+    return Sender(
+        user=user,
+        host=me.host,
+        boot=me.boot,
+        namespace=me.namespace,
+        pid=me.pid,
+        started=me.started,
+        leader=leader,
+        leader_started=read_start(leader) or "",
+        tty=tty,
+        ssh_client=os.environ.get("SSH_CONNECTION", "").partition(" ")[0],
+        job=job_of(me.pid, state_dir),
+        checked=True,
+    )
+
+
+def check_sender(sender: Sender | None, state_dir: Path) -> Sender:
+    """What the engine finds, on its own host, of the process that sent a command; of
+    another host's, what the sender found of itself stands."""
+    if sender is None:
+        return Sender(doubt="unnamed")
+    me = Identity.get_own()
+    theirs = replace(me, host=sender.host, boot=sender.boot, namespace=sender.namespace)
+    processes = (
+        replace(theirs, pid=sender.pid, started=sender.started),
+        replace(theirs, pid=sender.leader, started=sender.leader_started),
+    )
+    lives = [process.check_alive(me) for process in processes]
+    if Alive.UNKNOWN in lives:
+        return replace(sender, checked=False)
+    if Alive.YES not in lives:
+        return replace(sender, doubt="ended", checked=True)
+    living = processes[lives.index(Alive.YES)].pid
+    job = sender.job or job_of(living, state_dir)
+    return replace(sender, job=job, doubt="", checked=True)
+
+
+def job_of(pid: int, state_dir: Path) -> str:
+    """The job that a process of this host belongs to, in words; empty: to none."""
+    chain: list[int] = []
+    one = pid
+    while one > 0 and len(chain) < _MOST_ANCESTORS:
+        chain.append(one)
+        stat = (read_stat(one) or "").split()
+        one = int(stat[1]) if len(stat) > 1 else 0
+    variables: list[dict[str, str]] = []
+    for one in chain:
+        pairs = (e.partition(b"=") for e in _read_proc(one, "environ").split(b"\0"))
+        variables.append({os.fsdecode(k): os.fsdecode(value) for k, _, value in pairs})
+    if pid == os.getpid():  # as we were started, and as we are now
+        variables.append({**os.environ})
+    for found in variables:
+        if attempt := found.get(COOKIE):
+            return _format_attempt(Path(attempt))
+    for one in chain:  # a supervisor names its task file behind the wrapper
+        words = [os.fsdecode(word) for word in _read_proc(one, "cmdline").split(b"\0")]
+        for place, word in enumerate(words[1:], 1):
+            task = next((w for w in words[place:] if w.endswith(".json")), "")
+            if task and _WRAPPER.fullmatch(word):
+                return _format_attempt(Path(task).parent)
+    ids = {found["SLURM_JOB_ID"] for found in variables if found.get("SLURM_JOB_ID")}
+    for one in chain:
+        ids.update(_SLURM_CGROUP.findall(os.fsdecode(_read_proc(one, "cgroup"))))
+    for home in list_places(state_dir) if ids else ():
+        for claim in home.glob("*/attempts/*/*/claim"):
+            if ids & _read_claim(claim) and not _has_ended(claim.parent):
+                return _format_attempt(claim.parent)
+    return ""
+
+
+def _read_proc(pid: int, name: str) -> bytes:
+    """What the system tells of a process; empty where it is not ours to read."""
+    with suppress(OSError):
+        return (_PROC / str(pid) / name).read_bytes()
+    return b""
+
+
+def _read_claim(path: Path) -> set[object]:
+    """The ids of the Slurm job that has claimed an attempt."""
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        with open_regular(path) as (handle, _):
+            data = os.read(handle, _LONGEST_CLAIM) if handle is not None else b""
+        record = json.loads(data or b"{}")
+        return {record.get("slurm_job"), record.get("executor_id")}
+    return set()
+
+
+def _has_ended(attempt: Path) -> bool:
+    """Whether all its runs have ended: clusters give a number again."""
+    began, ended = (
+        len([*attempt.glob(f"{kind}.*.json")]) for kind in ("begin", "exit")
+    )
+    return 0 < ended >= began
+
+
+def _format_attempt(directory: Path) -> str:
+    parts = directory.parts
+    if len(parts) > 3 and parts[-3] == "attempts":
+        return f"attempt {parts[-1]} of {parts[-2]}, session {parts[-4]}"
+    return str(directory)
