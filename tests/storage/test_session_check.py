@@ -15,9 +15,13 @@ from autoexp_tui.events.events import MessageLogged
 from autoexp_tui.model.errors import JournalDamaged, SessionOwned
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state, read_session
-from autoexp_tui.storage.journal_repair import repair_journal
 from autoexp_tui.storage.lease import take_lease
-from autoexp_tui.storage.session_check import Flaw, SessionReport, check_session
+from autoexp_tui.storage.session_check import (
+    Flaw,
+    SessionReport,
+    check_session,
+    repair_journal,
+)
 from autoexp_tui.storage.session_dir import SessionDir
 
 from .whole_session import WholeSession, whole
@@ -449,15 +453,6 @@ def test_without_a_directory_of_leases_the_check_goes_on(made: WholeSession) -> 
         path.unlink()
     made.session.lease.rmdir()
     assert "there is no directory of leases" in only(made).problem
-
-
-def test_a_full_disk_is_told(
-    made: WholeSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    real = os.statvfs(made.session.path)
-    full = os.statvfs_result([*real[:4], 10, *real[5:]])
-    monkeypatch.setattr("autoexp_tui.storage.session_check.os.statvfs", lambda _p: full)
-    assert "MiB are free" in only(made).problem
 
 
 def test_a_disk_that_is_mounted_read_only_is_one_finding(

@@ -1,36 +1,56 @@
-"""All that can be told of a session's soundness by reading what lies on disk. Jobs'
-records are read before the journal, so that what the journal lacks was not recorded
-then; a living engine may do so a moment later: then it is a note."""
+"""All that can be told of a session's soundness by reading what lies on disk, and going
+on with a damaged one. Jobs' records are read before the journal, so that what the
+journal lacks was not recorded then; a living engine may do so a moment later: then it
+is a note.
+
+A repair edits, moves and removes no file: a take-over seals the journal after the last
+commit that reads, and what follows is void, on disk for whoever has a better idea."""
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
-from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from autoexp_tui import __version__
+from autoexp_tui.engine.ports import Clock
+from autoexp_tui.engine.timeline import Timeline
+from autoexp_tui.events.events import EngineStarted, EngineStopped, MessageLogged
+from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
+from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.ids import format_filename
 from autoexp_tui.model.state import JobRecord, SessionState
 from autoexp_tui.model.states import ACTIVE, BEGUN, Outcome
 from autoexp_tui.storage.atomic import explain, find_remedy, read_session_modes
 from autoexp_tui.storage.attempt_records import AttemptRecords, read_attempt
-from autoexp_tui.storage.journal import TAIL, fold_chain
-from autoexp_tui.storage.journal_parts import RESTORE, find_chain
-from autoexp_tui.storage.journal_repair import Salvage, find_salvage
+from autoexp_tui.storage.journal import (
+    DOES_NOT_FOLLOW,
+    TAIL,
+    StoredPlans,
+    fold_chain,
+    read_records,
+)
+from autoexp_tui.storage.journal_parts import RESTORE, Part, find_chain, open_part
+from autoexp_tui.storage.journal_writer import FileJournal
 from autoexp_tui.storage.json_codec import decode_plan, hash_plan
-from autoexp_tui.storage.lease import find_engine
+from autoexp_tui.storage.lease import find_engine, take_lease
 from autoexp_tui.storage.output_dir_lock import read_owner
 from autoexp_tui.storage.processes import Alive, Identity
-from autoexp_tui.storage.session_dir import SessionDir, get_packed, read_if_there
+from autoexp_tui.storage.session_dir import (
+    PartId,
+    SessionDir,
+    get_packed,
+    read_if_there,
+)
 from autoexp_tui.storage.trust import read_checked
-
-LITTLE_BYTES = 256 << 20
-LITTLE_FILES = 1000
+from autoexp_tui.text.spelling import plural
 
 _LOOK = "`autoexp-sessions show` tells its state; its log tells what it did."
 
@@ -41,6 +61,25 @@ _ORDER: tuple[Severity, ...] = ("error", "warning", "note")
 
 RecordsOnDisk: TypeAlias = Mapping[tuple[str, int], AttemptRecords]
 """(name of the job's directory, number of the attempt) -> what lies there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvage:
+    """The longest beginning of a damaged journal that reads and adds up."""
+
+    chain: tuple[Part, ...]
+    """The parts that would count, the last one up to its last good commit."""
+    records: int
+    left_out: int
+    """Lines that counted, or may have, and would count no more."""
+
+    def describe(self) -> str:
+        last = self.chain[-1]
+        return (
+            f"go on after record {self.records} (byte {last.length} of "
+            f"{last.path.name}) and leave out {plural(self.left_out, 'line')} that "
+            "follow; no file is changed or removed"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +121,7 @@ class SessionReport:
 def check_session(session: SessionDir) -> SessionReport:
     """Read all of a session and compare."""
     report = SessionReport()
-    for check in (
-        _check_jobs_and_journal,
-        _check_plans,
-        _check_leases,
-        _check_modes,
-        _check_disk,
-    ):
+    for check in (_check_jobs_and_journal, _check_plans, _check_leases, _check_modes):
         try:
             check(session, report)
         except EnvironmentFailed as refusal:
@@ -118,12 +151,6 @@ def _check_jobs_and_journal(session: SessionDir, report: SessionReport) -> None:
     except OSError as error:
         told = explain(error, session.attempts, "read the jobs' records")
         report.add("error", told.where, told.problem)
-    _check_journal(session, report)
-    if report.state is not None:
-        _JobsCheck(session, report, report.state, on_disk).run()
-
-
-def _check_journal(session: SessionDir, report: SessionReport) -> None:
     link, notices = session.journal, list[str]()
     is_gone = link.is_symlink() and not link.exists()
     if is_gone and not get_packed(link.resolve()).exists():
@@ -144,6 +171,96 @@ def _check_journal(session: SessionDir, report: SessionReport) -> None:
     for line in loaded.notices:
         where, _, problem = line.partition(": ")
         report.add("note", where, problem)
+    _check_jobs(session, report, loaded.state, on_disk)
+
+
+def _list_directory(path: Path) -> list[Path]:
+    """What lies in it, in order; a glob would pass over what it may not read."""
+    return sorted(path.iterdir()) if path.is_dir() else []
+
+
+def _check_jobs(
+    session: SessionDir,
+    report: SessionReport,
+    state: SessionState,
+    on_disk: RecordsOnDisk,
+) -> None:
+    """Compare what the journal says of jobs with what they left."""
+    jobs = {format_filename(name): job for name, job in state.jobs.items()}
+    for (directory, number), records in on_disk.items():
+        place = session.attempts / directory / str(number)
+        for name in records.forged:
+            problem = "the record was not written by the job's supervisor"
+            report.add("error", place / name, problem, _LOOK)
+        for name in records.damaged:
+            hint = "It counts as not there. " + _LOOK
+            report.add("error", place / name, "the record does not read", hint)
+        _check_attempt(report, place, jobs.get(directory), number, records)
+    for name, job in jobs.items():
+        attempt, lack = job.attempt, ""
+        left = on_disk.get((name, attempt.number)) if attempt else None
+        if attempt and job.state in BEGUN and (left is None or left.run is None):
+            lack = "runs, and there is no record that it began"
+        elif attempt and attempt.outcome is Outcome.COMPLETED:
+            has_ended = left is not None and left.exited is not None
+            lack = "" if has_ended else "completed, and there is no exit record"
+        if attempt and lack:
+            place = session.get_attempt(job.name, attempt.number)
+            report.add("warning", place, f"{job.name} {lack}", _LOOK)
+        if job.state in ACTIVE:
+            _check_owner(session, report, job, state)
+
+
+def _check_attempt(
+    report: SessionReport,
+    place: Path,
+    job: JobRecord | None,
+    number: int,
+    records: AttemptRecords,
+) -> None:
+    found = (a for a in job.attempts if a.number == number) if job else iter(())
+    attempt = next(found, None)
+    if attempt is None:
+        if job is None or records.claim or records.run:
+            what = "a job that the journal does not know"
+            what = f"an attempt of {job.name} never ordered" if job else what
+            lost = "a part of the journal may be gone."
+            hint = f"Something ran that the session does not count; {lost}"
+            severity: Severity = "note" if report.engine else "error"
+            report.add(severity, place, f"records of {what}", hint)
+        return
+    assert job is not None
+    run, unseen = records.run, ""
+    if run and run.began.run > attempt.run and attempt.outcome is None:
+        unseen = f"run {run.began.run} of {job.name} began"
+    elif records.exited and attempt.outcome is None:
+        unseen = f"{job.name} ended"
+    elif records.exited and attempt.outcome is Outcome.LOST:
+        unseen = f"{job.name}, which counts as lost, ended"
+    if unseen:
+        problem = f"{unseen}, and no engine has recorded it yet"
+        hint = "" if report.engine else "The next engine does."
+        report.add("note", place, problem, hint)
+
+
+def _check_owner(
+    session: SessionDir, report: SessionReport, job: JobRecord, state: SessionState
+) -> None:
+    """Whose output directory an active job writes."""
+    home, plan = Path(job.spec.output_dir), state.plan
+    place = home / ".autoexp"
+    try:
+        owner = read_owner(home, plan.share if plan else "private")
+    except EnvironmentFailed as refusal:
+        report.add("warning", refusal.where, refusal.problem)
+        return
+    if owner is None and job.state in BEGUN:
+        problem = f"{job.name} runs, and nothing that reads says whose this is"
+        report.add("warning", place, problem)
+    elif owner is not None and owner.session != session.id:
+        problem = f"{job.name} writes it, and session {owner.session} owns it"
+        hint = f"Stop one of them: `autoexp-sessions show {owner.session}`."
+        report.add("error", place, problem, hint)
 
 
 def _check_plans(session: SessionDir, report: SessionReport) -> None:
@@ -157,97 +274,6 @@ def _check_plans(session: SessionDir, report: SessionReport) -> None:
     data = read_if_there(session.plan)
     if data is not None:
         decode_plan(data, str(session.plan))
-
-
-def _list_directory(path: Path) -> list[Path]:
-    """What lies in it, in order; a glob would pass over what it may not read."""
-    return sorted(path.iterdir()) if path.is_dir() else []
-
-
-@dataclass(frozen=True, slots=True)
-class _JobsCheck:
-    """Compares what the journal says of one session's jobs with what they left."""
-
-    session: SessionDir
-    report: SessionReport
-    state: SessionState
-    on_disk: RecordsOnDisk
-
-    def run(self) -> None:
-        jobs = {format_filename(name): job for name, job in self.state.jobs.items()}
-        for (directory, number), records in self.on_disk.items():
-            place = self.session.attempts / directory / str(number)
-            for name in records.forged:
-                problem = "the record was not written by the job's supervisor"
-                self.report.add("error", place / name, problem, _LOOK)
-            for name in records.damaged:
-                hint = "It counts as not there. " + _LOOK
-                self.report.add("error", place / name, "the record does not read", hint)
-            if (job := jobs.get(directory)) is None:
-                self._add_unknown(place, "a job that the journal does not know")
-            else:
-                self._check_attempt(place, job, number, records)
-        for job in jobs.values():
-            self._check_job(job)
-            if job.state in ACTIVE:
-                self._check_owner(job)
-
-    def _add_unknown(self, place: Path, what: str) -> None:
-        lost = "a part of the journal may be gone."
-        hint = f"Something ran that the session does not count; {lost}"
-        severity: Severity = "note" if self.report.engine else "error"
-        self.report.add(severity, place, f"records of {what}", hint)
-
-    def _check_attempt(
-        self, place: Path, job: JobRecord, number: int, records: AttemptRecords
-    ) -> None:
-        attempt = next((a for a in job.attempts if a.number == number), None)
-        if attempt is None:
-            if records.claim or records.run:
-                self._add_unknown(place, f"an attempt of {job.name} never ordered")
-            return
-        run, unseen = records.run, ""
-        if run and run.began.run > attempt.run and attempt.outcome is None:
-            unseen = f"run {run.began.run} of {job.name} began"
-        elif records.exited and attempt.outcome is None:
-            unseen = f"{job.name} ended"
-        elif records.exited and attempt.outcome is Outcome.LOST:
-            unseen = f"{job.name}, which counts as lost, ended"
-        if unseen:
-            problem = f"{unseen}, and no engine has recorded it yet"
-            hint = "" if self.report.engine else "The next engine does."
-            self.report.add("note", place, problem, hint)
-
-    def _check_job(self, job: JobRecord) -> None:
-        attempt = job.attempt
-        if attempt is None:
-            return
-        records = self.on_disk.get((format_filename(job.name), attempt.number))
-        lack = ""
-        if job.state in BEGUN and (records is None or records.run is None):
-            lack = "runs, and there is no record that it began"
-        elif attempt.outcome is Outcome.COMPLETED and not (records and records.exited):
-            lack = "completed, and there is no exit record"
-        if lack:
-            place = self.session.get_attempt(job.name, attempt.number)
-            self.report.add("warning", place, f"{job.name} {lack}", _LOOK)
-
-    def _check_owner(self, job: JobRecord) -> None:
-        """Whose output directory an active job writes."""
-        home, plan = Path(job.spec.output_dir), self.state.plan
-        place = home / ".autoexp"
-        try:
-            owner = read_owner(home, plan.share if plan else "private")
-        except EnvironmentFailed as refusal:
-            self.report.add("warning", refusal.where, refusal.problem)
-            return
-        if owner is None and job.state in BEGUN:
-            problem = f"{job.name} runs, and nothing that reads says whose this is"
-            self.report.add("warning", place, problem)
-        elif owner is not None and owner.session != self.session.id:
-            problem = f"{job.name} writes it, and session {owner.session} owns it"
-            hint = f"Stop one of them: `autoexp-sessions show {owner.session}`."
-            self.report.add("error", place, problem, hint)
 
 
 def _check_leases(session: SessionDir, report: SessionReport) -> None:
@@ -278,7 +304,16 @@ def _check_leases(session: SessionDir, report: SessionReport) -> None:
 def _check_modes(session: SessionDir, report: SessionReport) -> None:
     """What others may read or write, and what we may not."""
     usual = read_session_modes(session.path).directory
-    needed = os.R_OK if _is_read_only(session) else os.R_OK | os.W_OK
+    needed = os.R_OK | os.W_OK
+    if os.statvfs(session.path).f_flag & os.ST_RDONLY:
+        needed = os.R_OK
+        report.add(
+            "error",
+            session.path,
+            "the disk is mounted read-only",
+            "No engine can go on there, and nothing be repaired: have it mounted "
+            "for writing, or go on with a copy of the session.",
+        )
     for path in (session.path, *sorted(session.path.iterdir())):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -295,22 +330,73 @@ def _check_modes(session: SessionDir, report: SessionReport) -> None:
             report.add("error", path, "it may not be read and written")
 
 
-def _check_disk(session: SessionDir, report: SessionReport) -> None:
-    found, where = os.statvfs(session.path), session.path
-    free = found.f_bavail * found.f_frsize
-    if _is_read_only(session):
-        report.add(
-            "error",
-            where,
-            "the disk is mounted read-only",
-            "No engine can go on there, and nothing be repaired: have it mounted "
-            "for writing, or go on with a copy of the session.",
-        )
-    elif free < LITTLE_BYTES:
-        report.add("warning", where, f"only {free >> 20} MiB are free there")
-    elif found.f_files and found.f_favail < LITTLE_FILES:
-        report.add("warning", where, f"only {found.f_favail} more files fit there")
+def find_salvage(session: SessionDir) -> Salvage | None:
+    """What a repair would go on from; None when nothing reads; raises
+    EnvironmentFailed."""
+    parts = session.list_parts()
+    for newest in reversed(parts):
+        try:
+            chain = find_chain(session, upto=newest)
+        except JournalDamaged:
+            continue
+        good, records = _find_good_beginning(session, chain)
+        if good:
+            after = [session.get_part(*p) for p in parts if p > good[-1].id]
+            lost = _count_lines(good[-1].path, good[-1].length or 0)
+            lost += sum(_count_lines(path, 0) for path in after)
+            return Salvage(chain=good, records=records, left_out=lost)
+    return None
 
 
-def _is_read_only(session: SessionDir) -> bool:
-    return bool(os.statvfs(session.path).f_flag & os.ST_RDONLY)
+def _find_good_beginning(
+    session: SessionDir, chain: Sequence[Part]
+) -> tuple[tuple[Part, ...], int]:
+    """The parts of `chain` up to its last good commit, and how many records."""
+    state = SessionState(plans=StoredPlans(session))
+    ends: dict[PartId, int] = {}
+    records = 0
+    with unseen(state), suppress(JournalDamaged, *DOES_NOT_FOLLOW):
+        for part in chain:
+            for record, _, end in read_records(part, state.seq):
+                apply(state, record)
+                if not record.more:
+                    ends[part.id], records = end, record.seq
+    good = (part for part in chain if part.id in ends)
+    return tuple(replace(part, length=ends[part.id]) for part in good), records
+
+
+def _count_lines(part: Path, offset: int) -> int:
+    """Lines of a part from `offset`; of a damaged pack those that unpack."""
+    count = 0
+    # Damage is what brought us here.
+    with suppress(EnvironmentFailed), open_part(part) as file:
+        file.seek(offset)
+        while block := file.read(1 << 20):
+            count += block.count(b"\n")
+    return count
+
+
+def repair_journal(session: SessionDir, salvage: Salvage, clock: Clock) -> str:
+    """Seal the journal where it reads, and say so; raises SessionOwned."""
+    lease = take_lease(session, clock)
+    try:
+        with closing(FileJournal(session, lease, chain=salvage.chain)) as journal:
+            state = journal.load().state
+            draft = Draft(state, Timeline(clock, state).now(), lease.epoch)
+            draft.emit(
+                EngineStarted(
+                    host=socket.gethostname(),
+                    pid=os.getpid(),
+                    engine_version=__version__,
+                    sealed_part=journal.seal.part,
+                    sealed_bytes=journal.seal.bytes,
+                    gap_seconds=state.measure_seconds_until(clock.utc()),
+                )
+            )
+            text = f"the journal was damaged: a person let it {salvage.describe()}"
+            draft.emit(MessageLogged(text=text, level="warning"))
+            draft.emit(EngineStopped(reason="repaired"))
+            journal.append(draft.commit())
+    finally:
+        lease.release()
+    return f"{session.get_part(lease.epoch).name} goes on there"

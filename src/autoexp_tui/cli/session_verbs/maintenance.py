@@ -37,10 +37,13 @@ from autoexp_tui.model.errors import (
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage import trust as trusted
 from autoexp_tui.storage.atomic import explaining, make_directory, write_atomic
-from autoexp_tui.storage.journal_repair import repair_journal
 from autoexp_tui.storage.lease import LeaseWatch, find_highest_epoch
 from autoexp_tui.storage.processes import Alive
-from autoexp_tui.storage.session_check import SessionReport, check_session
+from autoexp_tui.storage.session_check import (
+    SessionReport,
+    check_session,
+    repair_journal,
+)
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import (
     Size,
