@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.cockpit.render.grid import explain_cell
+from autoexp_tui.cockpit.widgets.grid_pane import explain_cell
 from autoexp_tui.planning.grid import build_grid
 from tests.planning.plans import job, plan
 
