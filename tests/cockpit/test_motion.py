@@ -87,7 +87,7 @@ async def test_snapshots_are_shown_at_most_once_a_second() -> None:
 async def test_ten_thousand_jobs_cost_what_is_visible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from autoexp_tui.cockpit.render import columns
+    from autoexp_tui.cockpit.widgets import job_panes as columns
 
     async with cockpit(campaign(10_000)) as seat:
         drawn: list[int] = []

@@ -18,7 +18,8 @@ from textual._compositor import Compositor
 
 from autoexp_tui.cockpit.app import LATER_MODULES, load_ahead
 from autoexp_tui.cockpit.background import Background
-from autoexp_tui.cockpit.render import columns, why
+from autoexp_tui.cockpit.render import why
+from autoexp_tui.cockpit.widgets import job_panes as columns
 from autoexp_tui.cockpit.widgets import why_pane
 from autoexp_tui.cockpit.widgets.why_pane import CROWD
 from tests.cockpit.seat import PATIENCE, Seat, cockpit

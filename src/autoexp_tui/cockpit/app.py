@@ -61,7 +61,6 @@ LATER_MODULES: Final = (
     "autoexp_tui.cockpit.job_actions",
     "autoexp_tui.cockpit.dialogs.question",
     "autoexp_tui.cockpit.render.questions",
-    "autoexp_tui.cockpit.render.plot",
     "autoexp_tui.cockpit.screens.lists",
     "autoexp_tui.sweep.expression",
     "autoexp_tui.planning.grid",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from autoexp_tui.cockpit.render import columns, job_questions
+from autoexp_tui.cockpit.render import job_questions
 from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
@@ -12,6 +12,7 @@ from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.filtering import compile_filter
 from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.stages import build_families
+from autoexp_tui.cockpit.widgets import job_panes as columns
 from autoexp_tui.cockpit.widgets.grid_pane import choose_columns as columns_of_grid
 from autoexp_tui.cockpit.widgets.grid_pane import render_row
 from autoexp_tui.model.specs import JobSpec

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render import columns
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.parameters import Parameter, PlanWords
 from autoexp_tui.cockpit.state.rows import Column
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import Look
+from autoexp_tui.cockpit.widgets import job_panes as columns
 from autoexp_tui.model.rules import ResultSpec
 from autoexp_tui.model.snapshot import Live
 from tests.support.campaigns import campaign

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.render.plot import (
+from autoexp_tui.cockpit.spans import plain, width
+from autoexp_tui.cockpit.widgets.metrics_pane import (
     Plotted,
     measure_scale,
     render_legend,
     render_plot,
 )
-from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.model.snapshot import Curve
 
 FALLING = Curve((0, 100, 200), (4.0, 3.0, 2.0))

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.render import columns
 from autoexp_tui.cockpit.state.filtering import compile_filter
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.rows import (
@@ -21,6 +20,7 @@ from autoexp_tui.cockpit.state.rows import (
 )
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.cockpit.state.status import NEEDS, Look
+from autoexp_tui.cockpit.widgets import job_panes as columns
 from tests.support.campaigns import campaign
 from tests.support.scripted_handle import moved
 
