@@ -12,7 +12,7 @@ from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.sessions import main
 from autoexp_tui.conditions.kinds import Approval, FileExists, JobStateIs, TimeReached
 from autoexp_tui.events import events
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState

@@ -413,9 +413,8 @@ def test_an_action_whose_rule_is_gone_is_dropped() -> None:
     )
     bench.run(10)
     state = bench.engine.state
-    state.jobs["a"] = bench.engine.state.renew(
-        state.jobs["a"], spec=job("a", own_rules=Monitoring())
-    )
+    spec = job("a", own_rules=Monitoring())
+    state.jobs["a"] = replace(state.jobs["a"], spec=spec)
     bench.files.append("/ready", b"x")
     bench.run(5)
     assert dropped(bench) == ["rule_is_gone"]

@@ -8,11 +8,11 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import (
     DecisionContext,
+    Draft,
     Roster,
     SchedulingPolicy,
     rules_of,
 )
-from autoexp_tui.model.draft import Draft
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (
     Anomalies,

@@ -9,8 +9,12 @@ import pytest
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG, LOG_CHUNK, FoundFile, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
-from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import (
+    DecisionContext,
+    Draft,
+    Roster,
+    SchedulingPolicy,
+)
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import MetricFile, Monitoring
 from tests.model.builders import at, job, plan, run, started

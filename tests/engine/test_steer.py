@@ -7,8 +7,12 @@ from autoexp_tui.engine.command_handlers import handle_order
 from autoexp_tui.events import events
 from autoexp_tui.model import commands
 from autoexp_tui.model.commands import Command, Order, Sender
-from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import (
+    DecisionContext,
+    Draft,
+    Roster,
+    SchedulingPolicy,
+)
 from autoexp_tui.model.event import Event, fold
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.state import SessionState

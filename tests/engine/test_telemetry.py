@@ -11,8 +11,12 @@ import pytest
 from autoexp_tui.engine.ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
-from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import (
+    DecisionContext,
+    Draft,
+    Roster,
+    SchedulingPolicy,
+)
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.rules import (

@@ -5,7 +5,7 @@ import pytest
 from autoexp_tui.conditions.kinds import TimeReached
 from autoexp_tui.effects.effects import CancelTasks
 from autoexp_tui.events import events
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import IllegalTransition, apply, fold, unseen
 from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import (

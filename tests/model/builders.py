@@ -14,7 +14,7 @@ from autoexp_tui.events.events import (
     SessionStarted,
     SubmissionAccepted,
 )
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import Event, Recorded, fold
 from autoexp_tui.model.facts import Moment
 from autoexp_tui.model.specs import Edge, JobSpec, Plan

@@ -6,7 +6,7 @@ import pytest
 
 from autoexp_tui.model import state
 from autoexp_tui.model.event import Recorded
-from autoexp_tui.model.fast_replace import amended, changed
+from autoexp_tui.model.state import changed
 from tests.model.builders import job, plan, run, started
 
 
@@ -38,5 +38,5 @@ def test_the_records_it_copies_check_nothing_when_they_are_made(kind: type) -> N
 
 def test_a_record_of_ones_own_is_changed_where_it_is() -> None:
     record = started(plan(job("a"))).jobs["a"]
-    assert amended(record, since=9.0) is record
+    assert changed(record, in_place=True, since=9.0) is record
     assert record.since == 9.0

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from autoexp_tui.events.events import JobEnded, MetricsNoted
-from autoexp_tui.model.decision_context import DecisionContext, Roster, SchedulingPolicy
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import (
+    DecisionContext,
+    Draft,
+    Roster,
+    SchedulingPolicy,
+)
 from autoexp_tui.model.facts import MetricFact, MetricKey
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.specs import ExecutorSpec

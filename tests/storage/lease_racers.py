@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from autoexp_tui.events.events import MessageLogged, SessionStarted
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal_writer import FileJournal

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autoexp_tui.events.events import EngineStarted, SessionStarted
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import SessionOwned
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.storage.journal import load_state, read_session

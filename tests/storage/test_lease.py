@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.events.events import EngineStarted, SessionStarted
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.probes.clock import SystemClock

@@ -20,7 +20,7 @@ from autoexp_tui.events.events import (
     SessionStarted,
     SubmissionAccepted,
 )
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.state import SessionState

@@ -17,7 +17,7 @@ from autoexp_tui.events.session import (
     PlanAdded,
     SessionStarted,
 )
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Event, Recorded
 from autoexp_tui.model.facts import Moment

@@ -28,8 +28,7 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, warn_of_step
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, StopEngine
-from autoexp_tui.model.decision_context import DecisionContext, SchedulingPolicy
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import DecisionContext, Draft, SchedulingPolicy
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.facts import Fact, OutsideKey

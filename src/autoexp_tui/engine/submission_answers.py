@@ -29,8 +29,7 @@ from autoexp_tui.engine.executor_port import (
 from autoexp_tui.engine.report_reducer import find_attempt
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
-from autoexp_tui.model.decision_context import DecisionContext
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import DecisionContext, Draft
 from autoexp_tui.model.effect import TaskId
 from autoexp_tui.model.state import PendingEffect
 from autoexp_tui.model.states import Cause, Outcome, Why, why

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
@@ -150,9 +150,7 @@ class ApprovalAnswered(Event):
         ask = state.jobs[self.job].ask
         if ask is None or ask.digest != self.digest:
             return
-        answer = state.renew(
-            ask, approved=self.approved, by=self.by, reason=self.reason
-        )
+        answer = replace(ask, approved=self.approved, by=self.by, reason=self.reason)
         update(state, self.job, ask=answer)
 
     def format_headline(self, now: float) -> Headline:

@@ -1,4 +1,6 @@
-"""What lies before the decider: the draft, the facts, the indexes, the policy."""
+"""A decision in the making: deciders emit and see at once what they emitted; the
+session's own state moves only after the journal has the events. What lies before them:
+the draft, the facts, the indexes, the policy."""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from autoexp_tui.model.action import Armed
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.event import Event, Recorded, apply
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -22,6 +24,7 @@ from autoexp_tui.model.facts import (
     Moment,
     OutsideKey,
 )
+from autoexp_tui.model.ids import event_id
 from autoexp_tui.model.indexes import Timers, Watch
 from autoexp_tui.model.resubmission import (
     has_old_logs,
@@ -30,9 +33,53 @@ from autoexp_tui.model.resubmission import (
 )
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec
-from autoexp_tui.model.state import Deferred, JobRecord, SessionState
+from autoexp_tui.model.state import Deferred, JobRecord, SessionState, changed
 from autoexp_tui.model.states import ACTIVE, JobState, Verdict
 from autoexp_tui.text.log_lines import find_canonical_name
+
+
+class Draft:
+    """Events decided in one commit, over a fork of the session's state."""
+
+    def __init__(self, state: SessionState, now: Moment, epoch: int) -> None:
+        self.state = state.fork()
+        self.now = Moment(
+            t=max(now.t, state.t), utc=now.utc, lived=max(now.lived, state.lived)
+        )
+        self.epoch = epoch
+        self.records: list[Recorded] = []
+        self._command_id = ""
+        self._cause_id = ""
+
+    def note_cause(self, *, command_id: str = "", cause_id: str = "") -> None:
+        """What the next events come from."""
+        self._command_id = command_id
+        self._cause_id = cause_id
+
+    def emit(self, event: Event) -> Recorded:
+        session = self.state.session or getattr(event, "session", "")
+        seq = self.state.seq + 1
+        record = Recorded(
+            seq=seq,
+            epoch=self.epoch,
+            t=self.now.t,
+            utc=self.now.utc,
+            lived=self.now.lived,
+            event_id=event_id(session, self.epoch, seq),
+            cause_id=self._cause_id,
+            command_id=self._command_id,
+            event=event,
+        )
+        apply(self.state, record)
+        self.records.append(record)
+        return record
+
+    def commit(self) -> list[Recorded]:
+        """The records as they go to the journal: they count together or not at all."""
+        return [*(changed(r, more=True) for r in self.records[:-1]), *self.records[-1:]]
+
+    def next_event_id(self) -> str:
+        return event_id(self.state.session, self.epoch, self.state.seq + 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

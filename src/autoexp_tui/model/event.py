@@ -11,9 +11,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple
 
 from autoexp_tui.model.facts import FactKey, JobKey
-from autoexp_tui.model.fast_replace import amended, changed
 from autoexp_tui.model.kinds import KindTable
-from autoexp_tui.model.state import Move
+from autoexp_tui.model.state import Move, changed
 from autoexp_tui.model.states import JobState, Topic, is_legal_step
 from autoexp_tui.model.wording import sentence
 
@@ -136,11 +135,11 @@ def unseen(state: SessionState, *, ours: bool = False) -> Iterator[None]:
     if state.jobs and not ours:
         yield
         return
-    state.renew = amended
+    state.unseen = True
     try:
         yield
     finally:
-        state.renew = changed
+        state.unseen = False
 
 
 def apply(state: SessionState, record: Recorded) -> None:
@@ -161,7 +160,7 @@ def apply(state: SessionState, record: Recorded) -> None:
 
 
 def update(state: SessionState, job: str, **changes: Any) -> None:
-    state.jobs[job] = state.renew(state.jobs[job], **changes)
+    state.jobs[job] = changed(state.jobs[job], in_place=state.unseen, **changes)
     state.touched.add(job)
 
 
@@ -183,7 +182,7 @@ def move(
         changes |= {"since": record.t, "since_lived": state.lived}
         if state.moves is not None:
             state.moves.append(Move(job, old.state, new, state.seq))
-    state.jobs[job] = state.renew(old, state=new, **changes)
+    state.jobs[job] = changed(old, in_place=state.unseen, state=new, **changes)
     state.touched.add(job)
 
 
@@ -202,11 +201,11 @@ def move_all(
 
 
 def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -> None:
-    attempts = tuple(
-        state.renew(attempt, **changes) if attempt.number == number else attempt
-        for attempt in state.jobs[job].attempts
+    attempts = (
+        changed(one, in_place=state.unseen, **changes) if one.number == number else one
+        for one in state.jobs[job].attempts
     )
-    update(state, job, attempts=attempts)
+    update(state, job, attempts=tuple(attempts))
 
 
 def keep_metrics(job: JobRecord) -> tuple[Attempt, ...]:

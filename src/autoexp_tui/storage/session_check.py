@@ -22,7 +22,7 @@ from autoexp_tui import __version__
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.timeline import Timeline
 from autoexp_tui.events.events import EngineStarted, EngineStopped, MessageLogged
-from autoexp_tui.model.draft import Draft
+from autoexp_tui.model.decision_context import Draft
 from autoexp_tui.model.errors import EnvironmentFailed, JournalDamaged
 from autoexp_tui.model.event import apply, unseen
 from autoexp_tui.model.ids import format_filename
