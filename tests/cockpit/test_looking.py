@@ -110,16 +110,6 @@ async def test_keys_lead_where_they_should(scene: str) -> None:
         assert seat.handle.sent == []
 
 
-@pytest.mark.parametrize(("keys", "curves"), [("4", 1), ("j j", 0)])
-async def test_curves_of_ended_jobs_are_asked_for_while_they_are_drawn(
-    keys: str, curves: int
-) -> None:
-    done = all_done()
-    async with cockpit(replace(done, live=(None,) * len(done.jobs))) as seat:
-        await seat.play(keys)
-        assert seat.handle.looked_at[-1:] == [(done.jobs[0].name,)] * curves
-
-
 async def test_tab_goes_round() -> None:
     async with cockpit() as seat:
         seen = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from autoexp_tui.actions.restart import Restart
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LogChunk
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.events import events
@@ -67,7 +68,7 @@ def feed(telemetry: Telemetry, made: DecisionContext, name: str, data: bytes) ->
     chunk = LogChunk(
         job=name, attempt=1, run=0, offset=cursor.offset, data=data, size=len(data)
     )
-    telemetry.read_log(made, chunk)
+    telemetry.read(made, LogRead(job=name, attempt=1, run=0, chunk=chunk))
 
 
 def matched(made: DecisionContext) -> list[str]:

@@ -58,12 +58,7 @@ class Reader:
         data = "".join(row.format(step) for step in steps).encode()
         chunk = self._chunk(data, left, of) if steps else None
         read = LogRead(job="a", attempt=1, run=0, chunk=chunk, source=of)
-        if of != LOG:
-            self.telemetry.read_file(self.context, read)
-            return
-        self.telemetry.note_look(self.context, read)
-        if chunk is not None:
-            self.telemetry.read_log(self.context, chunk)
+        self.telemetry.read(self.context, read)
 
     def _chunk(self, data: bytes, left: int, of: str) -> LogChunk:
         at = self.ends.get(of, 0)
@@ -76,7 +71,7 @@ class Reader:
         """The file of metrics is there."""
         found = (FoundFile(path=ROWS),)
         read = LogRead(job="a", attempt=1, run=0, chunk=None, source="?", found=found)
-        self.telemetry.read_file(self.context, read)
+        self.telemetry.read(self.context, read)
 
 
 def test_a_log_that_lay_there_whole_is_no_speed() -> None:

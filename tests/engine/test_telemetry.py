@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import LOG_CHUNK, LogChunk
 from autoexp_tui.engine.telemetry import Telemetry, count_points
 from autoexp_tui.events import events
@@ -73,7 +74,8 @@ class Reader:
             reset=reset,
             midline=midline,
         )
-        self.telemetry.read_log(self.context, chunk)
+        read = LogRead(job="a", attempt=1, run=0, chunk=chunk)
+        self.telemetry.read(self.context, read)
 
     def fact(self, name: str) -> object:
         fact = self.context.get(MetricKey("a", name))
@@ -206,7 +208,7 @@ def test_what_is_kept_of_a_job_is_bounded() -> None:
         reader.telemetry.make_cursor(reader.context.job("a"), final=False)
     tracemalloc.start()
     for reader in readers:
-        track = reader.telemetry._find_run(reader.context.job("a"))
+        track = reader.telemetry.find_run(reader.context.job("a"))
         track.curve_points = count_points(10_000)
         reader.read(lines)
     views = [reader.telemetry.build_live("a") for reader in readers]

@@ -42,7 +42,6 @@ class ScriptedHandle(EngineHandle):
         self.journal: Sequence[Recorded] = ()
         """All records there are, for `earlier`."""
         self.sent: list[Sent] = []
-        self.looked_at: list[tuple[str, ...]] = []
         self.closed = False
         self._snapshot: Snapshot = snapshot
         self.push = self.publish
@@ -60,9 +59,6 @@ class ScriptedHandle(EngineHandle):
         command_id = f"c{len(self.sent) + 1}"
         self.sent.append(Sent(command_id, command, by, dict(expected or {})))
         return command_id
-
-    def look_at(self, jobs: Sequence[str]) -> None:
-        self.looked_at.append(tuple(jobs))
 
     def close(self, *, hand_over: bool = False) -> None:
         del hand_over  # it runs no engine

@@ -172,7 +172,7 @@ def test_a_stall_lasts_until_the_counter_moves() -> None:
     assert not one.is_stalled(60.0)
     due(one, 61.0)
     assert one.is_stalled(60.0)
-    one.forget_look()
+    one.looked_at = None
     one.note_look(500.0)
     assert one.is_stalled(60.0)
     one.report_step(11, 501.0, 9)
@@ -202,7 +202,7 @@ def test_after_a_long_gap_clocks_begin_anew() -> None:
 def test_a_jump_of_the_clock_makes_nothing_due() -> None:
     one = watch(SILENT)
     one.note_look(50.0)
-    one.forget_look()
+    one.looked_at = None
     assert list(one.find_due()) == []
     one.note_look(100.0)
     assert list(one.find_due()) == []
@@ -212,7 +212,7 @@ def test_a_jump_of_the_clock_makes_nothing_due() -> None:
 def test_what_was_told_is_not_told_again_after_a_jump() -> None:
     one = watch(SILENT)
     assert names(due(one, 60.0)) == ["silent"]
-    one.forget_look()
+    one.looked_at = None
     one.note_look(70.0)
     assert due(one, 400.0) == []
 

@@ -99,10 +99,6 @@ class EngineHandle:
         names it is refused when it is stale."""
         raise NotImplementedError
 
-    def look_at(self, jobs: Sequence[str]) -> None:
-        """Somebody looks at these jobs: what is not held of them is read again, where
-        the engine is of this process; elsewhere what is shown is all there is."""
-
     def close(self, *, hand_over: bool = False) -> None:
         """Detach. A live engine of this process ends at a commit boundary; `hand_over`:
         an heir goes on with the session at once."""

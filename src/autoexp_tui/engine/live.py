@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -124,11 +124,6 @@ class LiveHandle(EngineHandle):
             event=CommandRefused(why=reason),
         )
         self.publish(replace(snapshot, events=(*snapshot.events, refused)))
-
-    def look_at(self, jobs: Sequence[str]) -> None:
-        """Have the curves of ended jobs read that a former engine has read."""
-        if self.engine is not None:
-            self.engine.look_at(jobs)
 
     def close(self, *, hand_over: bool = False) -> None:
         """Stop the engine at a commit boundary and wait for it; a session that is just

@@ -41,8 +41,8 @@ LOOK_BYTES: Final = 4 << 20
 TAIL_BYTES: Final = 8192
 """Bytes of a log's end that evidence is taken from."""
 REREAD_AT_ONCE: Final = 8
-MOST_REREAD: Final = 500
-"""Ended jobs whose logs a new engine reads again unasked: the newest."""
+MOST_REREAD: Final = 2000
+"""Ended jobs whose logs a new engine reads again: the newest."""
 GPU_FILE: Final = "gpu.jsonl"
 """In an attempt's directory, by the wrapper."""
 GPU_SECONDS: Final = (15.0, 60.0)
@@ -100,26 +100,14 @@ class LogPoller:
         their curves with it."""
         self._forget_all()
         ended = [job for job in self._state.jobs.values() if job.ended]
-        ended.sort(key=lambda job: job.since)
-        self._read_again([job for job in ended if _find_log(job)][-MOST_REREAD:])
+        ended.sort(key=lambda job: job.since, reverse=True)
+        self._to_reread = {
+            (job.name, source): None
+            for job in [job for job in ended if _find_log(job)][:MOST_REREAD]
+            for source in self._telemetry.find_run(job).sources
+        }
         self._moved.update(self._ephemeral.roster.active)
         self._runs.drained.clear()
-
-    def _read_again(self, jobs: Iterable[JobRecord]) -> None:
-        """The last before the others, and all before what is to be read already."""
-        for job in jobs:
-            sources = self._telemetry.list_sources(job)
-            streams = dict.fromkeys((job.name, source) for source in sources)
-            self._to_reread = streams | self._to_reread
-
-    def open(self, names: Iterable[str]) -> None:
-        """Somebody looks at these jobs: what a former engine has read is read again."""
-        jobs = [self._state.jobs[name] for name in names if name in self._state.jobs]
-        self._read_again(
-            job
-            for job in jobs
-            if job.ended and _find_log(job) and not self._telemetry.has_read(job.name)
-        )
 
     def touch(self, jobs: Iterable[str]) -> None:
         """Something was decided of these jobs: other logs may be theirs."""
@@ -164,8 +152,11 @@ class LogPoller:
             return GPU_SECONDS
         if source:
             return self._shortest, SLOWEST_SECONDS
-        patience = self._telemetry.find_patience(job) * PATIENCE_SHARE
-        return self._shortest, min(patience, SLOWEST_SECONDS)
+        longest = SLOWEST_SECONDS
+        if run := self._telemetry.runs.get(job):
+            patience = min(run.watch.shortest, run.rules.stall_after_seconds)
+            longest = min(patience * PATIENCE_SHARE, longest)
+        return self._shortest, longest
 
     def look(self, now: float, t: float, poll_seconds: float) -> None:
         """Read what is due; `now` is monotonic, `t` the same moment."""
@@ -203,7 +194,7 @@ class LogPoller:
             log = _find_log(job) if job is not None and name in active else ""
             sources: tuple[str, ...] = ()
             if job is not None and log:  # nothing is watched before there is one
-                sources = (*self._telemetry.list_sources(job), GPU)
+                sources = (*self._telemetry.find_run(job).sources, GPU)
             old_log, old = self._watched.pop(name, ("", ()))
             for source in old:
                 if log != old_log or source not in sources:
@@ -226,7 +217,7 @@ class LogPoller:
         present = str(self._attempt_dir(name, cursor.attempt))
         if source == GPU:
             return replace(cursor, path=f"{present}/{GPU_FILE}")
-        patterns = self._telemetry.list_patterns(job)
+        patterns = self._telemetry.find_run(job).patterns
         search = Search(patterns, str(self._attempt_dir(name, 1)), present)
         return replace(cursor, search=search, path=patterns[0])
 

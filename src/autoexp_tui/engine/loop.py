@@ -147,10 +147,6 @@ class Engine:
         """A command; never dropped."""
         self._mailbox.add_order(order)
 
-    def look_at(self, jobs: Iterable[str]) -> None:
-        """Somebody looks at these jobs: curves of old runs are read again."""
-        self._mailbox.post(seen.JobsOpened(jobs=tuple(jobs)))
-
     def nudge_executor(self) -> None:
         """A record was written: ask the executor now."""
         self._poller.hurry_executor()

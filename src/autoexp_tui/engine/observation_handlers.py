@@ -132,8 +132,6 @@ class ObservationHandlers:
                     poller.forget_known(observation.orders)
             case seen.Heartbeat():
                 self._health.deposed = self._health.deposed or not observation.ours
-            case seen.JobsOpened():
-                poller.logs.open(observation.jobs)
             case _:
                 assert_never(observation)
         return []

@@ -28,13 +28,6 @@ class EffectAnswered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobsOpened:
-    """Somebody looks at these jobs."""
-
-    jobs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
     """A look at the executor."""
 
@@ -110,7 +103,6 @@ class CallFailed:
 
 Observation: TypeAlias = (
     EffectAnswered
-    | JobsOpened
     | Polled
     | FactsSeen
     | PlaceHeard

@@ -7,7 +7,7 @@ begin anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
@@ -26,7 +26,7 @@ from autoexp_tui.model import ids
 from autoexp_tui.model.decision_context import DecisionContext
 from autoexp_tui.model.rules import QUIET_TYPES, LogEvent, Monitoring, is_for_stage
 from autoexp_tui.model.state import JobRecord
-from autoexp_tui.model.states import Cause, JobState, Why, why
+from autoexp_tui.model.states import Cause, Why, why
 from autoexp_tui.telemetry.anomalies import Finding
 from autoexp_tui.telemetry.inactivity import (
     QuietRule,
@@ -99,14 +99,6 @@ class RuleCompiler:
             except ValueError as error:
                 self.refused.append(str(error))
 
-    def warn_of_refused(self, context: DecisionContext) -> None:
-        """Stored rules and metrics that this version cannot search with are off."""
-        while self.refused:
-            problem = self.refused.pop(0)
-            raise_warning(
-                context, "r" + ids.digest(problem), why("rule_off", problem=problem)
-            )
-
 
 def scan_chunk(context: DecisionContext, run: RunTelemetry, chunk: LogChunk) -> None:
     """Record the matches in new bytes of a run's log."""
@@ -118,7 +110,7 @@ def scan_chunk(context: DecisionContext, run: RunTelemetry, chunk: LogChunk) -> 
             continue  # found before, or it matches once and has
         if rule.match_once or not run.limits.gather(match, lived):
             log_matched(context, _build_match(run, chunk.job, rule, match), rule)
-    if run.limits.gathers:
+    if run.limits.gathered:
         record_gathered(context, run, chunk.job, lived)
 
 
@@ -167,7 +159,7 @@ def check_loss(
 ) -> bool:
     """Judge a point that was added; whether there was anything to report."""
     loss = point.values.get(run.loss)
-    if loss is None or run.owners.get(run.loss) != source.rank:
+    if loss is None or run.owners.get(run.loss) is not source:
         return False
     total = run.total or job.spec.progress_total
     findings = run.anomalies.observe(run.at, loss, total)
@@ -202,38 +194,15 @@ def clear_alerts(context: DecisionContext, job: str) -> None:
             clear_warning(context, warning.warning_id)
 
 
-class StallDetector:
-    """When to judge standstills, and what comes of it."""
-
-    def __init__(self) -> None:
-        self._due = 0.0
-        self._checked_at: float | None = None
-
-    def hurry(self) -> None:
-        """A run began whose rules may wait for less than those before."""
-        self._due = 0.0
-
-    def check(self, context: DecisionContext, runs: Mapping[str, RunTelemetry]) -> None:
-        """Warn of stalls and carry out rules over what does not happen."""
-        lived = context.now.lived
-        last, self._checked_at = self._checked_at, lived
-        if last is not None and lived - last > JUMP_SECONDS:
-            for run in runs.values():
-                run.watch.forget_look()
-        if lived < self._due:
-            return
-        wait = LOOK_SECONDS
-        for name in sorted(context.roster.active & runs.keys()):
-            job, run = context.job(name), runs[name]
-            if job.state is JobState.RUNNING and run.is_of(job):
-                _check_stall(context, job, run)
-                for quiet in run.watch.find_due():
-                    key = 0 if quiet.rule.match_once else quiet.key
-                    found = Match(quiet.rule.name, quiet.offset, quiet.line)
-                    matched = _build_match(run, name, quiet.rule, found, key)
-                    log_matched(context, matched, quiet.rule)
-                wait = min(wait, run.watch.shortest / SHARES)
-        self._due = lived + wait
+def check_quiet(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> None:
+    """Warn of a stall and carry out rules over what does not happen."""
+    _check_stall(context, job, run)
+    for quiet in run.watch.find_due():
+        key = 0 if quiet.rule.match_once else quiet.key
+        found = Match(quiet.rule.name, quiet.offset, quiet.line)
+        log_matched(
+            context, _build_match(run, job.name, quiet.rule, found, key), quiet.rule
+        )
 
 
 def _check_stall(context: DecisionContext, job: JobRecord, run: RunTelemetry) -> None:
@@ -243,9 +212,8 @@ def _check_stall(context: DecisionContext, job: JobRecord, run: RunTelemetry) ->
         return
     if warning_id in context.state.warnings:
         return
-    reason = why(
-        "stall", job=job.name, step=run.step or 0, seconds=run.watch.still_seconds
-    )
+    seconds = run.watch.steps.measure(run.watch.looked_at)
+    reason = why("stall", job=job.name, step=run.step or 0, seconds=seconds)
     raise_warning(context, warning_id, reason, job.name)
     rules = (one for one in run.rules.state_events if one.state == "stall")
     if any(is_for_stage(rule, job.spec.stage) for rule in rules):

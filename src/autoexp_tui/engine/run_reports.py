@@ -48,50 +48,6 @@ LAST_SECONDS: Final = 30.0
 """For which the end of a run waits for files that cannot be read."""
 
 
-@dataclass(slots=True)
-class UnreadLogs:
-    """Since when (lived) which files cannot be read."""
-
-    _since: dict[Stream, float] = field(default_factory=dict)
-    readable: set[Stream] = field(default_factory=set)
-    """Files that could be read since this engine began."""
-
-    def note(self, context: DecisionContext, read: LogRead) -> None:
-        """A file was looked at."""
-        stream = (read.job, read.source)
-        if not read.problem:
-            self._note_readable(context, stream)
-            return
-        self.readable.discard(stream)
-        since = self._since.setdefault(stream, context.now.lived)
-        if context.now.lived - since >= WARN_SECONDS:
-            at = context.now.convert_to_t(since)
-            reason = why("log_unreadable", job=read.job, error=read.problem, since=at)
-            raise_warning(context, _make_warning_id(stream), reason, read.job)
-
-    def _note_readable(self, context: DecisionContext, stream: Stream) -> None:
-        self._since.pop(stream, None)
-        if stream not in self.readable:
-            self.readable.add(stream)
-            clear_warning(context, _make_warning_id(stream))
-
-    def holds(self, stream: Stream) -> bool:
-        """Whether a file cannot be read at present: it is not asked for at once."""
-        return stream in self._since
-
-    def is_final(self, read: LogRead, lived: float) -> bool:
-        """Whether a last look counts, though perhaps nothing could be read."""
-        since = self._since.get((read.job, read.source))
-        return since is None or lived - since >= LAST_SECONDS
-
-    def forget(self, context: DecisionContext, job: str) -> None:
-        """A run ended: what it left unread is of no use any more."""
-        known = (*self._since, *self.readable)
-        for stream in [one for one in known if one[0] == job]:
-            self._note_readable(context, stream)
-            self.readable.discard(stream)
-
-
 def _make_warning_id(stream: Stream) -> str:
     return "l" + ids.digest(*stream)
 
@@ -110,7 +66,8 @@ class RunReports:
     """Of those, the sources that were read to their end."""
     draining: dict[TaskId, float] = field(default_factory=dict)
     """Of those, when (lived) the reading of the rest of the log began."""
-    unread_logs: UnreadLogs = field(default_factory=UnreadLogs)
+    unread: dict[Stream, float] = field(default_factory=dict)
+    """Files that cannot be read, and since when (lived)."""
     warned: set[str] = field(default_factory=set)
     """Warnings about attempts that were raised once; who dismissed one knows."""
 
@@ -205,24 +162,33 @@ class RunReports:
     def note_logs(self, context: DecisionContext, got: seen.LogsRead) -> list[str]:
         """New bytes of logs, or their ends; returns jobs to judge."""
         touched: list[str] = []
-        lived, unread = context.now.lived, self.unread_logs
+        lived = context.now.lived
         for read in got.reads:
             if read.job not in context.state.jobs:
                 continue
-            if read.problem or (read.job, read.source) not in unread.readable:
-                unread.note(context, read)
-            if read.source:
-                touched += self.telemetry.read_file(context, read)
+            stream = (read.job, read.source)
+            if read.problem:
+                since = self.unread.setdefault(stream, lived)
+                if lived - since >= WARN_SECONDS:
+                    at, error = context.now.convert_to_t(since), read.problem
+                    reason = why("log_unreadable", job=read.job, error=error, since=at)
+                    raise_warning(context, _make_warning_id(stream), reason, read.job)
             else:
-                self.telemetry.note_look(context, read)
-                if read.chunk is not None:
-                    touched += self.telemetry.read_log(context, read.chunk)
-                    if read.final:
-                        tail = self._limit_rest(context, read)
-                        self.telemetry.skip_to_tail(context, read.chunk, tail)
-            if read.final and read.chunk is None and unread.is_final(read, lived):
+                self._note_readable(context, stream)
+            touched += self.telemetry.read(context, read)
+            if read.final and read.chunk is not None and not read.source:
+                tail = self._limit_rest(context, read)
+                self.telemetry.skip_to_tail(context, read.chunk, tail)
+            # A last look counts, though perhaps nothing could be read.
+            waited = lived - self.unread.get(stream, -math.inf)
+            if read.final and read.chunk is None and waited >= LAST_SECONDS:
                 self._note_drained(context, read)
         return touched
+
+    def _note_readable(self, context: DecisionContext, stream: Stream) -> None:
+        self.unread.pop(stream, None)
+        if context.state.warnings:  # perhaps by the engine before this one
+            clear_warning(context, _make_warning_id(stream))
 
     def _limit_rest(self, context: DecisionContext, read: LogRead) -> float:
         """How many bytes of a log an end still waits for: who ordered the end waits for
@@ -245,8 +211,8 @@ class RunReports:
         """(job, source) of what is still to be read of runs that ended."""
         for name, number in sorted(self.ending):
             drained = self.drained.get((name, number), {})
-            for source in self.telemetry.list_sources(jobs[name]):
-                if source not in drained and not self.unread_logs.holds((name, source)):
+            for source in self.telemetry.find_run(jobs[name]).sources:
+                if source not in drained and (name, source) not in self.unread:
                     yield name, source
 
     def _note_drained(self, context: DecisionContext, read: LogRead) -> None:
@@ -256,12 +222,14 @@ class RunReports:
             return
         drained = self.drained.setdefault(task, {})
         drained[read.source] = read
-        if not drained.keys() >= {*self.telemetry.list_sources(context.job(read.job))}:
+        run = self.telemetry.find_run(context.job(read.job))
+        if not drained.keys() >= {*run.sources}:
             return
         read = self.drained.pop(task)[LOG]
         report = self.ending.pop(task)
         self.draining.pop(task, None)
-        self.unread_logs.forget(context, read.job)
+        for source in run.sources:  # what it left unread is of no use any more
+            self._note_readable(context, (read.job, source))
         self.telemetry.finish_run(context, read.job)
         job = context.job(read.job)
         attempt, tail = report_reducer.find_attempt(job, read.attempt), read.tail
@@ -272,5 +240,5 @@ class RunReports:
             evidence = f"its log could not be read: {read.problem}"
         utc = context.now.utc
         ended = report_reducer.decide_end(job, report, utc, evidence, tail)
-        reached = self.telemetry.find_last_step(read.job, read.attempt)
+        reached = run.reached if run.attempt == read.attempt else None
         end_attempt(context, replace(ended, reached=reached))

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final
 
-from autoexp_tui.engine.ports import LOG, LOG_CHUNK, SEARCH, FoundFile, LogChunk
-from autoexp_tui.model.facts import Moment
+from autoexp_tui.engine.ports import LOG, SEARCH, FoundFile
+from autoexp_tui.model.facts import MetricFact, Moment
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.snapshot import GpuView, InQueue, Live
 from autoexp_tui.model.state import JobRecord
@@ -34,35 +34,29 @@ THINNING: Final = 768
 SMALL_CHUNK: Final = 64 << 10
 """Bytes up to which all points of a chunk are read."""
 
-Rank: TypeAlias = tuple[int, ...]
-"""Of two sources with a metric of one name, the higher has it."""
-
 
 @dataclass(slots=True)
 class Pace:
     """Steps a second, smoothed over about the last half minute."""
 
     rate: float | None = None
-    _step: int | None = None
+    step: int | None = None
+    """None: the next step is the first one whose moment is known."""
     _at: float = 0.0
 
     def note_step(self, step: int, t: float) -> None:
         """A step was reported; a step back starts anew."""
-        if self._step is None or step < self._step:
-            self._step, self._at, self.rate = step, t, None
+        if self.step is None or step < self.step:
+            self.step, self._at, self.rate = step, t, None
             return
         seconds = t - self._at
-        if seconds < 0.5 or step == self._step:
+        if seconds < 0.5 or step == self.step:
             return
-        newest = (step - self._step) / seconds
+        newest = (step - self.step) / seconds
         weight = 1.0 - math.exp(-seconds / 10.0)
         old = self.rate if self.rate is not None else newest
         self.rate = old + weight * (newest - old)
-        self._step, self._at = step, t
-
-    def restart(self) -> None:
-        """The next step is the first one whose moment is known."""
-        self._step = None
+        self.step, self._at = step, t
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,7 +66,8 @@ class MetricSource:
 
     reader: FileReader | None = None
     """Of a file."""
-    rank: Rank = (0,)
+    rank: tuple[int, ...] = (0,)
+    """Of two sources with a metric of one name, the higher has it."""
     offset: int = 0
     """Bytes that were read."""
     judged: int = 0
@@ -90,16 +85,6 @@ class MetricSource:
     """The highest step that this run wrote."""
     rewritten_to: int | None = None
     """The highest step that it had written when the file began anew."""
-
-    def read_points(self, data: bytes, offset: int) -> list[Point]:
-        """Of a file, the points of new lines that are this session's."""
-        if self.reader is None:
-            return []
-        points = self.reader.read(data, offset)
-        steps = [point.step for point in points if point.offset >= self.before]
-        if steps:
-            self.top = max(steps) if self.top is None else max(self.top, *steps)
-        return [point for point in points if point.offset >= self.foreign]
 
     def rewind(self) -> None:
         """Another text: a log of another run, or a file that began anew."""
@@ -145,9 +130,8 @@ class RunTelemetry:
     curve_points: int = 512
     """Of each curve, at most."""
     curves: dict[str, ThinnedCurve] = field(default_factory=dict)
-    newest: dict[str, float] = field(default_factory=dict)
-    newest_at: dict[str, int] = field(default_factory=dict)
-    """Metric -> the step of its newest value."""
+    facts: dict[str, MetricFact] = field(default_factory=dict)
+    """Metric -> its newest value."""
     step: int | None = None
     first_step: int | None = None
     """Of the attempt."""
@@ -175,8 +159,8 @@ class RunTelemetry:
     left_out: bool = False
     """There were more metrics than are kept."""
     has_warned_left_out: bool = False
-    owners: dict[str, Rank] = field(default_factory=dict)
-    """Metric -> the rank of the source that tells it."""
+    owners: dict[str, MetricSource] = field(default_factory=dict)
+    """Metric -> the source that tells it."""
 
     def is_of(self, job: JobRecord) -> bool:
         """Whether it is of the job's newest run."""
@@ -220,15 +204,10 @@ class RunTelemetry:
                     reader=FileReader(self.rules.metrics_files[one.pattern]),
                     foreign=one.foreign,
                     judged=judged.get(one.path, 0),
-                    rank=(1, int(one.is_new), -place),
                 )
             file.before = one.before
             file.judged = max(file.judged, one.before)
-            rank = (1, int(one.is_new), -place)  # it keeps what it tells
-            for name, owner in self.owners.items():
-                if owner == file.rank:
-                    self.owners[name] = rank
-            file.rank = rank
+            file.rank = (1, int(one.is_new), -place)
         self.list_sources()
 
     def add_point(self, source: MetricSource, point: Point, lived: float) -> None:
@@ -253,59 +232,50 @@ class RunTelemetry:
         self.at = self.reached = point.step if at is None else at
         self.total = point.total or self.total
         for name, value in point.values.items():
-            if self.owners.get(name) == source.rank or self._claim(source.rank, name):
-                self._add_value(name, value)
+            if self.owners.get(name) is not source and not self._claim(source, name):
+                continue
+            self.facts[name] = MetricFact(value, self.at)
+            if name == self.result_metric:
+                best, mode = self.best, self.rules.result.mode
+                if (  # nan only where there is no other
+                    mode == "last"
+                    or best is None
+                    or math.isnan(best)
+                    or (value < best if mode == "min" else value > best)
+                ):
+                    self.best = value
+            if name not in self.curves:
+                self.curves[name] = ThinnedCurve(self.curve_points)
+            self.curves[name].add(self.at, value)
 
-    def _add_value(self, name: str, value: float) -> None:
-        self.newest[name], self.newest_at[name] = value, self.at
-        if name == self.result_metric:
-            self.best = _choose_better(self.rules.result.mode, self.best, value)
-        if name not in self.curves:
-            self.curves[name] = ThinnedCurve(self.curve_points)
-        self.curves[name].add(self.at, value)
-
-    def _claim(self, rank: Rank, name: str) -> bool:
+    def _claim(self, source: MetricSource, name: str) -> bool:
         """Whether a source may tell a metric that it did not tell before."""
         owner = self.owners.get(name)
         if owner is None and len(self.owners) >= MOST_METRICS:
             self.left_out = True
             return False
-        if owner is not None and owner > rank:
+        if owner is not None and owner.rank > source.rank:
             return False
-        self.owners[name] = rank
+        self.owners[name] = source
         if owner is not None:
             self.curves.pop(name, None)
             if name == self.loss:
                 self.anomalies = AnomalyWatch(self.rules.anomalies, self.loss)
         return True
 
-    def measure_pace(
-        self, source: MetricSource, chunk: LogChunk, before: int | None, lived: float
-    ) -> None:
-        """Measure the run's speed by a chunk whose points were added. A backlog is read
-        faster than it was written. So only steps count after which nothing is left to
-        read, and of a source that is read to its end for the first time not even those:
-        nobody saw when they came. `before`: where the run stood."""
-        if chunk.size - chunk.offset > LOG_CHUNK:
-            return  # more is left; half a line at the end is not
-        first, source.caught_up = not source.caught_up, True
-        if first:
-            self.pace.restart()
-        elif self.step is not None and self.step != before:
-            self.pace.note_step(self.step, lived)
-
     @property
     def result_metric(self) -> str:
         """The metric of the result, where the rules or the log have it."""
         named = self.rules.result.metric
-        if named or self.loss in self.newest:
+        if named or self.loss in self.facts:
             return find_canonical_name(named or self.rules.loss)
-        return LOSS if LOSS in self.newest else self.loss
+        return LOSS if LOSS in self.facts else self.loss
 
     @property
     def result(self) -> float | None:
         """The number that the job is for."""
-        return self.newest.get(self.result_metric) if self.best is None else self.best
+        newest = self.facts.get(self.result_metric)
+        return newest.value if self.best is None and newest else self.best
 
     def build_live(
         self,
@@ -316,7 +286,7 @@ class RunTelemetry:
     ) -> Live:
         """What people see of it at `now`; `total`: the run's last step."""
         curve = self.curves.get(self.result_metric)
-        gpu, moved = self.gpu, self.watch.moved_at
+        gpu, moved = self.gpu, self.watch.steps.since
         return Live(
             start=start,
             queue=queue,
@@ -324,7 +294,7 @@ class RunTelemetry:
             first_step=self.first_step,
             total=total,
             rate=self.pace.rate,
-            metrics=self.newest | gpu.newest,
+            metrics={k: fact.value for k, fact in self.facts.items()} | gpu.newest,
             result=self.result,
             curves=Curves(self.curves | gpu.curves),
             gpu=None
@@ -335,24 +305,6 @@ class RunTelemetry:
             last_output_at=self.output_at,
             last_step_at=None if moved is None else now.t + moved - now.lived,
         )
-
-
-def drop_partial_line(chunk: LogChunk) -> LogChunk:
-    """Without the far end of a line that was too long for one read."""
-    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
-    start = min(ends, default=len(chunk.data) - 1) + 1
-    return replace(
-        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
-    )
-
-
-def _choose_better(mode: str, old: float | None, new: float) -> float:
-    """Which of two values counts; nan only where there is no other."""
-    if mode == "last" or old is None or math.isnan(old):
-        return new
-    if math.isnan(new):
-        return old
-    return min(old, new) if mode == "min" else max(old, new)
 
 
 def _find_result_so_far(job: JobRecord) -> float | None:

@@ -172,10 +172,6 @@ class SessionHandle(EngineHandle):
             self._changed.set()
         return command_id
 
-    def look_at(self, jobs: Sequence[str]) -> None:
-        if self._handle is not None:
-            self._handle.look_at(jobs)
-
     def close(self, *, hand_over: bool = False) -> None:
         self._closed.set()
         self._changed.set()

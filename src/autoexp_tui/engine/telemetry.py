@@ -11,12 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from autoexp_tui.actions.orders import raise_warning
 from autoexp_tui.engine.observations import LogRead
 from autoexp_tui.engine.ports import GPU, LOG, LOG_CHUNK, LOOK_WORK, LogChunk, LogCursor
 from autoexp_tui.engine.run_alerts import (
+    JUMP_SECONDS,
+    LOOK_SECONDS,
+    SHARES,
     RuleCompiler,
-    StallDetector,
     check_loss,
+    check_quiet,
     clear_alerts,
     record_gathered,
     scan_chunk,
@@ -28,7 +32,6 @@ from autoexp_tui.engine.run_telemetry import (
     MetricSource,
     Pace,
     RunTelemetry,
-    drop_partial_line,
 )
 from autoexp_tui.events import events
 from autoexp_tui.model import ids
@@ -37,7 +40,7 @@ from autoexp_tui.model.facts import MetricFact, MetricKey, Moment
 from autoexp_tui.model.resubmission import has_old_logs
 from autoexp_tui.model.snapshot import InQueue, Live
 from autoexp_tui.model.state import JobRecord, SessionState
-from autoexp_tui.model.states import Verdict, why
+from autoexp_tui.model.states import JobState, Verdict, why
 from autoexp_tui.telemetry.anomalies import AnomalyWatch
 from autoexp_tui.telemetry.gpu_samples import GpuTrack
 from autoexp_tui.telemetry.inactivity import InactivityWatch
@@ -64,19 +67,18 @@ class Telemetry:
         """Jobs whose live side moved since somebody took them."""
         self._state = state
         self._compiler = RuleCompiler()
-        self._runs: dict[str, RunTelemetry] = {}
-        self._stalls = StallDetector()
+        self.runs: dict[str, RunTelemetry] = {}
+        """By job; that of the newest run that was read."""
+        self._stalls_due = 0.0
+        """When (lived) standstills are judged again."""
+        self._watched_at: float | None = None
         self._now = Moment(0.0, 0.0, 0.0)
         """Of the newest commit that decided something."""
 
     def restart(self) -> None:
         """Forget how far logs were read: read them all again."""
-        self._runs.clear()
+        self.runs.clear()
         self.metrics.clear()
-
-    def has_read(self, job: str) -> bool:
-        """Whether a job's log is held, as far as it was read."""
-        return job in self._runs
 
     def note_changes(self, names: Iterable[str]) -> None:
         """Of jobs that do other work now, what they said is of no use any more."""
@@ -87,21 +89,11 @@ class Telemetry:
             if job is not None and not job.ended and job.is_doing_other_work:
                 self.changed.add(name)
 
-    def list_sources(self, job: JobRecord) -> Sequence[str]:
-        """What is to be read of a job's newest run: its log, the search for files of
-        metrics while there may be more, the files."""
-        return self._find_run(job).sources
-
-    def list_patterns(self, job: JobRecord) -> tuple[str, ...]:
-        """Where a job's files of metrics lie, or may lie."""
-        return self._find_run(job).patterns
-
     def make_cursor(
         self, job: JobRecord, source: str = LOG, *, final: bool
     ) -> LogCursor:
         """Where one of a job's sources is to be read on."""
-        attempt = job.attempts[-1]
-        run = self._find_run(job)
+        attempt, run = job.attempts[-1], self.find_run(job)
         file = run.files.get(source)
         offset = run.gpu_offset if source == GPU else run.log.offset
         cost = 1 if source else max(1, run.cost)
@@ -118,16 +110,9 @@ class Telemetry:
             outlives=file is not None,
         )
 
-    def find_patience(self, job: str) -> float:
-        """Seconds that the least patient rule over a job's silence waits."""
-        run = self._runs.get(job)
-        if run is None:
-            return math.inf
-        return min(run.watch.shortest, run.rules.stall_after_seconds)
-
-    def _find_run(self, job: JobRecord) -> RunTelemetry:
+    def find_run(self, job: JobRecord) -> RunTelemetry:
         """A job's newest run; its log starts where that of the run before ended."""
-        run = self._runs.get(job.name)
+        run = self.runs.get(job.name)
         if run is not None and run.is_of(job):
             return run
         rules, attempt = rules_of(self._state, job.spec), job.attempts[-1]
@@ -136,7 +121,7 @@ class Telemetry:
             then = job.attempts[run.attempt - 1]
             is_other = attempt.anew or then.fingerprint != attempt.fingerprint
         if run is None or is_other:
-            run = self._runs[job.name] = RunTelemetry(
+            run = self.runs[job.name] = RunTelemetry(
                 rules=rules, curve_points=count_points(len(self._state.jobs))
             )
         if run.attempt != attempt.number:
@@ -147,7 +132,7 @@ class Telemetry:
         noted = job.noted
         if noted and (noted.attempt, noted.run) == (attempt.number, attempt.run):
             run.log.judged = noted.judged.get(LOG, 0)
-        self._stalls.hurry()
+        self._stalls_due = 0.0  # its rules may wait for less than those before
         return run
 
     def _restart_log(self, run: RunTelemetry, job: JobRecord) -> None:
@@ -162,25 +147,79 @@ class Telemetry:
         run.reached, run.unread, run.pace = None, 0, Pace()
         run.anomalies = AnomalyWatch(run.rules.anomalies, run.loss)
 
-    def read_log(self, context: DecisionContext, chunk: LogChunk) -> list[str]:
-        """Turn new bytes into events; returns jobs whose conditions read a metric."""
-        job = context.job(chunk.job)
-        run = self._find_run(job)
-        if (chunk.attempt, chunk.run) != (run.attempt, run.run):
+    def read(self, context: DecisionContext, read: LogRead) -> list[str]:
+        """Turn a look at a log, at a file or for files into events; returns jobs whose
+        conditions read a metric."""
+        job = context.job(read.job)
+        run, chunk = self.find_run(job), read.chunk
+        if (read.attempt, read.run) != (run.attempt, run.run):
             return []
+        if read.found is not None:
+            run.add_files(read.found, job.noted.judged if job.noted else {})
+        if not (read.source or read.problem):  # only such time counts as silence
+            run.watch.note_look(context.now.lived)
+        source = run.files.get(read.source) if read.source else run.log
+        if chunk is None:
+            if source is not None and not read.problem:
+                source.caught_up = True
+            return []
+        if read.source == GPU:
+            return self._read_gpus(context, run, chunk)
+        is_next = source and chunk.offset - chunk.hole == source.offset
+        if source is None or not (chunk.reset or is_next):
+            return []
+        self.changed.add(job.name)
+        if source is run.log:
+            return self._read_log(context, run, job, chunk)
+        if chunk.reset:
+            source.rewind()
+        source.offset = chunk.offset + len(chunk.data)
+        whole, points = drop_partial_line(chunk), list[Point]()
+        if source.reader is not None:
+            points = source.reader.read(whole.data, whole.offset)
+        steps = [point.step for point in points if point.offset >= source.before]
+        if steps:
+            source.top = max(steps if source.top is None else [source.top, *steps])
+        points = [point for point in points if point.offset >= source.foreign]
+        touched = self._add_points(context, run, job, source, chunk, points)
+        if run.left_out and not run.has_warned_left_out and not job.ended:
+            run.has_warned_left_out = True
+            text = f"{job.name}: only its first {MOST_METRICS} metrics are kept"
+            context.draft.emit(
+                events.MessageLogged(text=text, level="warning", job=job.name)
+            )
+        return touched
+
+    def _read_gpus(
+        self, context: DecisionContext, run: RunTelemetry, chunk: LogChunk
+    ) -> list[str]:
+        self.changed.add(chunk.job)
+        if chunk.reset:
+            run.gpu = GpuTrack()
+        elif chunk.offset != run.gpu_offset:
+            return []
+        run.gpu_offset = chunk.offset + len(chunk.data)
+        if not run.gpu.add_lines(chunk.data):
+            return []
+        run.gpu_at = context.now.t
+        return self._publish(context, run, chunk.job)
+
+    def _read_log(
+        self,
+        context: DecisionContext,
+        run: RunTelemetry,
+        job: JobRecord,
+        chunk: LogChunk,
+    ) -> list[str]:
         if chunk.reset:
             self._replace_log(context, run, job)
-        elif chunk.offset - chunk.hole != run.log.offset:
-            return []
         if run.restarted:
             run.restarted = False
             clear_alerts(context, job.name)
         run.log.offset = chunk.offset + len(chunk.data)
         run.output_at = context.now.t
-        self.changed.add(job.name)
-        if run.skipped:  # the first line was begun before
-            run.skipped, chunk = False, replace(chunk, midline=True)
-        whole = drop_partial_line(chunk) if chunk.midline else chunk
+        whole = drop_partial_line(chunk, begun=run.skipped)
+        run.skipped = False
         if not _is_over(job):
             run.watch.read_lines(whole.data, whole.offset, context.now.lived)
             scan_chunk(context, run, whole)
@@ -208,14 +247,11 @@ class Telemetry:
                 )
             )
 
-    def record_gathered(
-        self, context: DecisionContext, name: str, lived: float = math.inf
-    ) -> None:
-        """Tell what was gathered of a run by `lived`; all of it, once it is over or
-        another one begins."""
-        run = self._runs.get(name)
-        if run is not None and run.limits.gathers and not context.job(name).ended:
-            record_gathered(context, run, name, lived)
+    def record_gathered(self, context: DecisionContext, name: str) -> None:
+        """Tell all that was gathered of a run: it is over, or another one begins."""
+        run = self.runs.get(name)
+        if run is not None and not context.job(name).ended:
+            record_gathered(context, run, name, math.inf)
 
     def _add_points(
         self,
@@ -237,7 +273,15 @@ class Telemetry:
                 has_findings |= check_loss(context, run, newest, source, point)
         if is_over:  # for its curves: nothing follows
             return []
-        run.measure_pace(source, chunk, before, lived)
+        # A backlog is read faster than it was written. So only steps count after which
+        # nothing is left to read (half a line at the end is nothing), and of a source
+        # that is read to its end for the first time not even those.
+        if chunk.size - chunk.offset <= LOG_CHUNK:
+            source.caught_up = True
+            if behind:
+                run.pace.step = None
+            elif run.step is not None and run.step != before:
+                run.pace.note_step(run.step, lived)
         if not points:
             return []
         rest = max(NOTE_SECONDS, NOTE_SHARE * (lived - job.since_lived))
@@ -250,12 +294,8 @@ class Telemetry:
         self, context: DecisionContext, run: RunTelemetry, job: str
     ) -> list[str]:
         """Let conditions see the newest values; returns the jobs that read them."""
-        at = run.newest_at
-        facts = {
-            name: MetricFact(value, at[name]) for name, value in run.newest.items()
-        }
-        for name, load in run.gpu.newest.items():
-            facts[name] = MetricFact(load, run.at)
+        loads = run.gpu.newest.items()
+        facts = run.facts | {name: MetricFact(load, run.at) for name, load in loads}
         self.metrics[job] = facts
         if not context.watch.is_measured(job):
             return []
@@ -265,88 +305,42 @@ class Telemetry:
             for reader in context.watch.jobs(MetricKey(job, name))
         ]
 
-    def read_file(self, context: DecisionContext, read: LogRead) -> list[str]:
-        """Take a look at something else than the log; as `read_log`."""
-        job = context.job(read.job)
-        run = self._find_run(job)
-        if (read.attempt, read.run) != (run.attempt, run.run):
-            return []
-        if read.found is not None:
-            run.add_files(read.found, job.noted.judged if job.noted else {})
-        file, chunk = run.files.get(read.source), read.chunk
-        if chunk is None:
-            if file is not None and not read.problem:
-                file.caught_up = True
-            return []
-        self.changed.add(job.name)
-        if read.source == GPU:
-            if chunk.reset:
-                run.gpu = GpuTrack()
-            elif chunk.offset != run.gpu_offset:
-                return []
-            run.gpu_offset = chunk.offset + len(chunk.data)
-            if not run.gpu.add_lines(chunk.data):
-                return []
-            run.gpu_at = context.now.t
-            return self._publish(context, run, chunk.job)
-        fits = chunk.reset or (file and chunk.offset - chunk.hole == file.offset)
-        if file is None or not fits:
-            return []
-        return self._read_metrics(context, job, run, file, chunk)
-
-    def _read_metrics(
-        self,
-        context: DecisionContext,
-        job: JobRecord,
-        run: RunTelemetry,
-        file: MetricSource,
-        chunk: LogChunk,
-    ) -> list[str]:
-        if chunk.reset:
-            file.rewind()
-        file.offset = chunk.offset + len(chunk.data)
-        whole = drop_partial_line(chunk) if chunk.midline else chunk
-        points = file.read_points(whole.data, whole.offset)
-        touched = self._add_points(context, run, job, file, chunk, points)
-        if run.left_out and not run.has_warned_left_out and not job.ended:
-            run.has_warned_left_out = True
-            text = f"{job.name}: only its first {MOST_METRICS} metrics are kept"
-            context.draft.emit(
-                events.MessageLogged(text=text, level="warning", job=job.name)
-            )
-        return touched
-
-    def note_look(self, context: DecisionContext, read: LogRead) -> None:
-        """A run's log was looked at; only such time counts as silence."""
-        run = self._find_run(context.job(read.job))
-        if not read.problem and (read.attempt, read.run) == (run.attempt, run.run):
-            run.watch.note_look(context.now.lived)
-            if read.chunk is None:
-                run.log.caught_up = True
-
     def restart_clocks(self, job: str | None = None) -> None:
         """The clocks of a run begin anew, or of all: it was stopped from outside or
         goes on, or the wall clock was set."""
-        for name, run in self._runs.items():
+        for name, run in self.runs.items():
             if job in (None, name):
-                run.watch.forget_look()
+                run.watch.looked_at = None
 
     def watch_stalls(self, context: DecisionContext) -> None:
-        """React to runs that stand still or fell silent."""
-        self._now = context.now
-        for name, run in self._runs.items():
-            if run.limits.gathers:
-                self.record_gathered(context, name, context.now.lived)
-        if self._compiler.refused:
-            self._compiler.warn_of_refused(context)
-        self._stalls.check(context, self._runs)
+        """React to runs that stand still or fell silent, and tell what was gathered."""
+        self._now, lived = context.now, context.now.lived
+        for name, run in self.runs.items():
+            if run.limits.gathered and not context.job(name).ended:
+                record_gathered(context, run, name, lived)
+        while self._compiler.refused:
+            problem = self._compiler.refused.pop(0)
+            reason = why("rule_off", problem=problem)
+            raise_warning(context, "r" + ids.digest(problem), reason)
+        last, self._watched_at = self._watched_at, lived
+        if last is not None and lived - last > JUMP_SECONDS:
+            self.restart_clocks()
+        if lived < self._stalls_due:
+            return
+        wait = LOOK_SECONDS
+        for name in sorted(context.roster.active & self.runs.keys()):
+            job, run = context.job(name), self.runs[name]
+            if job.state is JobState.RUNNING and run.is_of(job):
+                check_quiet(context, job, run)
+                wait = min(wait, run.watch.shortest / SHARES)
+        self._stalls_due = lived + wait
 
     def skip_to_tail(
         self, context: DecisionContext, chunk: LogChunk, tail: float
     ) -> None:
         """Of the log of a run that ended only the last `tail` bytes are read any more,
         all of it where that is infinite."""
-        run = self._find_run(context.job(chunk.job))
+        run = self.find_run(context.job(chunk.job))
         left = chunk.size - run.log.offset
         if left <= tail:
             return
@@ -364,14 +358,9 @@ class Telemetry:
         was only a worry while it ran."""
         clear_alerts(context, job)
         self.record_gathered(context, job)
-        run = self._runs.get(job)
-        if run is not None and (run.newest or run.reached is not None):
+        run = self.runs.get(job)
+        if run is not None and (run.facts or run.reached is not None):
             _note(context, run, job)
-
-    def find_last_step(self, job: str, attempt: int) -> int | None:
-        """The last step that an attempt's newest run reported; None: none."""
-        run = self._runs.get(job)
-        return run.reached if run is not None and run.attempt == attempt else None
 
     def build_live(
         self,
@@ -381,10 +370,10 @@ class Telemetry:
     ) -> Live:
         """The live side of a job: what its log said, if anything; with the newest
         verdicts of its start conditions, and where it waits."""
-        run, record = self._runs.get(job), self._state.jobs[job]
+        run, record = self.runs.get(job), self._state.jobs[job]
         if run is None or record.is_doing_other_work:
             return Live(start=start, queue=queue)
-        if run.output_at is None and not (run.newest or run.gpu.loads):
+        if run.output_at is None and not (run.facts or run.gpu.loads):
             return Live(start=start, queue=queue)
         total = run.total or record.spec.progress_total
         return run.build_live(total, self._now, start, queue)
@@ -405,7 +394,7 @@ def _note(
     context: DecisionContext, run: RunTelemetry, job: str, *, has_findings: bool = False
 ) -> None:
     """Journal the newest values; `has_findings`: and that anomalies were noted."""
-    now = (run.at, dict(run.newest))
+    now = (run.at, {name: fact.value for name, fact in run.facts.items()})
     if now == run.noted and not has_findings:
         return
     run.noted_lived, run.noted = context.now.lived, now
@@ -417,10 +406,22 @@ def _note(
             run=run.run,
             step=run.at,
             total=run.total,
-            values={name: _to_json(value) for name, value in run.newest.items()},
+            values={name: _to_json(value) for name, value in now[1].items()},
             judged={name: max(s.offset, s.judged) for name, s in sources.items()},
             result=None if run.result is None else _to_json(run.result),
         )
+    )
+
+
+def drop_partial_line(chunk: LogChunk, *, begun: bool = False) -> LogChunk:
+    """Without the far end of a line that was too long for one read; `begun`: its first
+    line was begun before."""
+    if not (chunk.midline or begun):
+        return chunk
+    ends = [at for at in (chunk.data.find(b"\n"), chunk.data.find(b"\r")) if at >= 0]
+    start = min(ends, default=len(chunk.data) - 1) + 1
+    return replace(
+        chunk, offset=chunk.offset + start, data=chunk.data[start:], midline=False
     )
 
 

@@ -70,7 +70,7 @@ def compile_quiet_rule(rule: LogEvent, stall_after_seconds: float) -> QuietRule:
 
 
 @dataclass(slots=True)
-class _Clock:
+class Clock:
     """Since when something has not moved; it stands until that first happens.
 
     Of a counter, the first report is no movement: a run that goes on from a checkpoint
@@ -107,8 +107,8 @@ class _Clock:
 
     def is_over(self, seen_at: float | None, after: float) -> bool:
         """Whether a quiet period is `after` seconds old that nobody was told of."""
-        runs = self.since is not None and seen_at is not None
-        return runs and not self.told and self.measure(seen_at) >= after
+        stands = self.since is not None and seen_at is not None and not self.told
+        return stands and self.measure(seen_at) >= after
 
 
 class InactivityWatch:
@@ -120,12 +120,14 @@ class InactivityWatch:
         """`afresh`: the run starts at step 0."""
         start = 0.0 if afresh else None
         self.looked_at: float | None = None
-        """When the log was last looked at; None: not since the clocks stopped."""
+        """When the log was last looked at; None: nobody looked for an unknown time, and
+        it is counted from the next look on."""
         self.shortest = min((rule.after for rule in rules), default=math.inf)
         """Seconds that the least patient rule waits."""
-        self._steps = _Clock(start)
+        self.steps = Clock(start)
+        """Of the run's own counter."""
         ordered = sorted(rules, key=lambda rule: rule.counts)
-        self._clocks = [(rule, _Clock(start)) for rule in ordered]
+        self._clocks = [(rule, Clock(start)) for rule in ordered]
 
     def note_look(self, now: float) -> None:
         """Somebody looked at the log, whatever there was to see."""
@@ -133,15 +135,11 @@ class InactivityWatch:
         if before is not None and now - before <= LOOK_GAP_SECONDS:
             return
         # Nobody knows what happened meanwhile: count from now.
-        if self._steps.since is not None:
-            self._steps.since = now
+        if self.steps.since is not None:
+            self.steps.since = now
         for rule, clock in self._clocks:
             if clock.since is not None or not rule.counts:
                 clock.since = now  # silence begins with the first look
-
-    def forget_look(self) -> None:
-        """Nobody looked for an unknown time: count from the next look on."""
-        self.looked_at = None
 
     def read_lines(self, data: bytes, offset: int, now: float) -> None:
         """New whole lines that begin at byte `offset` of the log."""
@@ -161,26 +159,15 @@ class InactivityWatch:
 
     def report_step(self, step: int, now: float, offset: int) -> None:
         """The run's own counter was reported by the line at byte `offset`."""
-        self._steps.report(step, now, step, offset)
+        self.steps.report(step, now, step, offset)
         for rule, clock in self._clocks:
             if rule.counts and rule.pattern is None:
                 clock.report(step, now, step, offset)
 
-    @property
-    def moved_at(self) -> float | None:
-        """When the run's own counter last moved; None: it has not."""
-        return self._steps.since
-
-    @property
-    def still_seconds(self) -> float:
-        """Seconds for which the run's own counter stands still, as far as is known."""
-        return self._steps.measure(self.looked_at)
-
     def is_stalled(self, after: float) -> bool:
         """Whether the counter stood for `after` seconds and has not moved since."""
-        clock = self._steps
-        clock.told = clock.told or clock.is_over(self.looked_at, after)
-        return clock.told
+        self.steps.told |= self.steps.is_over(self.looked_at, after)
+        return self.steps.told
 
     def find_due(self) -> Iterator[QuietPeriod]:
         """The rules whose time is over, once in a quiet period; silences first."""

@@ -166,25 +166,19 @@ class MatchLimits:
     def __init__(self) -> None:
         self._rules: dict[str, tuple[float, float]] = {}
         """(matches of a rule that may yet be events of their own, since when)."""
-        self._gathered: dict[str, GatheredMatches] = {}
-
-    @property
-    def gathers(self) -> bool:
-        """Whether there is anything to be told."""
-        return bool(self._gathered)
+        self.gathered: dict[str, GatheredMatches] = {}
+        """What is still to be told."""
 
     def gather(self, match: Match, lived: float) -> bool:
         """Whether a match is gathered; else it is an event of its own."""
         left, since = self._rules.get(match.rule, (MOST_AT_ONCE, lived))
         left = min(left + (lived - since) * MOST_A_SECOND, MOST_AT_ONCE)
-        gathered = self._gathered.get(match.rule)
-        is_gathered = gathered is not None or left < 1.0
-        self._rules[match.rule] = (left if is_gathered else left - 1.0, lived)
-        if not is_gathered:
+        if match.rule not in self.gathered and left >= 1.0:
+            self._rules[match.rule] = (left - 1.0, lived)
             return False
-        if gathered is None:
-            gathered = GatheredMatches(match.offset, lived, match)
-            self._gathered[match.rule] = gathered
+        self._rules[match.rule] = (left, lived)
+        fresh = GatheredMatches(match.offset, lived, match)
+        gathered = self.gathered.setdefault(match.rule, fresh)
         gathered.last = match
         gathered.count += 1
         gathered.metadata.update(match.metadata)
@@ -192,7 +186,7 @@ class MatchLimits:
 
     def take_due(self, lived: float) -> Iterator[GatheredMatches]:
         """What was gathered for long enough; infinity: all of it."""
-        for name, found in list(self._gathered.items()):
+        for name, found in list(self.gathered.items()):
             if lived - found.since_lived >= GATHER_SECONDS:
-                del self._gathered[name]
+                del self.gathered[name]
                 yield found

@@ -89,10 +89,6 @@ class JobsScreen(LogScreen, JobListScreen):
         self.metrics.show([job.name for job in jobs[:MOST_CURVES]])
         self.logs.read(*find_logs(jobs, self.model.session.now))
 
-    def on_metrics_pane_curves_wanted(self, message: MetricsPane.CurvesWanted) -> None:
-        message.stop()
-        self.context.handle.look_at(message.jobs)
-
     def on_list_pane_cursor_moved(self, message: ListPane.CursorMoved) -> None:
         message.stop()
         if message.pane is self.active_list:

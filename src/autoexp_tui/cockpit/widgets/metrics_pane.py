@@ -13,7 +13,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from rich.cells import cell_len
-from textual.message import Message
 
 from autoexp_tui.cockpit.spans import (
     Line,
@@ -196,20 +195,11 @@ class MetricsPane(TextPane):
     number = "4"
     heading = "Metrics"
 
-    class CurvesWanted(Message):
-        """Of these jobs, which have ended, no curve is at hand to be drawn."""
-
-        def __init__(self, jobs: tuple[str, ...]) -> None:
-            super().__init__()
-            self.jobs = jobs
-
     def __init__(self, skin: Skin, model: SessionModel, **options: Any) -> None:
         super().__init__(skin, model, **options)
         self.logarithmic = False
         self.metric = ""
         self._names: tuple[str, ...] = ()
-        self._without_curves: tuple[str, ...] = ()
-        """Told last."""
 
     def show(self, names: Sequence[str]) -> None:
         """Draw these jobs' curves, of the first; marked jobs come before them."""
@@ -250,14 +240,6 @@ class MetricsPane(TextPane):
 
     def build_lines(self, cells: int) -> Sequence[Line]:
         jobs, parameters = self.find_jobs(), self.model.words.parameters
-        without = tuple(
-            job.name
-            for job in jobs
-            if job.record.ended and not (job.live and job.live.curves)
-        )
-        if without and without != self._without_curves:
-            self.post_message(self.CurvesWanted(without))
-        self._without_curves = without
         metric = self.find_metric()
         plotted = []
         for job in jobs:
