@@ -10,14 +10,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, Own, Values, World
-from autoexp_tui.planning.substitution import (
-    Substitution,
-    Unfinished,
-    build_placeholder,
-    finish_value,
-    list_unfinished,
-)
+from autoexp_tui.planning.references import Identity, Values, World
+from autoexp_tui.planning.substitution import Substitution
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families
 from tests.sweep.fakes import FakeView, use_resolvers
@@ -82,7 +76,7 @@ class Mounts:
     def __init__(self) -> None:
         self.held: list[object] = []
 
-    def __call__(self, value: object) -> str:
+    def __call__(self, _: str, value: object) -> str:
         self.held.append(value)
         return f"${{_refs.r{len(self.held) - 1}}}"
 
@@ -94,7 +88,7 @@ def before(world: FakeWorld, value: object, at: int = 1) -> Any:
 def after(world: FakeWorld, value: object, at: int = 1) -> Any:
     view = world.view(at)
 
-    def mount(held: object) -> str:
+    def mount(_: str, held: object) -> str:
         view.put("_refs.r0", held)
         return "${_refs.r0}"
 
@@ -239,25 +233,43 @@ def test_inside_an_interpolation_a_value_is_mounted_with_its_type(
 
 
 # ------------------------------------------------------------------- its own job
-def test_what_reads_the_job_itself_waits_for_its_config(world: FakeWorld) -> None:
-    found = before(world, "{output_dir}/{sibling.stable.index}/{backend.lr}")
-    assert isinstance(found, Unfinished)
-    assert [one.accessor for one in found.pieces if isinstance(one, Own)] == [
-        "output_dir",
-        "backend.lr",
-    ]
-    assert build_placeholder(found) == "${output_dir}/0/${backend.lr}"
+def finished(world: FakeWorld, value: object) -> Any:
+    """The value as parameters have it once their own job is composed."""
+    values = Values(world, 1)
+    parameters = Substitution(values, Mounts())
+    parameters.value(value)
+    values.own = world.find_job(1)[0], world.view(1)
+    return parameters.value(value)
 
 
-def test_an_unfinished_text_is_finished_with_values_spelled(world: FakeWorld) -> None:
-    found = before(world, {"a": ["it_{aux.n}_${x}", "{aux.n}"]})
-    assert len(list(list_unfinished(found))) == 2
-    assert finish_value(found, lambda _: 5e-4) == {"a": ["it_5e-4_${x}", 5e-4]}
+def test_what_reads_the_job_itself_is_an_interpolation_at_first(
+    world: FakeWorld,
+) -> None:
+    text = "{output_dir}/{sibling.stable.index}/{backend.lr}"
+    assert before(world, text) == "${output_dir}/0/${backend.lr}"
+    assert finished(world, text) == "/out/job1.1/0/1e-4"
 
 
-def test_an_unfinished_text_takes_no_expression(world: FakeWorld) -> None:
-    found = before(world, ["{aux.n}", "x{aux.n}"])
-    assert finish_value(found, lambda _: "${lr}") == [r"\${lr}", r"x\${lr}"]
+def test_a_text_is_finished_with_values_spelled(world: FakeWorld) -> None:
+    found = finished(world, {"a": ["it_{aux.n}_${x}", "{aux.n}"]})
+    assert found == {"a": ["it_0.5_${x}", 0.5]}
+
+
+def test_a_finished_text_takes_no_expression(world: FakeWorld) -> None:
+    found = finished(world, ["{backend.text}", "x{backend.text}"])
+    assert found == [r"it's \${lr}", r"xit's \${lr}"]
+
+
+def test_what_a_value_of_the_job_is_made_of_is_finished_first(
+    world: FakeWorld,
+) -> None:
+    asked: list[str] = []
+    own = world.find_job(1)[0], world.view(1)
+    values = Values(world, 1, own, prepare=asked.append)
+    assert Substitution(values, Mounts()).value("{iters}_{name}") == "100_job1.1"
+    assert asked == ["iters", "name"]
+    with pytest.raises(NotAReference, match="parameters cannot"):
+        Substitution(values, Mounts()).value("{checkpoint_iteration}")
 
 
 # ---------------------------------------------------------------- after composing

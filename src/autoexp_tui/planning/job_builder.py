@@ -8,7 +8,8 @@ has faults ends the making. Which job comes first is `resolve`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import itertools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -31,16 +32,21 @@ from autoexp_tui.planning.job_state import (
     Draft,
     Needs,
     Refused,
-    Settling,
     build_mounts,
     find_parameter,
     list_problems,
 )
 from autoexp_tui.planning.override_checks import OverrideWriter, is_number
-from autoexp_tui.planning.overrides import escape_dollars, strip_quotes
+from autoexp_tui.planning.overrides import (
+    escape_dollars,
+    format_override,
+    strip_quotes,
+)
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView, SpecParser
 from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
+    ATTRIBUTES,
+    KNOWN_EARLY,
     DroppedJob,
     Identity,
     Runtime,
@@ -48,12 +54,7 @@ from autoexp_tui.planning.references import (
     World,
     is_reading_others,
 )
-from autoexp_tui.planning.substitution import (
-    MOUNT,
-    Substitution,
-    build_placeholder,
-    list_unfinished,
-)
+from autoexp_tui.planning.substitution import MOUNT, Substitution
 from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
 from autoexp_tui.sweep.filters import is_kept_by, list_names
@@ -74,6 +75,8 @@ _CHOSEN_EARLY: Final = (
     "a config group is chosen before the job's own config is known; "
     "{stage}, {index} and values of other jobs can stand here"
 )
+_LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
+"""What a job knows of itself only once it is named."""
 _MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
 """A start condition for all jobs of a config, where other programs have it."""
 
@@ -81,8 +84,11 @@ _MONITORING_COMMAND: Final = f"monitoring.{COMMAND_KEY}"
 @dataclass(slots=True)
 class _Parts:
     values: dict[str, object] = field(default_factory=dict)
-    """With other jobs' values in them; what reads the job itself is unfinished."""
-    mounted: list[object] = field(default_factory=list)
+    """With other jobs' values in them; what reads the job itself is `${...}`."""
+    unfinished: dict[str, tuple[object, Sequence[str]]] = field(default_factory=dict)
+    """Parameters that read the job itself: as written, and what they read of it."""
+    mounted: dict[str, object] = field(default_factory=dict)
+    """Reference to another job -> its value."""
     runtimes: list[Runtime] = field(default_factory=list)
     """The metadata that the values hold."""
     is_usable: bool = True
@@ -91,10 +97,10 @@ class _Parts:
     texts: dict[str, str] = field(default_factory=dict)
     """Parameter -> override."""
 
-    def mount(self, value: object) -> str:
+    def mount(self, text: str, value: object) -> str:
         """Keep a value of another job; the `${...}` that reads it."""
-        self.mounted.append(value)
-        return f"${{{MOUNT}.r{len(self.mounted) - 1}}}"
+        self.mounted.setdefault(text, value)
+        return f"${{{MOUNT}.r{list(self.mounted).index(text)}}}"
 
 
 class JobBuilder:
@@ -129,12 +135,13 @@ class JobBuilder:
         label = label_point(point)
         marks = self._find_undecided(at)
         values = Values(self._world, at)
-        self._substitute(point, parts, values)
+        before = Substitution(values, parts.mount, self._base_is_a_key, parts.runtimes)
+        self._substitute(point, parts, before)
         mounted = {
-            f"++{MOUNT}.r{n}": escape_dollars(v) for n, v in enumerate(parts.mounted)
+            f"++{MOUNT}.r{n}": escape_dollars(v)
+            for n, v in enumerate(parts.mounted.values())
         }
-        placed = {key: build_placeholder(value) for key, value in parts.values.items()}
-        made = self._writer.write(mounted | placed)
+        made = self._writer.write(mounted | parts.values)
         parts.problems += (replace(error, job=label) for error in made.errors)
         early = map(explain_early_key, filter(is_early_key, point.parameters))
         for warning in (*early, *made.warnings):
@@ -147,7 +154,7 @@ class JobBuilder:
         late = self._take_late(parts) if parts.runtimes else []
         draft, view = self._compose(at, parts)
         draft.reads = values.read
-        Settling(draft, view, self._world, parts.values, parts.texts).settle(self._name)
+        self._settle(draft, view, parts, before)
         draft.overrides = tuple(parts.texts.values())
         if parts.runtimes:
             texts = (text for text in (*late, *draft.overrides) if "{runtime." in text)
@@ -162,7 +169,9 @@ class JobBuilder:
             view.put(path, value)
         return view
 
-    def _substitute(self, point: SweepPoint, parts: _Parts, values: Values) -> None:
+    def _substitute(
+        self, point: SweepPoint, parts: _Parts, before: Substitution
+    ) -> None:
         """Put other jobs' values into the parameters; `aux` as dotted keys."""
         label = label_point(point)
         covered = {"index"} if self._base.has("family") else {"index", "family"}
@@ -171,17 +180,19 @@ class JobBuilder:
                 hint = "give the parameter another name"
                 message = "is what the plan gives each job, and no parameter"
                 parts.problems.append(Problem(message, key, label, hint))
-        before = Substitution(values, parts.mount, self._base_is_a_key, parts.runtimes)
         for key, value in self._writer.flatten(_list_parameters(point)):
             late = plain_key(key) == NAME or find_section(key) == "monitoring"
             try:
                 # Braces in rules are read when a rule fires.
+                before.own.clear()
                 found = value if late else before.value(value)
                 if self._writer.selects(key) and (
-                    any(list_unfinished(found)) or "{runtime." in repr(found)
+                    before.own or "{runtime." in repr(found)
                 ):
                     raise NotAReference(_CHOSEN_EARLY)
                 parts.values[key] = found
+                if before.own:
+                    parts.unfinished[key] = value, tuple(before.own)
             except FAULTS as error:
                 parts.problems += list_problems(error, key, label)
             except UnusableJob:
@@ -197,9 +208,63 @@ class JobBuilder:
             plain = plain_key(key)
             is_late = "{runtime." in text and self._base.has(plain)
             if is_late and is_number(self._base.raw(plain)):
-                parts.values.pop(key, None)
+                parts.unfinished.pop(key, None)
                 late.append(parts.texts.pop(key))
         return late
+
+    def _settle(
+        self, draft: Draft, view: ConfigView, parts: _Parts, after: Substitution
+    ) -> None:
+        """Finish the parameters that read the job itself, the name in the middle.
+
+        Each comes after those that it reads; what reads the name, after the name.
+        """
+        waiting, problems = dict(parts.unfinished), list[Problem]()
+
+        def list_behind(accessor: str) -> list[str]:
+            return [
+                key
+                for key in waiting
+                if f"{(plain := plain_key(key))}.".startswith(f"{accessor}.")
+                or plain.endswith(f".{accessor}")
+                or accessor.startswith(f"{plain}.")
+            ]
+
+        def is_late(key: str, seen: Collection[str] = ()) -> bool:
+            return key not in seen and any(
+                accessor in _LATE
+                or any(is_late(one, {*seen, key}) for one in list_behind(accessor))
+                for accessor in waiting[key][1]
+            )
+
+        def finish(keys: Iterable[str]) -> None:
+            for key in keys:
+                if key not in waiting:  # another one that reads it has had it done
+                    continue
+                written, _ = waiting.pop(key)
+                path, head = plain_key(key), parts.texts[key].partition("=")[0]
+                try:
+                    found = after.value(written)
+                    draft.put(view, path, view.interpolate(found, path))
+                    parts.texts[key] = format_override(head, found)
+                except FAULTS as error:
+                    problems.extend(list_problems(error, key, draft.identity.name))
+
+        def finish_all(keys: Iterable[str]) -> None:
+            after.values.own = draft.identity, view
+            finish(keys)
+            if problems:
+                raise Refused(tuple(problems))
+
+        after.values.prepare = lambda accessor: finish(list_behind(accessor))
+        finish_all([key for key in waiting if not is_late(key)])
+        self._name(draft, view)
+        finish_all(parts.unfinished)
+        for key in parts.texts:
+            if plain_key(key) == NAME:
+                head = parts.texts[key].partition("=")[0]
+                value = escape_dollars(draft.identity.name)
+                parts.texts[key] = format_override(head, value)
 
     def _compose(self, at: int, parts: _Parts) -> tuple[Draft, ConfigView]:
         point = self._world.families.points[at]
@@ -260,11 +325,10 @@ class JobBuilder:
     ) -> Substitution:
         """`read` is told which jobs are asked."""
         values = Values(self._world, draft.at, (draft.identity, view), read)
-        held: list[object] = []
+        held = itertools.count()
 
-        def mount(value: object) -> str:
-            held.append(value)
-            path = f"{MOUNT}.{mount_prefix}{len(held) - 1}"
+        def mount(_: str, value: object) -> str:
+            path = f"{MOUNT}.{mount_prefix}{next(held)}"
             draft.put(view, path, value)
             return f"${{{path}}}"
 
@@ -300,9 +364,7 @@ class JobBuilder:
             Values(self._world, at), _refuse_mount, self._base_is_a_key
         )
         known = {
-            key: _MISSING
-            if is_reading_others(value)
-            else build_placeholder(before.value(value))
+            key: _MISSING if is_reading_others(value) else before.value(value)
             for key, value in self._writer.flatten(_list_parameters(point))
             if plain_key(key) != NAME
         }
@@ -384,7 +446,7 @@ class JobBuilder:
         return tuple(replace(problem, job=name) for problem in problems), unusable
 
 
-def _refuse_mount(value: object) -> str:
+def _refuse_mount(_: str, value: object) -> str:
     raise NotAReference(f"{value!r} is not of the job itself")
 
 

@@ -6,7 +6,7 @@ else that the plan mounts at the root of a job's config is the plan's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,20 +14,10 @@ from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import Resources
-from autoexp_tui.planning.overrides import escape_dollars, format_override
+from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.ports import CannotCompose, ConfigView, Launch, SpecRefused
 from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import (
-    ATTRIBUTES,
-    KNOWN_EARLY,
-    Identity,
-    Own,
-    Runtime,
-    UnknownKey,
-    World,
-    read_own_accessor,
-)
-from autoexp_tui.planning.substitution import finish_value, list_unfinished
+from autoexp_tui.planning.references import Identity, Runtime, UnknownKey
 from autoexp_tui.sweep.families import SiblingNotFound
 from autoexp_tui.sweep.points import SweepPoint, plain_key
 
@@ -141,93 +131,3 @@ def list_own_paths(config: Mapping[str, object]) -> Sequence[str]:
 def find_parameter(parameters: Mapping[str, object], name: str) -> object:
     """The value of a parameter, however its key is written; None when not there."""
     return {plain_key(key): v for key, v in parameters.items()}.get(name)
-
-
-_LATE: Final = (frozenset(ATTRIBUTES) | {NAME}) - KNOWN_EARLY
-"""What a job knows of itself only once it is named."""
-
-
-class Settling:
-    """Finishes the parameters that read the job itself, the name in the middle.
-
-    Each comes after those that it reads; what reads the name, after the name.
-    """
-
-    def __init__(
-        self,
-        draft: Draft,
-        view: ConfigView,
-        world: World,
-        values: Mapping[str, object],
-        texts: dict[str, str],
-    ) -> None:
-        """`values`: of the parameters; `texts`: their overrides, to be finished."""
-        self._draft = draft
-        self._view = view
-        self._world = world
-        self._texts = texts
-        self._waiting = {
-            key: value for key, value in values.items() if any(list_unfinished(value))
-        }
-        self._problems: list[Problem] = []
-
-    def settle(self, name: Callable[[Draft, ConfigView], None]) -> None:
-        """Finish everything; `name` names the job; raises Refused with all findings."""
-        early = (key for key in self._waiting if not self._reads_late(key, set()))
-        self._finish_all(list(early))
-        name(self._draft, self._view)
-        self._finish_all(list(self._waiting))
-        for key in self._texts:
-            if plain_key(key) == NAME:
-                head = self._texts[key].partition("=")[0]
-                value = escape_dollars(self._draft.identity.name)
-                self._texts[key] = format_override(head, value)
-
-    def _finish_all(self, keys: Iterable[str]) -> None:
-        for key in keys:
-            self._finish(key)
-        if self._problems:
-            raise Refused(tuple(self._problems))
-
-    def _reads_late(self, key: str, seen: set[str]) -> bool:
-        """Whether a key reads, perhaps through others, what the name decides."""
-        if key in seen:
-            return False
-        seen.add(key)
-        return any(
-            piece.accessor in _LATE
-            or any(self._reads_late(k, seen) for k in self._find_behind(piece.accessor))
-            for text in list_unfinished(self._waiting[key])
-            for piece in text.pieces
-            if isinstance(piece, Own)
-        )
-
-    def _find_behind(self, accessor: str) -> Iterator[str]:
-        for key in self._waiting:
-            plain = plain_key(key)
-            if (
-                f"{plain}.".startswith(f"{accessor}.")
-                or plain.endswith(f".{accessor}")
-                or accessor.startswith(f"{plain}.")
-            ):
-                yield key
-
-    def _finish(self, key: str) -> None:
-        """Finish one parameter, unless another one that reads it has had it done."""
-        if key not in self._waiting:
-            return
-        value = self._waiting.pop(key)
-        path = plain_key(key)
-        try:
-            written = finish_value(value, self._read)
-            self._draft.put(self._view, path, self._view.interpolate(written, path))
-            head = self._texts[key].partition("=")[0]
-            self._texts[key] = format_override(head, written)
-        except FAULTS as error:
-            self._problems += list_problems(error, key, self._draft.identity.name)
-
-    def _read(self, accessor: str) -> object:
-        for key in list(self._find_behind(accessor)):
-            self._finish(key)
-        identity = self._draft.identity
-        return read_own_accessor(identity, self._view, self._world, accessor)

@@ -151,9 +151,14 @@ class Values:
     """The job itself, once it is composed."""
     read: set[int] = field(default_factory=set)
     """Positions of the other jobs that were asked."""
+    prepare: Callable[[str], None] | None = None
+    """Asked to finish, in a job being made, what one thing of it is made of."""
 
-    def of(self, reference: Reference) -> object:
-        """Its value, Runtime, Several or Own; raises what `job_state.FAULTS` lists."""
+    def of(self, reference: Reference, *, early: bool = False) -> object:
+        """Its value, Runtime, Several or Own; raises what `job_state.FAULTS` lists.
+
+        `early`: as before the job itself is composed.
+        """
         inside = (
             part if isinstance(part, str) else self._resolve_nested(part)
             for part in reference.parts
@@ -161,7 +166,7 @@ class Values:
         address = parse_address("".join(inside))
         match address.kind:
             case "own":
-                return self._resolve_own(address.rest)
+                return self._resolve_own(address.rest, early=early)
             case "runtime":
                 return self._resolve_runtime(address.rest)
             case "all":
@@ -267,7 +272,7 @@ class Values:
             raise NotAReference(f"`runtime.{rest}` is not runtime.JOB.KEY")
         return Runtime(job, key)
 
-    def _resolve_own(self, accessor: str) -> object:
+    def _resolve_own(self, accessor: str, *, early: bool) -> object:
         families = self.world.families
         if accessor == "index":
             return families.points[self.at].index
@@ -275,9 +280,19 @@ class Values:
             return families.family(self.at)
         if accessor in STAGE_KEYS:
             return families.points[self.at].stage
-        if self.own is None:
+        if self.own is None or early:
             return Own(accessor)
-        return read_own_accessor(*self.own, self.world, accessor)
+        if self.prepare is not None:
+            self.prepare(accessor)
+        identity, view = self.own
+        keys = self.world.metadata_keys
+        found = read_accessor(identity, lambda: view, keys, accessor, whose="the job")
+        if self.prepare is not None and isinstance(found, Runtime):
+            raise NotAReference(
+                f"`{{{accessor}}}` is known only while the job runs; "
+                "conditions and actions can use it, parameters cannot"
+            )
+        return found
 
 
 def read_accessor(
@@ -319,14 +334,6 @@ def read_accessor(
         hint = f"did you mean `{near}`?"
     message = f"{whose} has no attribute, config key or metadata `{accessor}`"
     raise UnknownKey(message, hint)
-
-
-def read_own_accessor(
-    identity: Identity, view: ConfigView, world: World, accessor: str
-) -> object:
-    """One thing of the job itself, which messages do not call by a name."""
-    keys = world.metadata_keys
-    return read_accessor(identity, lambda: view, keys, accessor, whose="the job")
 
 
 def _list_extracted(view: ConfigView) -> Iterator[str]:

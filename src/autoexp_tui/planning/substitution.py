@@ -1,9 +1,9 @@
 """Puts what references stand for into the values of a job.
 
 Twice for each job. *Before* composing, in its parameters: other jobs are known, its
-own config is not, so a value that reads the job itself is left unfinished, with
-`${...}` in its place for the time being. *After* composing: unfinished values are
-finished, and conditions are resolved as a whole, `${...}` included.
+own config is not, so what reads the job itself is a `${...}` for the time being.
+*After* composing those parameters are read once more, and conditions are resolved as
+a whole, `${...}` included.
 
 What is substituted is a literal: its `${` is escaped, so that no value of one job is
 ever read as an expression by another. A value that is one reference keeps its type;
@@ -34,26 +34,8 @@ from autoexp_tui.sweep.points import format_in_name
 MOUNT: Final = "_refs"
 """Where values lie that an `${...}` of the job's config reads from other jobs."""
 
-_WHOLE: Final = frozenset({str, int, float, bool, type(None)})
-"""What has nothing inside it; told by the type, which is quicker than by the kind."""
-
-Mount: TypeAlias = Callable[[object], str]
-"""Keeps a value in the job's config and gives the `${...}` that reads it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """A text that reads the job itself, and waits for its config."""
-
-    pieces: Sequence[str | Own]
-
-    @property
-    def placeholder(self) -> str:
-        """What stands in its place while the config is composed."""
-        return "".join(
-            piece if isinstance(piece, str) else _format_interpolation(piece.accessor)
-            for piece in self.pieces
-        )
+Mount: TypeAlias = Callable[[str, object], str]
+"""Keeps a reference's value in the job's config; gives the `${...}` that reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +60,16 @@ def is_plain(value: object) -> bool:
     return True
 
 
-def _join_row(pieces: Sequence[str | Own]) -> str | Unfinished:
+def _join_row(pieces: Sequence[str]) -> str:
     """A text, escaped where two pieces would make a `${` or hide one."""
     apart = list(pieces)
     for at, (piece, after) in enumerate(pairwise(pieces)):
-        if not isinstance(piece, str) or not isinstance(after, str):
-            continue
         if isinstance(piece, _Value) and after.startswith("${"):
             tail = len(piece) - len(piece.rstrip("\\"))
             apart[at] = piece + "\\" * tail
         elif isinstance(after, _Value) and after.startswith("{") and piece[-1:] == "$":
             apart[at] = piece[:-1] + "\\$"
-    texts = [piece for piece in apart if isinstance(piece, str)]
-    return "".join(texts) if len(texts) == len(apart) else Unfinished(tuple(apart))
+    return "".join(apart)
 
 
 def _format_literal(value: object) -> str:
@@ -114,6 +93,8 @@ class Substitution:
     """The metadata that was met: it stays in the values, as `{runtime.JOB.KEY}`."""
     view: ConfigView | None = None
     """The job's config, once it is composed: `${...}` is resolved there."""
+    own: list[str] = field(default_factory=list)
+    """What was met of the job itself, before its config is known."""
 
     def value(self, value: object) -> object:
         """`value` with the references in it replaced; raises as `Values.of` does."""
@@ -172,27 +153,33 @@ class Substitution:
             case Runtime():
                 return value.text
             case Own():
-                return Unfinished((value,))
+                return self._place(value)
         return escape_dollars(value) if self.view is None else value
 
-    def _finish(self, text: object) -> object:
-        if self.view is not None and isinstance(text, str) and "${" in text:
+    def _finish(self, text: str) -> object:
+        if self.view is not None and "${" in text:
             return self.view.interpolate(text)
         return text
 
-    def _read(self, reference: Reference) -> object:
-        value = self.values.of(reference)
+    def _read(self, reference: Reference, *, early: bool = False) -> object:
+        value = self.values.of(reference, early=early)
         late = value.values if isinstance(value, Several) else (value,)
         self.runtimes.extend(item for item in late if isinstance(item, Runtime))
         return value
 
-    def _resolve_piece(self, part: Part) -> str | Own | Several:
+    def _place(self, own: Own) -> str:
+        self.own.append(own.accessor)
+        return _format_interpolation(own.accessor)
+
+    def _resolve_piece(self, part: Part) -> str | Several:
         if isinstance(part, str):
             return part
         if isinstance(part, Interpolation):
             return self._mount_references(part)
         value = self._read(part)
-        return value if isinstance(value, Own | Several) else _format_literal(value)
+        if isinstance(value, Several):
+            return value
+        return self._place(value) if isinstance(value, Own) else _format_literal(value)
 
     def _mount_references(self, part: Interpolation) -> str:
         return "".join(
@@ -201,7 +188,7 @@ class Substitution:
         )
 
     def _mount_value(self, reference: Reference) -> str:
-        value = self._read(reference)
+        value = self._read(reference, early=self.view is None)
         late = value.values if isinstance(value, Several) else (value,)
         if any(isinstance(one, Runtime) for one in late):
             raise NotAReference(
@@ -215,7 +202,8 @@ class Substitution:
                     "write it beside the ${...}, not in it"
                 )
             return _format_interpolation(value.accessor)
-        return self.mount(list(value.values) if isinstance(value, Several) else value)
+        one = list(value.values) if isinstance(value, Several) else value
+        return self.mount(reference.text, one)
 
     def format_name(self, text: str) -> str:
         """A text with everything in it spelled as in names."""
@@ -238,47 +226,3 @@ class Substitution:
                 value = self.values.of(only)
                 return value if isinstance(value, Runtime) else None
         return None
-
-
-def _map_unfinished(value: object, change: Callable[[Unfinished], object]) -> object:
-    if type(value) in _WHOLE:
-        return value
-    if isinstance(value, Unfinished):
-        return change(value)
-    if isinstance(value, Mapping):
-        return {key: _map_unfinished(item, change) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_map_unfinished(item, change) for item in value]
-    return value
-
-
-def build_placeholder(value: object) -> object:
-    """A value as it is composed: Unfinished texts as their `${...}`."""
-    return _map_unfinished(value, lambda one: one.placeholder)
-
-
-def list_unfinished(value: object) -> Sequence[Unfinished]:
-    """The Unfinished texts of a value."""
-    found: list[Unfinished] = []
-    _map_unfinished(value, found.append)
-    return found
-
-
-def finish_value(value: object, read: Callable[[str], object]) -> object:
-    """A value with its Unfinished texts finished, as it would be written."""
-
-    def finish(text: Unfinished) -> object:
-        pieces: list[str | Own] = []
-        for piece in text.pieces:
-            found = piece if isinstance(piece, str) else read(piece.accessor)
-            if isinstance(piece, Own) and isinstance(found, Runtime):
-                raise NotAReference(
-                    f"`{{{piece.accessor}}}` is known only while the job runs; "
-                    "conditions and actions can use it, parameters cannot"
-                )
-            if len(text.pieces) == 1:
-                return escape_dollars(found)
-            pieces.append(piece if isinstance(piece, str) else _format_literal(found))
-        return _join_row(pieces)
-
-    return _map_unfinished(value, finish)
