@@ -1,16 +1,12 @@
 """A throw-away Slurm cluster: several nodes on one host, in one directory.
 
-As a library, a `Cluster` belongs to the process that made it and is gone with it,
-however that ends. As a command, `python -m tests.slurm.cluster up` leaves one running
-until `down`; `--help` lists the rest.
-
+A `Cluster` belongs to the process that made it and is gone with it, however that ends.
 It brings a real Slurm up, breaks parts of it on purpose, and puts it back in order.
 It judges nothing: what Slurm should do is said by the tests.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -19,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from signal import SIGKILL
 from types import TracebackType
@@ -52,8 +47,6 @@ START_SECONDS = 180.0
 _LONGEST_HOME = 60
 """Characters; a Unix socket's path, a step's in the spool included, ends at 107."""
 _FOLDERS = ("etc", "log", "pid", "state", "munge", "dev", "shims")
-_CONFIG = Path("etc", "cluster.json")
-"""The file that tells a cluster's directory from any other, in its home."""
 _CALLER_S_OWN = re.compile(
     r"S(LURM|BATCH|QUEUE|CANCEL|ACCT|INFO|RUN|ALLOC|CONTROL|PRIO)"
 )
@@ -68,18 +61,6 @@ class Cluster:
         self.home = home or Path(tempfile.mkdtemp(prefix="autoexp-slurm-", dir="/tmp"))
         self._daemons = Daemons(self.home)
         self._first_port = 0
-
-    @classmethod
-    def at(cls, home: Path) -> Self:
-        """The cluster that runs in `home`, started by another process.
-
-        Raises:
-            FileNotFoundError: There is none.
-        """
-        saved = json.loads((home / _CONFIG).read_text())
-        cluster = cls(Settings(**saved["settings"]), home)
-        cluster._first_port = saved["first_port"]
-        return cluster
 
     def __enter__(self) -> Self:
         """Starts it; one that fails on a machine that can have it is tried again."""
@@ -99,17 +80,8 @@ class Cluster:
     ) -> None:
         self.down()
 
-    # -- up and down
-
-    def up(self, *, owned: bool = True) -> None:
-        """Starts everything and waits until all nodes are idle.
-
-        Args:
-            owned: Whether the cluster ends with this process.
-
-        Raises:
-            ClusterError: It cannot run here, or did not come up; nothing is left then.
-        """
+    def up(self) -> None:
+        """Starts everything and waits until all nodes are idle; raises ClusterError."""
         if reason := self._why_not():
             raise ClusterError(reason)
         self._make_folders()
@@ -119,22 +91,17 @@ class Cluster:
         try:
             with token:
                 self._write_configuration()
-                self._daemons.open(self._cgroups, owned=owned, reserved=token)
+                self._daemons.open(self._cgroups, token)
             self._start_all()
         except BaseException:
             self.down()
             raise
 
-    def down(self, *, keep_files: bool = False) -> None:
+    def down(self) -> None:
         """Ends everything that was started here, jobs included, and nothing else."""
         self._daemons.close()
         remove_cgroups(self._cgroups)
-        if not keep_files:
-            shutil.rmtree(self.home, ignore_errors=True)
-
-    def status(self) -> dict[str, bool]:
-        """Whether each process of the cluster runs, by name; empty when it is down."""
-        return self._daemons.status()
+        shutil.rmtree(self.home, ignore_errors=True)
 
     def clear(self) -> None:
         """Starts what was stopped, cancels all jobs, and waits for idle nodes."""
@@ -145,8 +112,6 @@ class Cluster:
         for shim in (self.home / "shims").iterdir():
             shim.unlink()
         self._daemons.until("empty queue and idle nodes", self._is_clear, 180.0, [])
-
-    # -- commands and jobs
 
     @property
     def env(self) -> dict[str, str]:
@@ -249,8 +214,6 @@ class Cluster:
         finally:
             path.unlink(missing_ok=True)
 
-    # -- faults
-
     @contextmanager
     def failing_prolog(self) -> Iterator[None]:
         """No node can launch a job meanwhile, or until `launch_again`.
@@ -313,23 +276,16 @@ class Cluster:
             else:
                 return
 
-    # -- starting
-
     def _why_not(self) -> str | None:
         if len(str(self.home)) > _LONGEST_HOME:
             return f"{self.home} is too long for the sockets in it"
         if self._daemons.is_alive(KEEPER):
             return f"a cluster runs in {self.home} already"
-        if self._holds_foreign_files():
+        if self.home.exists() and any(self.home.iterdir()):
             return f"{self.home} holds files that are no cluster's"
         if reason := why_no_cluster(accounting=self.settings.accounting):
             return reason
         return why_no_memory_limits() if self.settings.memory_limits else None
-
-    def _holds_foreign_files(self) -> bool:
-        """Whether making the directory anew would lose what is not ours to lose."""
-        is_ours = (self.home / _CONFIG).exists()
-        return self.home.exists() and any(self.home.iterdir()) and not is_ours
 
     def _make_folders(self) -> None:
         shutil.rmtree(self.home, ignore_errors=True)
@@ -352,8 +308,6 @@ class Cluster:
         (etc / "cgroup.conf").write_text(conf.cgroup_conf(settings))
         (etc / "database.cnf").write_text(conf.database_conf(place))
         (etc / "database.sql").write_text(conf.DATABASE_SQL)
-        saved = {"settings": asdict(settings), "first_port": self._first_port}
-        (self.home / _CONFIG).write_text(json.dumps(saved))
 
     def _place(self) -> Place:
         plugins, address = plugin_folder(), host_address()
@@ -376,7 +330,9 @@ class Cluster:
             self._start_database()
             self.dbd_start()
         self.ctld_start()
-        self._daemons.until("idle nodes", self._all_idle, START_SECONDS, self.status())
+        self._daemons.until(
+            "idle nodes", self._all_idle, START_SECONDS, self._daemons.status()
+        )
 
     def _start_munge(self) -> None:
         folder, etc = self.home / "munge", self.home / "etc"
@@ -423,8 +379,6 @@ class Cluster:
             "TZ": "UTC",
         }
         self._daemons.start(name, list(argv), env)
-
-    # -- looking
 
     @property
     def _cgroups(self) -> tuple[str, ...]:
@@ -482,9 +436,3 @@ def _write_secret(path: Path, content: bytes) -> None:
     """Writes a file that its owner alone may read, as the daemons demand."""
     path.touch(0o600)
     path.write_bytes(content)
-
-
-if __name__ == "__main__":
-    from tests.slurm.command import main
-
-    main()

@@ -36,20 +36,18 @@ class Daemons:
         self._home = home
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    def open(
-        self, cgroups: Iterable[str], *, owned: bool, reserved: socket.socket
-    ) -> None:
+    def open(self, cgroups: Iterable[str], reserved: socket.socket) -> None:
         """Starts the keeper, which holds the `reserved` ports for as long as it lives.
 
-        Owned, it ends everything once this process is gone, and removes the
-        directory; at any end it removes the `cgroups`, which are names.
+        It ends everything once this process is gone, and removes the directory and
+        the `cgroups`, which are names.
         """
         keeper = [sys.executable, "-m", _KEEPER_MODULE, str(self._home)]
         with (self._home / "log" / f"{KEEPER}.out").open("wb") as log:
             self._keeper = subprocess.Popen(
-                [*keeper, "owned" if owned else "free", *cgroups],
+                [*keeper, *cgroups],
                 cwd=_ROOT,
-                stdin=subprocess.PIPE if owned else subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 pass_fds=[reserved.fileno()],

@@ -68,10 +68,9 @@ def recorded(home: Path) -> dict[str, Process]:
 class Keeper:
     """Serves one home directory until it is told to end or its owner is gone."""
 
-    def __init__(self, home: Path, cgroups: tuple[str, ...], *, owned: bool) -> None:
+    def __init__(self, home: Path, cgroups: tuple[str, ...]) -> None:
         self._home = home
         self._cgroups = cgroups
-        self._owner = [sys.stdin] if owned else []
         self._record: dict[str, Process] = {}
         self._ending = False
         self._listener = socket.socket(socket.AF_UNIX)
@@ -88,9 +87,7 @@ class Keeper:
         self._listener.bind(str(self._home / SOCKET))
         self._listener.listen()
         while not self._ending:
-            ready, _, _ = select.select(
-                [self._wake, self._listener, *self._owner], [], []
-            )
+            ready, _, _ = select.select([self._wake, self._listener, sys.stdin], [], [])
             self._react(ready)
         self._end_everything()
 
@@ -100,7 +97,7 @@ class Keeper:
             _reap()
         if self._listener in ready:
             self._answer_one()
-        if any(owner in ready for owner in self._owner):
+        if sys.stdin in ready:
             self._end_everything()
             shutil.rmtree(self._home, ignore_errors=True)
             self._ending = True
@@ -179,13 +176,10 @@ def _prctl(option: int, value: int) -> None:
         raise OSError(ctypes.get_errno(), "prctl")
 
 
-def main(home: str, ownership: str, *cgroups: str) -> None:
-    """Keeps the cluster in `home`; `ownership` is "owned" or "free".
-
-    `cgroups` are the names of those that its nodes make.
-    """
+def main(home: str, *cgroups: str) -> None:
+    """Keeps the cluster in `home`; `cgroups` are those that its nodes make, by name."""
     os.chdir(home)
-    Keeper(Path(home), cgroups, owned=ownership == "owned").serve()
+    Keeper(Path(home), cgroups).serve()
 
 
 if __name__ == "__main__":

@@ -8,9 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-PARTITIONS = ("main", "kill", "urgent")
-"""`urgent` preempts both others: jobs of `main` are requeued, of `kill` cancelled."""
-
 
 @dataclass(frozen=True, slots=True)
 class Settings:

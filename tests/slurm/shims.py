@@ -16,11 +16,6 @@ def accepts_then_hangs(seconds: float = 60.0) -> str:
     return f'"$REAL" "$@" >/dev/null 2>&1\nexec sleep {seconds}\n'
 
 
-def accepts_then_fails(text: str, rc: int = 1) -> str:
-    """The real command does its work; the caller is told that it failed."""
-    return f'"$REAL" "$@" >/dev/null 2>&1\n{fails(text, rc)}'
-
-
 def hangs(seconds: float = 60.0) -> str:
     """Nothing is done and nothing answered."""
     return f"exec sleep {seconds}\n"

@@ -21,7 +21,6 @@ from tests.slurm.shims import fails, hangs
 pytestmark = [pytest.mark.slurm, pytest.mark.xdist_group("slurm_elsewhere")]
 
 SLEEPS = "exec sleep 300"
-ALL = {"nodes": 4, "exclusive": True}
 
 
 @pytest.fixture(scope="module")
