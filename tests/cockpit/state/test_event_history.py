@@ -29,7 +29,7 @@ from autoexp_tui.model.state import SessionState
 from tests.support.campaigns import campaign
 from tests.support.week import SHA, week
 
-WEEK = week(31, note_seconds=4 * 3600, slots=4)
+WEEK = week(31, note_seconds=2 * 3600, slots=4)
 RECORDS = WEEK.records
 BASE = replace(campaign(4), session="w7k2")
 ALL = EventFilter(everything=True)
