@@ -62,12 +62,6 @@ from autoexp_tui.model.specs import Scalar
             "slurm.sbatch.account",
         ),
         (
-            "Invalid node name specified",
-            {"exclude": "n99"},
-            "there is no node `n99`",
-            "slurm.sbatch.exclude",
-        ),
-        (
             "resolve_ctls_from_dns_srv: res_nsearch error: Unknown host; Could not "
             "establish a configuration source",
             {},

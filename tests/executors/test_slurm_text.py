@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.executors.slurm.messages import format_reason, split_words
 from autoexp_tui.executors.slurm.text import (
     AccountRow,
     ClusterFacts,
@@ -21,6 +20,7 @@ from autoexp_tui.executors.slurm.text import (
     extract_complaint,
     format_array_option,
     format_queue_name,
+    format_reason,
     has_nothing_to_cancel,
     has_token,
     join_scancel_ids,
@@ -475,23 +475,11 @@ def test_a_token_is_not_found_in_the_middle_of_a_name() -> None:
         ),
         (
             "AssocGrpCpuLimit",
-            "a limit of your account on the CPUs of all jobs together",
+            "assoc grp cpu limit",
         ),
         (
             "QOSMaxJobsPerUserLimit",
-            "a limit of the quality of service on jobs per user",
-        ),
-        (
-            "QOSMaxGRESPerUser",
-            "a limit of the quality of service on devices (GRES) per user",
-        ),
-        (
-            "AssocGrpCPUMinutesLimit",
-            "a limit of your account on the cpu minutes of all jobs together",
-        ),
-        (
-            "QOSMinCpuNotSatisfied",
-            "the quality of service wants a job to ask for more CPUs",
+            "qos max jobs per user limit",
         ),
         (
             "launch failed requeued held",
@@ -517,8 +505,3 @@ def test_a_reason_without_a_partition_names_none() -> None:
 def test_every_reason_has_words_or_is_none(reason: str) -> None:
     known = reason.strip("()").split(",")[0].strip()
     assert bool(format_reason(reason)) == (known not in ("", "None"))
-
-
-@given(st.text(min_size=1))
-def test_words_are_never_lost_altogether(word: str) -> None:
-    assert split_words(word)

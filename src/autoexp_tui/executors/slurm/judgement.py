@@ -12,7 +12,6 @@ from signal import SIGKILL, SIGTERM
 from typing import Final
 
 from autoexp_tui.engine.executor_port import ExitRecord, TaskPhase, TaskReport
-from autoexp_tui.executors.slurm.messages import format_reason
 from autoexp_tui.executors.slurm.task_memory import (
     RELEASE_WAITS,
     TaskMemory,
@@ -22,6 +21,7 @@ from autoexp_tui.executors.slurm.text import (
     RETURNING,
     RawState,
     Standing,
+    format_reason,
 )
 from autoexp_tui.model.states import Cause
 from autoexp_tui.storage.attempt_records import AttemptRecords

@@ -7,7 +7,7 @@ is not in the table is told as Slurm told it. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -51,131 +51,95 @@ class Refused:
         return f"{self.reason}{where}{said}{hint}".rstrip(".")
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A message that we know, and its reason with the values that it names."""
-
-    pattern: str
-    reason: str
-    options: tuple[str, ...] = ()
-    """The first of them that the job has is the one it is about."""
-    hint: str = ""
-
-
-_TABLE: Final = (
-    _Known(
+_TABLE: Final[Sequence[tuple[str, str, tuple[str, ...], str]]] = (
+    (
         r"configuration source|DNS SRV|slurm\.conf",
         "no cluster is set up on this machine",
-        hint="Start on a login node, load its module, or set SLURM_CONF; slurm=local "
+        (),
+        "Start on a login node, load its module, or set SLURM_CONF; slurm=local "
         "runs the jobs here.",
     ),
-    _Known(
+    (
         r"munge|authentication|credential",
         "the cluster does not accept who you are",
-        hint="`munge -n | unmunge` must say Success; else ask the site.",
+        (),
+        "`munge -n | unmunge` must say Success; else ask the site.",
     ),
-    _Known(
+    (
         r"invalid partition|partition name|partition .*(?:not valid|unknown)",
         "there is no partition `{value}`",
-        options=("partition",),
-        hint="`sinfo -o %R` lists them.",
+        ("partition",),
+        "`sinfo -o %R` lists them.",
     ),
-    _Known(
+    (
         r"not permitted|access/permission denied",
         "you may not use {partition}",
-        options=("partition", "account"),
-        hint="`sinfo -o %R` lists partitions; ask the site who may use them.",
+        ("partition", "account"),
+        "`sinfo -o %R` lists partitions; ask the site who may use them.",
     ),
-    _Known(
+    (
         r"partition.*(?:down|inactive|unavailable|not avail)",
         "{partition} takes no jobs now",
-        options=("partition",),
-        hint="`sinfo` shows how partitions are.",
+        ("partition",),
+        "`sinfo` shows how partitions are.",
     ),
-    _Known(
+    (
         r"unrecognized option '--(?P<found>[\w-]+)",
         "sbatch here knows no option `{found}`",
-        hint="null leaves it out; `sbatch --help` lists those there are.",
+        (),
+        "null leaves it out; `sbatch --help` lists those there are.",
     ),
-    _Known(
-        r"(?:option '--(?P<found>[\w-]+)' (?:requires|doesn't allow))",
-        "the option `{found}` is written wrongly",
-        hint="true is a flag without a value, everything else is its value.",
-    ),
-    _Known(
+    (
         r"invalid --(?P<found>[\w-]+) specification",
         "sbatch cannot read the value of `{found}`",
-        hint="`man sbatch` has the forms; times stand between quotes.",
+        (),
+        "`man sbatch` has the forms; times stand between quotes.",
     ),
-    _Known(
-        r"not a valid node count|node count specification",
-        "{partition} gives no job `{value}` nodes",
-        options=("nodes",),
-        hint="`sinfo -o '%R %D'` shows how many each partition has.",
-    ),
-    _Known(
+    (
         r"violates accounting|policy",
         "a limit of your account or quality of service forbids it",
-        options=("qos", "account", "partition"),
-        hint="`sacctmgr show assoc user=$USER` and `sacctmgr show qos` list limits.",
+        ("qos", "account", "partition"),
+        "`sacctmgr show assoc user=$USER` and `sacctmgr show qos` list limits.",
     ),
-    _Known(
+    (
         r"time limit",
         "{partition} gives no job a time of {value}",
-        options=("time",),
-        hint="`sinfo -o '%R %l'` shows the limits.",
+        ("time",),
+        "`sinfo -o '%R %l'` shows the limits.",
     ),
-    _Known(
+    (
         r"memory",
         "no node of {partition} has that much memory",
-        options=("mem", "mem-per-cpu", "mem-per-gpu"),
-        hint="`sinfo -o '%R %m'` shows how much there is, in MB.",
+        ("mem", "mem-per-cpu", "mem-per-gpu"),
+        "`sinfo -o '%R %m'` shows how much there is, in MB.",
     ),
-    _Known(
+    (
         r"node configuration is not available|more processors|processor count",
         "no nodes of {partition} have all of that: {sizes}",
-        hint="`sinfo -o '%R %D nodes: %c CPUs %m MB %G'` shows what there is.",
+        (),
+        "`sinfo -o '%R %D nodes: %c CPUs %m MB %G'` shows what there is.",
     ),
-    _Known(
-        r"feature specification",
-        "no node has the feature `{value}`",
-        options=("constraint",),
-        hint="`sinfo -o '%R %f'` lists features.",
-    ),
-    _Known(
-        r"node name specified",
-        "there is no node `{value}`",
-        options=("nodelist", "exclude"),
-        hint="`sinfo -N` lists nodes.",
-    ),
-    _Known(
+    (
         r"gres|gpu",
         "the cluster has no such devices: {sizes}",
-        options=("gres", "gpus", "gpus-per-node", "gpus-per-task"),
-        hint="`sinfo -o '%R %G'` lists them.",
+        ("gres", "gpus", "gpus-per-node", "gpus-per-task"),
+        "`sinfo -o '%R %G'` lists them.",
     ),
-    _Known(
+    (
         r"invalid account|account/partition",
         "the account `{value}` may not be used in {partition}",
-        options=("account",),
-        hint="`sacctmgr show assoc user=$USER format=account,partition,qos` lists "
-        "yours.",
+        ("account",),
+        "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
     ),
-    _Known(
+    (
         r"\bqos\b",
         "the quality of service `{value}` is not yours to use",
-        options=("qos",),
-        hint="`sacctmgr show assoc user=$USER format=account,partition,qos` lists "
-        "yours.",
-    ),
-    _Known(
-        r"reservation",
-        "there is no reservation `{value}` for you",
-        options=("reservation",),
-        hint="`scontrol show reservation` lists them.",
+        ("qos",),
+        "`sacctmgr show assoc user=$USER format=account,partition,qos` lists yours.",
     ),
 )
-
+"""Of messages that we know: a pattern, the reason with the values that it names, the
+options of which the first that the job has is the one it is about, and the hint."""
 
 _USAGE: Final = re.compile(
     r"unable to open file|batch script is empty|invalid job array|invalid .*specif"
@@ -184,7 +148,8 @@ _USAGE: Final = re.compile(
     r"|requested .* not available|exceeds? .*limit|must (?:be|specify|request|set)"
     r"|user'?s group|not allowed|no such file|multi-?cluster|try \"sbatch --help"
     r"|dependency|licen[sc]e|DOS line breaks|does not look like a batch script"
-    r"|first line must start",
+    r"|first line must start|node count|reservation"
+    r"|option '--\S+' (?:requires|doesn't allow)",
     re.IGNORECASE,
 )
 """What is wrong with the order itself, in words that need no plainer ones."""
@@ -198,20 +163,21 @@ def parse_refusal(message: str, options: Mapping[str, Scalar]) -> Refused:
     parts = (_PREFIXES.sub("", part).strip() for part in message.split("; "))
     kept = (part for part in parts if part and not part.startswith("Try "))
     said = clean("; ".join(dict.fromkeys(kept)), limit=300)
-    tried = ((one, re.search(one.pattern, said, re.IGNORECASE)) for one in _TABLE)
-    known, found = next((pair for pair in tried if pair[1]), (None, None))
-    if known is None or found is None:
+    row = next((row for row in _TABLE if re.search(row[0], said, re.IGNORECASE)), None)
+    if row is None:
         return Refused(reason=said or "Slurm gave no reason", said=said)
-    named = found.groupdict().get("found") or ""
-    option = named or next((name for name in known.options if name in options), "")
+    pattern, reason, about, hint = row
+    found = re.search(pattern, said, re.IGNORECASE)
+    named = found.groupdict().get("found", "") if found else ""
+    option = named or next((name for name in about if name in options), "")
     partition = options.get("partition")
-    reason = known.reason.format(
+    told = reason.format(
         found=named,
         value=options.get(option, "its default"),
         partition=f"partition {partition}" if partition else "the default partition",
         sizes=format_sizes(options) or "what it asks for",
     )
-    return Refused(reason=reason, said=said, option=option, hint=known.hint)
+    return Refused(reason=told, said=said, option=option, hint=hint)
 
 
 def format_sizes(options: Mapping[str, Scalar]) -> str:
@@ -287,7 +253,7 @@ def detect_refusal(stderr: str) -> Refusal:
     how_many = _POLICY.search(stderr) and not _TOO_MUCH.search(stderr)
     if _PASSING.search(stderr) or how_many:
         return Refusal.PASSING
-    known = any(re.search(one.pattern, stderr, re.IGNORECASE) for one in _TABLE)
+    known = any(re.search(row[0], stderr, re.IGNORECASE) for row in _TABLE)
     return Refusal.LASTING if known or _USAGE.search(stderr) else Refusal.UNKNOWN
 
 

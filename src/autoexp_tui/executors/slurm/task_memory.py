@@ -12,8 +12,13 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from autoexp_tui.engine.executor_port import Task, TaskReport
-from autoexp_tui.executors.slurm.messages import parse_reason
-from autoexp_tui.executors.slurm.text import AccountRow, QueueRow, RawState, Standing
+from autoexp_tui.executors.slurm.text import (
+    AccountRow,
+    QueueRow,
+    RawState,
+    Standing,
+    parse_reason,
+)
 from autoexp_tui.executors.slurm.watch import NEVER, QueueWatch, Told
 from autoexp_tui.executors.supervisors import check_supervisor
 from autoexp_tui.model.hold_timer import HeldTimes

@@ -107,7 +107,7 @@ class QueueRow:
     raw_id: str
     state: RawState
     reason: str
-    """One word of Slurm's; `messages.format_reason` says it plainly."""
+    """One word of Slurm's; `format_reason` says it plainly."""
     nodes: str
     partition: str
     starts_at: float | None
@@ -162,6 +162,61 @@ def _parse_queue_row(line: str) -> QueueRow:
 _ID: Final = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\])|\+\d+)?")
 """`51`; `51_3` or `51_[2-9]` of an array; `51+1` of a job of several parts."""
 _ROW_START: Final = re.compile(rf"{_ID.pattern}\|")
+
+
+_SAYS: Final = {
+    "Priority": "lower priority than other jobs in {partition}",
+    "Resources": "no free room in {partition} yet: next in line",
+    "Dependency": "waits for another job that it depends on",
+    "DependencyNeverSatisfied": "depends on a job that failed: it will never start",
+    "JobHeldUser": "held by its owner: scontrol release {id}",
+    "JobHeldAdmin": "held by an administrator of the cluster",
+    "BeginTime": "not before its begin time",
+    "JobArrayTaskLimit": "the array runs no more tasks at a time",
+    "PartitionDown": "{partition} is down",
+    "PartitionInactive": "{partition} takes no jobs now",
+    "PartitionConfig": "asks for more than {partition} has: it will not start",
+    "PartitionNodeLimit": "asks for more nodes than {partition} allows: "
+    "it will not start",
+    "PartitionTimeLimit": "asks for more time than {partition} allows: "
+    "it will not start",
+    "BadConstraints": "no node has what it asks for: it will not start",
+    "ReqNodeNotAvail": "nodes that it needs are down, reserved or drained",
+    "NodeDown": "a node that it needs is down",
+    "Prolog": "the node is being prepared",
+    "Reservation": "waits for its reservation",
+    "JobLaunchFailure": "Slurm could not start it on the node",
+    "JobHoldMaxRequeue": "requeued too often: scontrol release {id}",
+    "launch_failed_requeued_held": "Slurm could not launch it, and holds it: "
+    "scontrol release {id}",
+    "job_requeued_in_held_state": "requeued and held: scontrol release {id}",
+    "InvalidAccount": "its account is not valid: it will not start",
+    "InvalidQOS": "its QOS is not valid: it will not start",
+    "QOSNotAllowed": "its QOS is not allowed in {partition}",
+    "AccountNotAllowed": "its account is not allowed in {partition}",
+    "MaxMemPerLimit": "asks for more memory than is allowed: it will not start",
+}
+_SPACED: Final = frozenset(word.replace("_", " ") for word in _SAYS if "_" in word)
+_WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+def parse_reason(reason: str) -> str:
+    """The word of a reason of squeue: `launch failed requeued held` has spaces."""
+    word = reason.strip("()").split(",")[0].strip()
+    return word.replace(" ", "_") if word in _SPACED else word
+
+
+def format_reason(reason: str, *, partition: str = "", job_id: str = "") -> str:
+    """A reason of squeue as a clause, of rare ones the words; empty for none."""
+    word = parse_reason(reason)
+    if word in ("", "None"):
+        return ""
+    if (said := _SAYS.get(word)) is not None:
+        where = f"partition {partition}" if partition else "the partition"
+        return said.format(partition=where, id=job_id)
+    if " " in word:
+        return word
+    return " ".join(_WORDS.findall(word.replace("_", " "))).lower() or word
 
 
 _ACCOUNT_FIELDS: Final = (
