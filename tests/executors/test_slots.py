@@ -15,11 +15,9 @@ import pytest
 from autoexp_tui.cli import doctor
 from autoexp_tui.executors.local import slots
 from autoexp_tui.executors.local.slots import (
-    SlotUse,
-    Taken,
+    explain_queued,
     find_slots_dir,
     get_usual_dir,
-    look_at_slots,
 )
 from autoexp_tui.storage.processes import Identity
 
@@ -32,7 +30,7 @@ def lock(tmp_path: Path) -> Iterator[Lock]:
     handles: list[int] = []
 
     def hold(name: str, text: str) -> None:
-        handle = os.open(tmp_path / name, os.O_RDWR | os.O_CREAT)
+        handle = os.open(tmp_path / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC)
         os.write(handle, text.encode())
         fcntl.flock(handle, fcntl.LOCK_EX)
         handles.append(handle)
@@ -46,64 +44,63 @@ def signed(session: str) -> str:
     return json.dumps({"session": session})
 
 
-def test_slots_that_nobody_ever_took_are_free(tmp_path: Path) -> None:
-    assert look_at_slots(tmp_path / "none", 2, ()).slots == Taken(0, 2)
+FREE = "is about to start"
 
 
-def test_a_slot_that_was_given_back_is_free(tmp_path: Path) -> None:
-    (tmp_path / "slot.0").write_text(signed("a"))
-    assert look_at_slots(tmp_path, 1, ()).slots == Taken(0, 1)
-
-
-def test_sessions_are_named_once_each(tmp_path: Path, lock: Lock) -> None:
-    for name, session in (("slot.0", "b"), ("slot.1", "a"), ("slot.2", "b")):
+@pytest.mark.parametrize(
+    ("held", "count", "gpus", "wanted", "words"),
+    [
+        ("", 2, 0, 0, FREE),
+        (
+            "slot.0=b slot.1=a slot.2=b",
+            3,
+            0,
+            0,
+            "waits for a slot: all 3 of this machine are taken, by sessions b, a",
+        ),
+        (
+            "slot.0=a slot.1=b slot.2=c slot.3=d",
+            4,
+            0,
+            0,
+            "waits for a slot: all 4 of this machine are taken, by sessions a, b, c "
+            "and 1 more",
+        ),
+        ("slot.0=", 1, 0, 0, "waits for a slot: the one of this machine is taken"),
+        ("slot.0=a", 2, 0, 0, FREE),
+        (
+            "gpu.0=a gpu.1=a gpu.2=a",
+            1,
+            4,
+            2,
+            "waits for 2 of this machine's 4 GPUs: 3 are taken, by session a",
+        ),
+        ("gpu.0=a", 1, 2, 1, FREE),
+    ],
+)
+def test_a_queued_task_names_what_it_waits_for(
+    held: str,
+    count: int,
+    gpus: int,
+    wanted: int,
+    words: str,
+    tmp_path: Path,
+    lock: Lock,
+) -> None:
+    (tmp_path / "slot.1").write_text(signed("given back"))
+    for name, _, session in (one.partition("=") for one in held.split()):
         lock(name, signed(session))
-    assert look_at_slots(tmp_path, 4, ()).slots == Taken(3, 4, ("b", "a"))
+    ids = [str(number) for number in range(gpus)]
+    assert explain_queued(tmp_path, count, ids, wanted) == words
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"session": null}'])
 def test_a_lock_that_is_not_signed_is_held_all_the_same(
     text: str, tmp_path: Path, lock: Lock
 ) -> None:
-    lock("gpu.0", text)
-    assert look_at_slots(tmp_path, 0, ["0", "1"]).gpus == Taken(1, 2)
-
-
-@pytest.mark.parametrize(
-    ("slots", "gpus", "wanted", "words"),
-    [
-        (
-            Taken(2, 2, ("a", "b")),
-            Taken(0, 0),
-            0,
-            "waits for a slot: all 2 of this machine are taken, by sessions a, b",
-        ),
-        (
-            Taken(5, 5, ("a", "b", "c", "d")),
-            Taken(0, 0),
-            0,
-            "waits for a slot: all 5 of this machine are taken, by sessions a, b, c "
-            "and 1 more",
-        ),
-        (
-            Taken(1, 1),
-            Taken(0, 0),
-            0,
-            "waits for a slot: the one of this machine is taken",
-        ),
-        (
-            Taken(1, 2, ("a",)),
-            Taken(3, 4, ("a",)),
-            2,
-            "waits for 2 of this machine's 4 GPUs: 3 are taken, by session a",
-        ),
-        (Taken(1, 2, ("a",)), Taken(0, 0), 0, "is about to start"),
-    ],
-)
-def test_a_queued_task_names_what_it_waits_for(
-    slots: Taken, gpus: Taken, wanted: int, words: str
-) -> None:
-    assert SlotUse(slots, gpus).explain_queued(wanted) == words
+    lock("slot.0", text)
+    told = explain_queued(tmp_path, 1, (), 0)
+    assert told == "waits for a slot: the one of this machine is taken"
 
 
 # ----------------- one directory of slots a user a host, whoever sits on its us

@@ -1074,22 +1074,6 @@ def test_records_that_are_removed_for_ever_are_given_up(attempt: Attempt) -> Non
     assert not path.exists()
 
 
-def test_a_stopped_guard_is_continued_after_the_grace(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", grace_seconds=0.2)
-    os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
-    let_end(attempt)
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 3
-
-
-def test_a_stopped_supervisor_is_continued_after_the_grace(attempt: Attempt) -> None:
-    process = begun(attempt, "exit 3", grace_seconds=0.2)
-    process.send_signal(signal.SIGSTOP)
-    let_end(attempt)
-    process.communicate(timeout=PATIENCE)
-    assert attempt.record("exit.0.json")["exit_code"] == 3
-
-
 def test_a_run_whose_guard_is_stopped_can_be_ended_at_once(attempt: Attempt) -> None:
     process = begun(attempt, "exit 3", grace_seconds=60)
     os.kill(int(str(attempt.record("begin.0.json")["guard_pid"])), signal.SIGSTOP)
@@ -1105,10 +1089,12 @@ def test_a_guard_that_a_debugger_holds_is_killed_with_its_command(
     guard = subprocess.Popen(["sleep", "60"])
     guard.send_signal(signal.SIGSTOP)
     supervisor = wrapper.Supervisor(task, 0, signals=None)  # type: ignore[arg-type]
-    supervisor.guard = wrapper.Peer(guard.pid, 0.1)
-    assert until(supervisor.guard.is_stopped)
-    monkeypatch.setattr(supervisor.guard, "resume", lambda: None)
     child = wrapper.Child(guard.pid, -1, -1)
+    numbers = {signal.SIGCONT: signal.SIGSTOP, signal.SIGKILL: signal.SIGKILL}
+    kill = os.kill
+    monkeypatch.setattr(os, "kill", lambda pid, number: kill(pid, numbers[number]))
+    stat = Path(f"/proc/{guard.pid}/stat")
+    assert until(lambda: ") T " in stat.read_text())
     supervisor._kill(child, 100.0)
     supervisor._kill(child, 100.0 + wrapper.SWEEP_SECONDS)
     assert guard.wait(PATIENCE) == -signal.SIGKILL

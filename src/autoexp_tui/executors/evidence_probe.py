@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 COOKIE = "AUTOEXP_ATTEMPT_DIR"
@@ -23,40 +24,28 @@ MOST_STACKS = 16
 """Python processes of which stacks are taken."""
 MOST_OUTPUT = 256 * 1024
 """Bytes that are kept of what a program prints."""
-PAUSE = 0.05
 
 
 def processes_of(attempt_dir: str, root: int) -> list[int]:
     """The attempt's processes: those with its mark, and those below `root`."""
-    stats = {pid: fields for pid in all_pids() if (fields := stat_of(pid))}
+    stats: dict[int, list[str]] = {}
+    marked: set[int] = set()
+    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
+    for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()]:
+        if fields := stat_of(pid):
+            stats[pid] = fields
+        with suppress(OSError), open(f"/proc/{pid}/environ", "rb") as file:
+            if wanted in file.read().split(b"\0"):
+                marked.add(pid)
     below = {root} if root in stats else set()
     while more := {p for p, f in stats.items() if int(f[1]) in below} - below:
         below |= more
-    mine = {os.getpid(), os.getppid()}
-    marked = {pid for pid in stats if has_mark(pid, attempt_dir)}
-    return sorted((below | marked) - mine)
-
-
-def all_pids() -> list[int]:
-    with suppress(OSError):
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    return []
+    return sorted((below | marked) - {os.getpid(), os.getppid()})
 
 
 def stat_of(pid: int) -> list[str]:
     """The kernel's fields of a process from its state on; empty when it is gone."""
-    text = read(f"/proc/{pid}/stat")
-    return text.rpartition(")")[2].split()
-
-
-def has_mark(pid: int, attempt_dir: str) -> bool:
-    """Whether the process was started on behalf of the attempt."""
-    wanted = os.fsencode(f"{COOKIE}={attempt_dir}")
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return wanted in file.read().split(b"\0")
-    except OSError:
-        return False
+    return read(f"/proc/{pid}/stat").rpartition(")")[2].split()
 
 
 def read(path: str) -> str:
@@ -65,10 +54,6 @@ def read(path: str) -> str:
             return file.read(65536).decode("utf-8", "replace")
     except OSError:
         return ""
-
-
-def command_of(pid: int) -> str:
-    return read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
 
 
 def row(pid: int) -> str:
@@ -80,9 +65,10 @@ def row(pid: int) -> str:
     cpu = (int(fields[11]) + int(fields[12])) / tick
     memory = int(fields[21]) * page / 1e6
     waits = read(f"/proc/{pid}/wchan").strip("\0\n") or "-"
+    command = read(f"/proc/{pid}/cmdline").replace("\0", " ").strip()
     return (
         f"{pid:>8} {fields[1]:>8} {fields[0]:<5} {waits:<24} {cpu:>10.1f} "
-        f"{fields[17]:>7} {memory:>9.0f}  {command_of(pid)}"
+        f"{fields[17]:>7} {memory:>9.0f}  {command}"
     )
 
 
@@ -92,74 +78,51 @@ HEAD = (
 )
 
 
-class Program:
-    """A program that looks at something; what it prints is a file.
-
-    It stays in this script's process group: whoever ends that ends all of them.
-    """
-
-    def __init__(self, path: str, words: list[str]) -> None:
-        self.path = path
-        self.name = " ".join([os.path.basename(words[0]), *words[1:]])
-        self.problem = ""
-        self.process: subprocess.Popen[bytes] | None = None
-        try:
-            with open(path, "wb") as output:
-                self.process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                )
-        except OSError as error:
-            self.problem = str(error)
-
-    def runs(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def end(self) -> str:
-        """End it; a line about what came of it."""
-        if self.process is None:
-            return f"{self.name}: could not start: {self.problem}"
-        late = self.runs()
-        if late:
-            self.process.kill()
-        name = os.path.basename(self.path)
-        with suppress(OSError):
-            if os.path.getsize(self.path) > MOST_OUTPUT:
-                os.truncate(self.path, MOST_OUTPUT)
-        if late:
-            return f"{self.name}: not finished in time; what it said is in {name}"
-        if self.process.returncode:
-            return f"{self.name}: failed ({self.process.returncode}), see {name}"
-        return f"{self.name}: {name}"
-
-
-def programs(directory: str, pids: list[int], found: list[str]) -> list[Program]:
-    """What is started to look closer; what there is not is noted in `found`."""
-    started: list[Program] = []
+def list_programs(pids: list[int], found: list[str]) -> dict[str, list[str]]:
+    """What looks closer, by its file; what there is not is noted in `found`."""
     python: list[int] = []
     for pid in pids:
         with suppress(OSError):
             name = os.path.basename(os.readlink(f"/proc/{pid}/exe"))
             if name.startswith(("python", "pypy")):
                 python.append(pid)
-    spy = shutil.which("py-spy")
+    spy, smi = shutil.which("py-spy"), shutil.which("nvidia-smi")
     if spy is None:
         found.append("stacks: none, py-spy is not on PATH")
     elif not python:
         found.append("stacks: none, no process runs Python")
-    for pid in python[:MOST_STACKS] if spy else []:
-        path = os.path.join(directory, f"py-spy.{pid}.txt")
-        started.append(Program(path, [str(spy), "dump", "--pid", str(pid)]))
-    if spy and len(python) > MOST_STACKS:
+    elif len(python) > MOST_STACKS:
         found.append(f"stacks: of {MOST_STACKS} of {len(python)} Python processes")
-    smi = shutil.which("nvidia-smi")
     if smi is None:
         found.append("GPUs: nothing, nvidia-smi is not on PATH")
-    else:
-        started.append(Program(os.path.join(directory, "nvidia-smi.txt"), [smi]))
-    return started
+    some = python[:MOST_STACKS] if spy else []
+    words = {f"py-spy.{pid}.txt": [str(spy), "dump", "--pid", str(pid)] for pid in some}
+    return {**words, "nvidia-smi.txt": [smi]} if smi else words
+
+
+def run_program(directory: str, name: str, words: list[str], deadline: float) -> str:
+    """Have a program print into the file `name`; a line about what came of it.
+
+    It stays in this script's process group: whoever ends that ends it.
+    """
+    path, shown = os.path.join(directory, name), " ".join(words)
+    shown = os.path.basename(words[0]) + shown[len(words[0]) :]
+    null, both = subprocess.DEVNULL, subprocess.STDOUT
+    status: int | None = None
+    try:
+        with open(path, "wb") as output:
+            process = subprocess.Popen(words, stdin=null, stdout=output, stderr=both)
+        status = process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        process.kill()
+    except OSError as error:
+        return f"{shown}: could not start: {error}"
+    with suppress(OSError):
+        if os.path.getsize(path) > MOST_OUTPUT:
+            os.truncate(path, MOST_OUTPUT)
+    if status is None:
+        return f"{shown}: not finished in time; what it said is in {name}"
+    return f"{shown}: failed ({status}), see {name}" if status else f"{shown}: {name}"
 
 
 def look(directory: str, attempt_dir: str, root: int, deadline: float) -> list[str]:
@@ -167,10 +130,13 @@ def look(directory: str, attempt_dir: str, root: int, deadline: float) -> list[s
     pids = processes_of(attempt_dir, root)
     found = [f"processes: {len(pids)} in processes.txt"]
     write(directory, "processes.txt", [HEAD, *(row(pid) for pid in pids)])
-    started = programs(directory, pids, found)
-    while any(one.runs() for one in started) and time.monotonic() < deadline:
-        time.sleep(PAUSE)
-    return found + [one.end() for one in started]
+    programs = list_programs(pids, found)
+    with ThreadPoolExecutor(MOST_STACKS + 1) as pool:
+        looks = [
+            pool.submit(run_program, directory, name, words, deadline)
+            for name, words in programs.items()
+        ]
+    return found + [one.result() for one in looks]
 
 
 def write(directory: str, name: str, lines: list[str]) -> None:

@@ -615,7 +615,6 @@ class Guard:
         self.orphaned = False
         """The supervisor is gone: its duties are ours."""
         self.begun = False
-        self.supervisor = Peer(os.getppid(), task.grace_seconds)
 
     def watch(self, env: "dict[str, str]", log: int) -> None:
         """Start the command (it waits for the word) and see it through."""
@@ -630,7 +629,6 @@ class Guard:
             if signals.wait(1.0, self.control):
                 self._obey(os.read(self.control, 64))
             self._collect()
-            self.supervisor.look()
         polite = 0.0 if self.orphaned else POLITE_SECONDS
         left, last = end_descendants(polite, 0 if inherits else self.command)
         if not self.ended:
@@ -683,7 +681,6 @@ class Guard:
         """Wait until the supervisor has the record; without one, write it."""
         self.task.release_slots()
         while not self.orphaned:
-            self.supervisor.look()
             if signals.wait(1.0, self.control):
                 answer = os.read(self.control, 64)
                 if ACK in answer:
@@ -692,35 +689,6 @@ class Guard:
         if self.begun or os.path.exists(self.task.path(f"begin.{self.run}.json")):
             ended = dict(self.ended, note="the supervisor died")
             write_exit(self.task, self.run, ended)
-
-
-class Peer:
-    """Supervisor or guard, as the other one sees it: continued when it was stopped."""
-
-    def __init__(self, pid: int, grace_seconds: float) -> None:
-        self.pid = pid
-        self.grace_seconds = grace_seconds
-        self.stopped_at: float | None = None
-        """When it was first seen stopped; monotonic."""
-
-    def look(self) -> None:
-        """Continue it once it has been stopped for the grace."""
-        if not self.is_stopped():
-            self.stopped_at = None
-        elif self.stopped_at is None:
-            self.stopped_at = time.monotonic()
-        elif time.monotonic() >= self.stopped_at + self.grace_seconds:
-            log_line(f"process {self.pid} was stopped: continued")
-            self.resume()
-
-    def is_stopped(self) -> bool:
-        fields = _read_stat(self.pid)
-        return fields is not None and fields[0] in ("T", "t")
-
-    def resume(self) -> None:
-        """SIGCONT; harmless when it runs."""
-        self.stopped_at = None
-        kill_all([self.pid], signal.SIGCONT)
 
 
 def parse_status(status: int) -> "Record":
@@ -875,7 +843,6 @@ class Supervisor:
         self.kept: list[Kept] = []
         self.restored: list[str] = []
         """Names of records that were put back, each time anew."""
-        self.guard = Peer(0, 0.0)
         self.oom_kills = oom_kills()
         self.look_at = 0.0
         """When to look for the cancel file next; monotonic."""
@@ -888,7 +855,6 @@ class Supervisor:
             return None
         self.log_start = os.fstat(log).st_size
         child = start_guard(self.task, self.run, self.gpus, log)
-        self.guard = Peer(child.guard, self.task.grace_seconds)
         os.close(log)
         while not child.command and child.read_report():
             pass
@@ -1016,7 +982,6 @@ class Supervisor:
             if os.path.exists(self.task.path(f"begin.{self.run + 1}.json")):
                 self._end(child, "a further run has begun")
             self._restore_records()
-            self.guard.look()
         if self.limit_at is not None and now >= self.limit_at:
             self.limit_at = None
             self._end(child, "time limit")
@@ -1027,9 +992,11 @@ class Supervisor:
     def _kill(self, child: Child, now: float) -> None:
         """Have the guard kill; one that is held by force is killed itself."""
         self.killed_at = self.killed_at or now
-        self.guard.resume()
+        kill_all([child.guard], signal.SIGCONT)
         child.send(signal.SIGKILL)
-        if now >= self.killed_at + SWEEP_SECONDS and self.guard.is_stopped():
+        fields = _read_stat(child.guard)
+        stopped = fields is not None and fields[0] in ("T", "t")
+        if now >= self.killed_at + SWEEP_SECONDS and stopped:
             kill_all([child.guard], signal.SIGKILL)
 
     def _restore_records(self) -> None:
@@ -1075,7 +1042,7 @@ class Supervisor:
         if not self.ending and "signal" not in child.told:
             self.ending = why
             self.kill_at = time.monotonic() + self.task.grace_seconds
-            self.guard.resume()
+            kill_all([child.guard], signal.SIGCONT)  # a stopped one hears nothing
             child.send(signal.SIGTERM)
 
     def _replace_guard(self, child: Child) -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -34,14 +34,9 @@ from autoexp_tui.engine.executor_port import (
     Uncertain,
 )
 from autoexp_tui.engine.ports import Clock
-from autoexp_tui.executors.local.slots import (
-    SlotUse,
-    find_slots_dir,
-    look_at_slots,
-)
+from autoexp_tui.executors.local.slots import explain_queued, find_slots_dir
 from autoexp_tui.executors.local.start import (
     LocalSettings,
-    Outcome,
     Starter,
     format_commands,
     format_executor_id,
@@ -67,8 +62,6 @@ from autoexp_tui.storage.processes import Alive, Identity
 from autoexp_tui.storage.trust import read_checked
 from autoexp_tui.text.spelling import plural
 
-_AT_A_TIME = 8
-"""Supervisors that are starting at once: a start is a tenth of a second of CPU."""
 _FOREIGN_SETTLE_SECONDS = 60.0
 """The settle time of a start that another host made: its processes cannot be seen."""
 
@@ -128,14 +121,7 @@ class LocalExecutor:
     def submit(self, submission: Submission) -> SubmitAnswer:
         """Start a supervisor a task; one that is claimed already is left alone."""
         self._missed.pop(submission.token, None)  # what is sent again: looked for anew
-        tasks, starter, outcomes = submission.tasks, self._starter, list[Outcome]()
-        for first in range(0, len(tasks), _AT_A_TIME):
-            some = tasks[first : first + _AT_A_TIME]
-            starts = [starter.start(submission, first + n) for n in range(len(some))]
-            outcomes += [
-                starter.wait_answer(start, task, submission.token)
-                for start, task in zip(starts, some, strict=True)
-            ]
+        tasks, outcomes = submission.tasks, self._starter.start_all(submission)
         sent = format_commands(tasks, self._me.host)
         in_doubt = [out for out in outcomes if isinstance(out, Uncertain)]
         failed = [out for out in outcomes if isinstance(out, Rejected | Busy)]
@@ -168,10 +154,10 @@ class LocalExecutor:
         """One stat a task that did not change, and a look at its supervisor."""
         self._starter.collect()
         own = self._settings
-        use = cache(lambda: look_at_slots(own.slots_dir, own.slots, own.gpus))
-        return PollAnswer(reports=tuple(self._report(task, use) for task in tasks))
+        explain = cache(partial(explain_queued, own.slots_dir, own.slots, own.gpus))
+        return PollAnswer(reports=tuple(self._report(task, explain) for task in tasks))
 
-    def _report(self, task: Task, use: Callable[[], SlotUse]) -> TaskReport:
+    def _report(self, task: Task, explain: Callable[[int], str]) -> TaskReport:
         try:
             records = self._cache.read(task.attempt_dir)
             if records.has_copy:
@@ -190,7 +176,7 @@ class LocalExecutor:
         if life is not Alive.YES:
             waits = f"on {node}, whose processes cannot be seen from here"
         elif not records.run:
-            waits = use().explain_queued(task.resources.gpus)
+            waits = explain(task.resources.gpus)
         return TaskReport(
             job=task.job,
             attempt=task.attempt,

@@ -13,9 +13,8 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from autoexp_tui.executors.wrapper import clean_name
@@ -82,58 +81,31 @@ def _read_memory(memory: Path) -> Path | None:
     return Path(text) if text.startswith(str(get_usual_dir())) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """How many of some locks are held, and by which sessions."""
-
-    held: int
-    of: int
-    sessions: tuple[str, ...] = ()
-    """Each once, as far as the files tell."""
-
-
-@dataclass(frozen=True, slots=True)
-class SlotUse:
-    """One look at this machine's slots and GPUs."""
-
-    slots: Taken
-    gpus: Taken
-
-    def explain_queued(self, wanted_gpus: int) -> str:
-        """Why a task that wants a slot and `wanted_gpus` does not start yet."""
-        slots, gpus = self.slots, self.gpus
-        if slots.held >= slots.of:
-            all_are = f"all {slots.of} of this machine are"
-            which = "the one of this machine is" if slots.of == 1 else all_are
-            by = _format_sessions(slots.sessions)
-            return f"waits for a slot: {which} taken{by}"
-        if wanted_gpus > gpus.of - gpus.held:
-            head = f"waits for {wanted_gpus} of this machine's {gpus.of} GPUs"
-            return f"{head}: {gpus.held} are taken{_format_sessions(gpus.sessions)}"
-        return "is about to start"
+def explain_queued(
+    directory: Path, count: int, gpus: Sequence[str], wanted_gpus: int
+) -> str:
+    """Why a task that wants a slot and `wanted_gpus` does not start yet."""
+    slots = [_find_holder(directory / f"slot.{number}") for number in range(count)]
+    cards = [_find_holder(directory / f"gpu.{clean_name(gpu)}") for gpu in gpus]
+    if None not in slots:
+        which = f"all {count} of this machine are"
+        which = "the one of this machine is" if count == 1 else which
+        return f"waits for a slot: {which} taken{_format_sessions(slots)}"
+    if wanted_gpus > cards.count(None):
+        held = len(cards) - cards.count(None)
+        head = f"waits for {wanted_gpus} of this machine's {len(cards)} GPUs"
+        return f"{head}: {held} are taken{_format_sessions(cards)}"
+    return "is about to start"
 
 
-def look_at_slots(directory: Path, count: int, gpus: Sequence[str]) -> SlotUse:
-    return SlotUse(
-        _count_taken(directory / f"slot.{number}" for number in range(count)),
-        _count_taken(directory / f"gpu.{clean_name(gpu)}" for gpu in gpus),
-    )
-
-
-def _format_sessions(sessions: tuple[str, ...]) -> str:
+def _format_sessions(holders: Sequence[str | None]) -> str:
+    sessions = [*dict.fromkeys(session for session in holders if session)]
     if not sessions:
         return ""
     noun = "session" if len(sessions) == 1 else "sessions"
     rest = len(sessions) - _NAMED
     tail = f" and {rest} more" if rest > 0 else ""
     return f", by {noun} {', '.join(sessions[:_NAMED])}{tail}"
-
-
-def _count_taken(paths: Iterable[Path]) -> Taken:
-    holders = [_find_holder(path) for path in paths]
-    held = [session for session in holders if session is not None]
-    names = dict.fromkeys(session for session in held if session)
-    return Taken(len(held), len(holders), tuple(names))
 
 
 def _find_holder(path: Path) -> str | None:
