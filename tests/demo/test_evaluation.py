@@ -117,5 +117,6 @@ def test_the_summary_says_both_losses_and_the_gain_in_one_line() -> None:
 
 
 def test_a_loss_that_is_no_number_is_said_as_such() -> None:
-    record = {"name": "x", "heldout_loss": None, "baseline": {"heldout_loss": None}}
+    nan = {"heldout_loss": math.nan}
+    record = {"name": "x", **nan, "baseline": nan}
     assert format_summary(record).count("not a number") == 2

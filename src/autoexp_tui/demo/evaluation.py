@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,14 +27,18 @@ QUESTION = "Does the learning rate that looks best before cooldown still win aft
 Record = dict[str, Any]
 
 
-def to_json(value: Any) -> Any:
-    """A record with null in the place of what is not finite."""
-    if isinstance(value, dict):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [to_json(item) for item in value]
-    bad = isinstance(value, float) and not math.isfinite(value)
-    return None if bad else value
+def write_json(path: Path, record: Record) -> None:
+    """Write a record with null in the place of what is not finite."""
+
+    def to_json(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: to_json(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [to_json(item) for item in value]
+        bad = isinstance(value, float) and not math.isfinite(value)
+        return None if bad else value
+
+    write_atomic(path, json.dumps(to_json(record), indent=2) + "\n")
 
 
 def evaluate(
@@ -69,9 +73,9 @@ def evaluate(
         "corpus": corpus.digest,
         "baseline": compared,
     }
-    write_atomic(output, json.dumps(to_json(record), indent=2) + "\n")
+    write_json(output, record)
     if summary is not None:
-        write_atomic(summary, format_summary(to_json(record)) + "\n")
+        write_atomic(summary, format_summary(record) + "\n")
     for what, one in (("held-out", found), ("baseline", compared)):
         if one is not None:
             bits = format_number(one["bits_per_byte"], ".4f")
@@ -99,38 +103,18 @@ def measure(path: Path, corpus: Corpus) -> Record:
 
 def format_summary(record: Record) -> str:
     """A record in one line: the losses side by side, and the gain."""
+
+    def spell(loss: float) -> str:
+        return f"{loss:.4f}" if math.isfinite(loss) else "not a number"
+
     after, baseline = record["heldout_loss"], record["baseline"]
-    before = baseline["heldout_loss"] if baseline else None
-
-    def spell(loss: float | None) -> str:
-        return "not a number" if loss is None else f"{loss:.4f}"
-
     parts = [f"{record['name']:<10} cooled down {spell(after)}"]
     if baseline is not None:
+        before = baseline["heldout_loss"]
         parts.append(f"stable {spell(before)}")
-    if after is not None and before is not None:
-        parts.append(f"gain {before - after:+.4f}")
+        if math.isfinite(before - after):
+            parts.append(f"gain {before - after:+.4f}")
     return "   ".join(parts)
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One learning rate: losses in nats a byte, inf for a run that diverged."""
-
-    name: str
-    lr: float
-    iteration: int
-    tokens: int
-    corpus: str
-    before: float
-    """Without a cooldown, at the same tokens."""
-    after: float
-
-    @property
-    def gain(self) -> float:
-        """How much loss the cooldown took away; nan when a loss is not finite."""
-        gain = self.before - self.after
-        return gain if math.isfinite(gain) else math.nan
 
 
 def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) -> None:
@@ -140,38 +124,51 @@ def report(results: Sequence[Path], output: Path, say: Callable[[str], None]) ->
     of other texts.
     """
     found = [read_result(path) for path in results]
-    if len({result.tokens for result in found}) > 1:
-        seen = ", ".join(f"{result.name} {result.tokens}" for result in found)
+    if len({one["tokens"] for one in found}) > 1:
+        seen = ", ".join(f"{one['name']} {one['tokens']}" for one in found)
         raise DemoError(f"the results are not at equal tokens: {seen}")
-    if len({result.corpus for result in found}) > 1:
+    if len({one["corpus"] for one in found}) > 1:
         raise DemoError("the results were measured on different texts")
-    before = sorted(found, key=lambda result: result.before)
-    after = sorted(found, key=lambda result: result.after)
+    before = sorted(found, key=itemgetter("before"))
+    after = sorted(found, key=itemgetter("after"))
+
+    def rank(one: Record, when: str) -> Record:
+        head = {"name": one["name"], "lr": one["lr"]}
+        return {**head, "heldout_loss": one[when], "gain": one["gain"]}
+
+    first = before[0]
+    record = {
+        "question": QUESTION,
+        **{key: first[key] for key in ("tokens", "iteration", "corpus")},
+        "winner_before": first["name"],
+        "winner_after": after[0]["name"],
+        "winner_changed": first is not after[0],
+        "before": [rank(one, "before") for one in before],
+        "after": [rank(one, "after") for one in after],
+    }
     text = to_markdown(before, after)
-    record = to_json(to_record(before, after))
-    write_atomic(output.with_suffix(".json"), json.dumps(record, indent=2) + "\n")
+    write_json(output.with_suffix(".json"), record)
     write_atomic(output.with_suffix(".md"), text)
     say(text.rstrip("\n"))
 
 
-def read_result(path: Path) -> Result:
-    """One evaluation's record. Raises DemoError when it is missing or not one."""
-
-    def read_loss(record: Any) -> float:
-        value = record["heldout_loss"]
-        return math.inf if value is None else float(value)
-
+def read_result(path: Path) -> Record:
+    """One evaluation's facts, with its losses `before` and `after`, inf for a run that
+    diverged, and its `gain`; raises DemoError: it is missing, or not one."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return Result(
-            name=str(record["name"]),
-            lr=float(record["lr"]),
-            iteration=int(record["iteration"]),
-            tokens=int(record["tokens"]),
-            corpus=str(record["corpus"]),
-            before=read_loss(record["baseline"]),
-            after=read_loss(record),
-        )
+        losses = record["baseline"]["heldout_loss"], record["heldout_loss"]
+        before, after = (math.inf if loss is None else float(loss) for loss in losses)
+        return {
+            "name": str(record["name"]),
+            "lr": float(record["lr"]),
+            "iteration": int(record["iteration"]),
+            "tokens": int(record["tokens"]),
+            "corpus": str(record["corpus"]),
+            "before": before,
+            "after": after,
+            "gain": before - after if math.isfinite(before - after) else math.nan,
+        }
     except OSError as error:
         raise DemoError(f"cannot read {path}: {error.strerror}") from error
     except (KeyError, TypeError, ValueError) as error:
@@ -180,56 +177,36 @@ def read_result(path: Path) -> Result:
         ) from error
 
 
-def to_record(before: Sequence[Result], after: Sequence[Result]) -> Record:
-    """The report as JSON, of the results ranked by either loss."""
-    first = before[0]
-
-    def rank(result: Result, loss: float) -> Record:
-        lr, gain = result.lr, result.gain
-        return {"name": result.name, "lr": lr, "heldout_loss": loss, "gain": gain}
-
-    return {
-        "question": QUESTION,
-        "tokens": first.tokens,
-        "iteration": first.iteration,
-        "corpus": first.corpus,
-        "winner_before": first.name,
-        "winner_after": after[0].name,
-        "winner_changed": first is not after[0],
-        "before": [rank(one, one.before) for one in before],
-        "after": [rank(one, one.after) for one in after],
-    }
-
-
-def to_markdown(before: Sequence[Result], after: Sequence[Result]) -> str:
+def to_markdown(before: Sequence[Record], after: Sequence[Record]) -> str:
     """The report as text: both rankings, the gains, the answer."""
     first, last = before[0], after[0]
-    where = f"at {first.tokens} tokens (iteration {first.iteration})"
+    where = f"at {first['tokens']} tokens (iteration {first['iteration']})"
     rankings = [
-        (str(rank), f"{b.lr:g}", _cell(b.before), f"{a.lr:g}", _cell(a.after))
+        (str(rank), *_cells(b, "lr", "before"), *_cells(a, "lr", "after"))
         for rank, (b, a) in enumerate(zip(before, after, strict=True), start=1)
     ]
-    gains = [
-        (_cell(r.name), f"{r.lr:g}", _cell(r.before), _cell(r.after), _cell(r.gain))
-        for r in sorted(before, key=lambda result: result.lr)
-    ]
+    columns = ("name", "lr", "before", "after", "gain")
+    gains = [_cells(one, *columns) for one in sorted(before, key=itemgetter("lr"))]
     verdict = "Yes: the same wins" if first is last else "No: the winner changed"
+    best = (*_cells(first, "lr", "before"), *_cells(last, "lr", "after"))
     parts = (
         f"# {QUESTION}",
         f"Held-out loss in nats per byte, every run {where}.",
         _format_table(("rank", "lr before", "loss", "lr after", "loss"), rankings),
         _format_table(("run", "lr", "stable", "cooled down", "gain"), gains),
-        f"{verdict}. Best before cooldown: lr {first.lr:g} ({_cell(first.before)}); "
-        f"best after: lr {last.lr:g} ({_cell(last.after)}).",
+        f"{verdict}. Best before cooldown: lr {best[0]} ({best[1]}); "
+        f"best after: lr {best[2]} ({best[3]}).",
     )
     return "\n\n".join(parts) + "\n"
 
 
-def _cell(value: str | float) -> str:
-    """A loss, or a name in one cell: no line break, no column sign of its own."""
-    if isinstance(value, str):
-        return " ".join(value.split()).replace("|", "\\|")
-    return format_number(value, ".4f")
+def _cells(one: Record, *columns: str) -> tuple[str, ...]:
+    """A name without a line break or column sign of its own, a rate, losses."""
+    spelled = {"name": " ".join(one["name"].split()).replace("|", "\\|")}
+    spelled["lr"] = f"{one['lr']:g}"
+    return tuple(
+        spelled.get(column) or format_number(one[column], ".4f") for column in columns
+    )
 
 
 def _format_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
