@@ -30,6 +30,7 @@ from autoexp_tui.executors.slurm.text import (
 )
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
+from autoexp_tui.probes.mounts import unescape
 from autoexp_tui.text.spelling import duration
 
 _MIN_FREE_BYTES: Final = 200 << 20
@@ -269,7 +270,7 @@ def find_file_system(place: Path, mounts: str) -> tuple[str, str]:
     best = ("", "/")
     for line in mounts.splitlines():
         if len(words := line.split()) > 2:
-            mount = words[1].replace("\\040", " ")  # as blanks are there
+            mount = unescape(words[1])
             inside = real == mount or real.startswith(mount.rstrip("/") + "/")
             if inside and len(mount) >= len(best[1]):
                 best = (words[2], mount)

@@ -33,16 +33,14 @@ _RESOLVER_PREFIX: Final = re.compile(
     r"^\w+ raised while resolving interpolation: (.*)$", re.DOTALL
 )
 _NOT_OVERRIDDEN: Final = re.compile(r"Could not override '(?P<key>[^']+)'\.")
-_TOO_DEEP: Final = "maximum recursion depth exceeded"
-"""How Python says that the stack has no room."""
 _NO_DELETE: Final = re.compile(
-    r"Could not delete(?: from config)?\.? ?(?:\s*)'(?P<key>[^']+)'(?P<rest>.*)",
-    re.DOTALL,
+    r"Could not delete(?: from config)?\.?\s*'(?P<key>[^']+)'"
 )
 _NO_GROUP: Final = re.compile(
     r"Override (?P<text>\S+) looks like a config group override,\s+but config group"
     r"\s+'(?P<key>[^']+)'\s+does not"
 )
+_UNLISTED: Final = "No match in the defaults list"
 _MULTIPLE: Final = re.compile(
     r"Multiple values for (?P<key>\S+)\."
     r"|(?P<again>\S+) appears more than once in the final defaults list"
@@ -65,9 +63,25 @@ _MOST_SHOWN: Final = 100
 """Characters of an override that are shown."""
 
 _OF_OMEGACONF: Final = ("oc.eval", "oc.env", "oc.select", "oc.decode", "oc.create")
-_RESOLVERS: Final = (
-    "resolvers: oc.eval, oc.env, oc.select, oc.decode, oc.create, oc.dict.*, ax.*"
+_RESOLVERS: Final = f"resolvers: {', '.join(_OF_OMEGACONF)}, oc.dict.*, ax.*"
+_FAILED: Final = (
+    (
+        "Recursive interpolation",
+        "refers to itself",
+        "follow the ${...} of this key: they come back to it",
+    ),
+    (  # in words that hang on how deep the stack was before
+        "maximum recursion depth exceeded",
+        "refers to itself, or to too long a row of keys",
+        "follow the ${...} of this key: they come back to it, or never end",
+    ),
+    (
+        "HydraConfig was not set",
+        "${hydra:...} has no value here",
+        "write the value itself, or ask the environment: ${oc.env:PWD}",
+    ),
 )
+"""How a resolver fails, and what is said of it: message, hint."""
 _A_SWEEP: Final = (
     "is a Hydra sweep, and a config has one value for a key",
     "override {text}",
@@ -106,6 +120,12 @@ _REFUSED: Final = (
         "override ++{key}",
         "write `{key}` to change the choice, `+{key}` to add the group",
     ),
+    (
+        r"hydra\.searchpath must be a list of strings\. Got: (?P<text>.*)",
+        "is no list of places",
+        "override hydra.searchpath",
+        "write hydra.searchpath=[file://DIR,pkg://PACKAGE.DIR]",
+    ),
 )
 """How Hydra refuses an override, and what is said of it: message, place, hint."""
 
@@ -139,35 +159,28 @@ def compose_problem(
         override = f"override {merging['text']}"
         return Problem(_drop_key_lines(str(cause)), where=override)
     return (
-        _explain_added_group(text, overrides)
+        _explain_choices(text, overrides, tuple(groups))
         or _explain_override(text, tuple(keys), tuple(groups))
-        or _explain_bad_choice(text, overrides, tuple(groups))
         or Problem(_drop_key_lines(text) or type(error).__name__, where=where)
     )
 
 
-def _explain_added_group(text: str, overrides: Sequence[str]) -> Problem | None:
-    """`+group=x` where the defaults list chooses that group."""
-    found = _MULTIPLE.search(text)
-    added = f"+{found['key'] or found['again']}=" if found else ""
-    for override in overrides:
-        if found and override.startswith(added):
-            hint = f"write `{override.removeprefix('+')}` to change the choice"
-            message = "`+` adds, but the config chooses this group already"
-            return Problem(message, where=f"override {_shorten(override)}", hint=hint)
-    return None
-
-
-def _explain_bad_choice(
+def _explain_choices(
     text: str, overrides: Sequence[str], groups: tuple[str, ...]
 ) -> Problem | None:
-    """A group that is chosen by a number, or before the config is known."""
-    for override in reversed(overrides) if _NO_CHOICE.search(text) else ():
+    """`+group=x` where the defaults choose it; or what is no name of a choice."""
+    twice, no_choice = _MULTIPLE.search(text), _NO_CHOICE.search(text)
+    added = f"+{twice['key'] or twice['again']}" if twice else ""
+    for override in reversed(overrides) if twice or no_choice else ():
         key, _, value = override.partition("=")
-        bare = key.lstrip("+")
-        if bare.partition("@")[0] in groups and _NO_NAME.fullmatch(value.strip()):
+        bare, where = key.lstrip("+"), f"override {_shorten(override)}"
+        if key == added:
+            hint = f"write `{override.removeprefix('+')}` to change the choice"
+            message = "`+` adds, but the config chooses this group already"
+            return Problem(message, where=where, hint=hint)
+        is_group = no_choice and bare.partition("@")[0] in groups
+        if is_group and _NO_NAME.fullmatch(value.strip()):
             hint = f"write the name of a file in {bare}/, without .yaml"
-            where = f"override {_shorten(override)}"
             return Problem("is no name of a choice", where=where, hint=hint)
     return None
 
@@ -210,7 +223,7 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
     if isinstance(error, InterpolationKeyError):
         quoted = re.search(r"'(.*)'", message)
         name, known = quoted[1] if quoted else message, tuple(keys)
-        if near := find_nearest_key(name, known):
+        if near := _find_nearest_key(name, known):
             hint = f"did you mean `{near}`?"
         else:
             tops = sorted({key.partition(".")[0] for key in known})
@@ -223,43 +236,29 @@ def resolve_problem(error: Exception, keys: Iterable[str], at: str = "") -> Prob
         hint = f"did you mean `{near}`?" if near else _RESOLVERS
         return Problem(f"there is no resolver `{name}`", where=where, hint=hint)
     if isinstance(error, InterpolationResolutionError):
-        return _explain_failed_resolver(message, where)
+        for words, said, hint in _FAILED:
+            if words in message:
+                return Problem(said, where=where, hint=hint)
+        found = _RESOLVER_PREFIX.match(message)
+        message = found[1].strip() if found else message
     return Problem(message, where=where)
-
-
-def _explain_failed_resolver(message: str, where: str) -> Problem:
-    if message.startswith("Recursive interpolation"):
-        hint = "follow the ${...} of this key: they come back to it"
-        return Problem("refers to itself", where=where, hint=hint)
-    if _TOO_DEEP in message:  # in words that hang on how deep the stack was before
-        hint = "follow the ${...} of this key: they come back to it, or never end"
-        message = "refers to itself, or to too long a row of keys"
-        return Problem(message, where=where, hint=hint)
-    if "HydraConfig was not set" in message:
-        hint = "write the value itself, or ask the environment: ${oc.env:PWD}"
-        return Problem("${hydra:...} has no value here", where=where, hint=hint)
-    found = _RESOLVER_PREFIX.match(message)
-    return Problem(found[1].strip() if found else message, where=where)
 
 
 def _drop_key_lines(text: str) -> str:
     """The message without OmegaConf's trailing `full_key:` and `object_type=`."""
-    lines = text.strip().splitlines()
-    kept = [
-        ln.strip() for ln in lines if not re.match(r"\s*(full_key:|object_type=)", ln)
-    ]
-    return " ".join(ln for ln in kept if ln)
+    lines = (line.strip() for line in text.strip().splitlines())
+    kept = (ln for ln in lines if not ln.startswith(("full_key:", "object_type=")))
+    return " ".join(filter(None, kept))
 
 
-def find_nearest_key(key: str, keys: Iterable[str]) -> str | None:
+def _find_nearest_key(key: str, keys: Iterable[str]) -> str | None:
     """The dotted key that `key` most likely meant: misspelled, or elsewhere."""
     known = [other for other in keys if other != key]
     parent, _, tail = key.rpartition(".")
-    beside = [other for other in known if other.rpartition(".")[0] == parent]
-    tails = {other.rpartition(".")[2]: other for other in beside}
-    found = find_nearest(tail, tails)
+    beside = [one for one in known if one.rpartition(".")[0] == parent]
+    found = find_nearest(tail, [one.rpartition(".")[2] for one in beside])
     if found is not None:
-        return tails[found]
+        return f"{parent}.{found}".lstrip(".")
     same_tail = [other for other in known if other.rpartition(".")[2] == tail]
     return same_tail[0] if len(same_tail) == 1 else find_slip(key, known)
 
@@ -293,52 +292,37 @@ def _explain_override(
     text: str, keys: tuple[str, ...], groups: tuple[str, ...]
 ) -> Problem | None:
     if found := _NOT_OVERRIDDEN.search(text):
-        return _explain_unknown_key(found, keys, groups)
-    if found := _NO_DELETE.search(text):
-        near = find_nearest_key(found["key"], keys)
+        key, where = found["key"], f"override {found['key']}"
+        if key.partition("@")[0] in groups or _UNLISTED in text:
+            hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
+            return Problem("is not in the defaults list", where=where, hint=hint)
+        if "/" not in key:
+            near = _find_nearest_key(key, [*keys, *groups])
+            meant = f"did you mean `{near}`? " if near else ""
+            hint = f"{meant}write `++{key}=...` to add it"
+            return Problem("there is no such key", where=where, hint=hint)
+    elif found := _NO_DELETE.search(text):
+        near = _find_nearest_key(found["key"], keys)
         hint = f"did you mean `{near}`?" if near else "leave the override out"
         if found["key"] in groups:
             hint = "the defaults list does not choose this group: leave it out"
         place = f"override ~{found['key']}"
         return Problem("`~` removes, but it is not there", place, hint=hint)
-    if found := _NO_GROUP.search(text):
-        return _name_unknown_group(found["key"], f"override {found['text']}", groups)
-    for shape, message, where, hint in _REFUSED:
+    elif found := _NO_GROUP.search(text):
+        key, where = found["key"], f"override {found['text']}"
+    if found:
+        hint = did_you_mean(key, groups, "groups")
+        return Problem(f"there is no config group `{key}`", where=where, hint=hint)
+    for shape, message, place, hint in _REFUSED:
         if found := re.search(shape, text):
             parts = found.groupdict()
             parts["options"] = list_names(parts.get("options", "").split(), "choices")
-            place = where.format(**parts)
-            return Problem(message, where=place, hint=hint.format(**parts))
+            where = place.format(**parts)
+            return Problem(message, where=where, hint=hint.format(**parts))
     return None
 
 
 def find_unlisted_group(error: Exception) -> str:
     """The group that is chosen, and that no defaults list names; else empty."""
-    found = _NOT_OVERRIDDEN.search(str(error))
-    return found["key"].partition("@")[0] if found and _is_unlisted(found) else ""
-
-
-def _is_unlisted(found: re.Match[str]) -> bool:
-    return "No match in the defaults list" in found.string
-
-
-def _explain_unknown_key(
-    found: re.Match[str], keys: tuple[str, ...], groups: tuple[str, ...]
-) -> Problem:
-    key = found["key"]
-    where = f"override {key}"
-    if key.partition("@")[0] in groups or _is_unlisted(found):
-        hint = f"the config's defaults do not choose it; add it: +{key}=CHOICE"
-        return Problem("is not in the defaults list", where=where, hint=hint)
-    if "/" in key:
-        return _name_unknown_group(key, where, groups)
-    near = find_nearest_key(key, [*keys, *groups])
-    hint = f"write `++{key}=...` to add it"
-    if near:
-        hint = f"did you mean `{near}`? {hint}"
-    return Problem("there is no such key", where=where, hint=hint)
-
-
-def _name_unknown_group(key: str, where: str, groups: tuple[str, ...]) -> Problem:
-    hint = did_you_mean(key, groups, "groups")
-    return Problem(f"there is no config group `{key}`", where=where, hint=hint)
+    found = _NOT_OVERRIDDEN.search(text := str(error))
+    return found["key"].partition("@")[0] if found and _UNLISTED in text else ""

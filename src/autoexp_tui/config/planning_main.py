@@ -41,6 +41,7 @@ from autoexp_tui.model.errors import (
     Problem,
     UsageError,
     ValidationFailed,
+    find_written_place,
 )
 from autoexp_tui.model.masking import mask_values
 from autoexp_tui.model.specs import JobSpec, Plan, PlanFinding, Share
@@ -178,10 +179,11 @@ class _Planning:
     ) -> tuple[Problem, ...]:
         """The findings, each with the file and the line where its key stands."""
         found = tuple(problems)
-        if not found or self.request.sweep_file:
-            return found
-        placed = self.places.add_places(found, origins)
-        return tuple(replace(one, others=()) for one in placed)
+        if not self.request.sweep_file and not all(
+            find_written_place(one.where) for one in found
+        ):
+            found = self.places.add_places(found, origins)
+        return tuple(replace(one, others=()) for one in found)
 
     @cached_property
     def places(self) -> KeyPlaces:

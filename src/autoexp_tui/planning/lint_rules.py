@@ -33,7 +33,7 @@ from autoexp_tui.model.masking import mask_words
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.model.states import TERMINAL, JobState
-from autoexp_tui.text.did_you_mean import Words, did_you_mean
+from autoexp_tui.text.did_you_mean import did_you_mean
 
 _UNREAD: Final = re.compile(
     r"(?<![{$])\{(?:(?:(?:sibling|all)[.\[]|(?:base|parent|runtime)\.)[^{}]+"
@@ -76,9 +76,9 @@ class PlanContext:
         return {job.name: job for job in self.plan.jobs}
 
     @cached_property
-    def names(self) -> Words:
+    def names(self) -> Sequence[str]:
         """Every job that a condition may name."""
-        return Words((*self.session_jobs, *self.jobs))
+        return (*self.session_jobs, *self.jobs)
 
     @cached_property
     def rules(self) -> Sequence[Rule]:

@@ -61,6 +61,9 @@ def mount_points(table: Path = TABLE) -> frozenset[str]:
         return frozenset()
     columns = (line.split(" ") for line in lines)
     points = (parts[4] for parts in columns if len(parts) > 4)
-    return frozenset(
-        _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point) for point in points
-    )
+    return frozenset(map(unescape, points))
+
+
+def unescape(point: str) -> str:
+    """A path of the kernel's tables, where blanks and the like are octal numbers."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 8)), point)
