@@ -55,26 +55,26 @@ def test_while_it_stands_nothing_moves() -> None:
 
 def test_what_passed_while_it_stood_is_not_made_up_for() -> None:
     machine = playing(60.0)
-    machine.toggle(1.0)
-    machine.toggle(100.0)
+    machine.play("toggle", 0.0, 1.0)
+    machine.play("toggle", 0.0, 100.0)
     machine.tick(101.0)
     assert machine.at == shared().begin + 60.0
 
 
 def test_speed_doubles_and_halves_between_one_and_as_fast_as_it_goes() -> None:
     machine = playing(1.0)
-    machine.change_speed(0.5, 0.0)
+    machine.play("speed", 0.5, 0.0)
     assert machine.speed == 1.0
     for _ in range(21):
-        machine.change_speed(2.0, 0.0)
+        machine.play("speed", 2.0, 0.0)
     assert machine.speed == inf
-    machine.change_speed(0.5, 0.0)
+    machine.play("speed", 0.5, 0.0)
     assert machine.speed == FASTEST
 
 
 def test_a_change_of_speed_keeps_what_has_passed() -> None:
     machine = playing(60.0)
-    machine.change_speed(2.0, 10.0)
+    machine.play("speed", 2.0, 10.0)
     assert machine.at == shared().begin + 600.0
 
 
@@ -83,7 +83,7 @@ def test_at_the_end_it_stands_and_plays_from_the_beginning_again() -> None:
     machine.jump(shared().end, 0.0)
     machine.tick(1.0)
     assert not machine.playing
-    machine.toggle(2.0)
+    machine.play("toggle", 0.0, 2.0)
     assert playback(machine.snapshot()).playing
     assert machine.at == shared().begin
 
@@ -109,11 +109,11 @@ def test_a_speed_that_cannot_be_kept_up_with_goes_on_in_parts(
 
 def test_a_step_stands_on_the_commit_s_moment() -> None:
     machine = playing()
-    machine.step(3)
+    machine.play("step", 3, 0.0)
     assert not machine.playing
     assert machine.at == small().records[machine.buffer.position - 1].t
     after = machine.buffer.position
-    machine.step(-1)
+    machine.play("step", -1, 0.0)
     assert machine.buffer.position < after
 
 
@@ -152,7 +152,7 @@ def test_the_handle_shows_a_jump_without_making_anybody_wait() -> None:
     ear = Ear()
     handle.subscribe(ear)
     end = small().records[-1].t
-    handle.player.jump(end)
+    handle.play("jump", end)
     ear.until_at(end)
     assert handle.snapshot().seq == small().records[-1].seq
     handle.close()
@@ -162,7 +162,7 @@ def test_as_fast_as_it_goes_arrives_at_the_end_and_stands() -> None:
     handle = ReplayHandle(buffer_of(small()), ManualClock(0.0), speed=inf)
     ear = Ear()
     handle.subscribe(ear)
-    handle.change_speed(1.0)
+    handle.play("speed", 1.0)
     ear.until_at(small().records[-1].t)
     assert not playback(handle.snapshot()).playing
     handle.close()
@@ -188,6 +188,6 @@ def test_a_fault_of_the_thread_is_kept() -> None:
         buffer_of(small()), ManualClock(0.0), playing=False, log_fault=told.append
     )
     faulty.subscribe(lambda _snapshot: [][0])
-    faulty.player.step(1)
+    faulty.play("step", 1)
     faulty._thread.join(10.0)
     assert "IndexError" in told[0]

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.engine.replay_buffer import (
-    ENTRIES,
     MOST,
     MOST_POINTS,
     ReplayBuffer,
@@ -95,15 +94,6 @@ def test_a_jump_folds_no_more_than_an_interval(
 def test_keyframes_never_outgrow_their_number() -> None:
     shown = buffer_of(small(), interval=1)
     assert len(shown._keyframes) <= MOST
-
-
-def test_large_sessions_have_fewer_keyframes(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autoexp_tui.engine import replay_buffer as module
-
-    monkeypatch.setattr(module, "ENTRIES", 700)
-    assert ENTRIES > 700
-    shown = buffer_of(small(), interval=1)
-    assert len(shown._keyframes) <= 16
 
 
 def test_the_newest_events_come_with_a_jump_back() -> None:

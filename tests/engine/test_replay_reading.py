@@ -33,7 +33,7 @@ def begun(rest: Iterable[Recorded] | None = None) -> ReplayBuffer:
         chain(records[:place], given), {SHA: small().plan}, interval=16
     )
     buffer.read(FIRST)
-    buffer.expect(len(records), records[-1].t)
+    buffer.expected = (len(records), records[-1].t)
     return buffer
 
 
@@ -123,10 +123,13 @@ def test_a_record_that_does_not_follow_is_told() -> None:
 
 
 def test_it_says_how_far_it_has_read_and_then_nothing() -> None:
+    def doing() -> str:
+        return buffer.snapshot(0.0, 1.0, playing=False).engine.doing
+
     buffer = begun()
-    assert buffer.progress.startswith("reading the journal: ")
+    assert doing().startswith("reading the journal: ")
     read_all(buffer)
-    assert buffer.progress == ""
+    assert doing() == ""
 
 
 def test_the_handle_reads_on_and_shows_what_was_wished_meanwhile() -> None:
@@ -134,7 +137,7 @@ def test_the_handle_reads_on_and_shows_what_was_wished_meanwhile() -> None:
     ear = Ear()
     handle = ReplayHandle(buffer, ManualClock(0.0), playing=False)
     handle.subscribe(ear)
-    handle.jump(small().records[-1].t)
+    handle.play("jump", small().records[-1].t)
     ear.until_at(small().records[-1].t)
     assert playback(handle.snapshot()).position == len(small().records)
     handle.close()

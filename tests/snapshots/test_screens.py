@@ -134,7 +134,7 @@ def to_the_midst(*pressed: str) -> Callable[[Any], Any]:
         await pilot.pause()
         begin, end = told().records[0].t, told().records[-1].t
         moment = begin + 0.55 * (end - begin)
-        pilot.app.context.handle.player.jump(moment)
+        pilot.app.context.handle.play("jump", moment)
         for _ in range(500):
             playback = pilot.app.context.model.session.snapshot.playback
             if playback is not None and playback.at == moment:

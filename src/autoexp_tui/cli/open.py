@@ -260,5 +260,5 @@ def open_replay(
         ) from error
     with suppress(AutoexpError):  # met again, and told, where the reading comes to it
         for newest in list_earlier(str(session.path), _BEYOND, 1):
-            buffer.expect(newest.seq, newest.t)
+            buffer.expected = (newest.seq, newest.t)
     return ReplayHandle(buffer, SystemClock(), speed=speed, log_fault=log_fault)

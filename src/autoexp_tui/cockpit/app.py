@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from autoexp_tui.cockpit.render.plan_findings import Fault
     from autoexp_tui.cockpit.state.session import JobView
     from autoexp_tui.cockpit.widgets.log_pane import LogPane
-    from autoexp_tui.engine.handle import EngineHandle, Player
+    from autoexp_tui.engine.handle import EngineHandle
     from autoexp_tui.model.snapshot import EngineView, Snapshot
 
 REFRESH_SECONDS: Final = 1.0
@@ -473,26 +473,26 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
 
     def action_replay(self, how: str) -> None:
         """Move the replay; what comes of it is shown as soon as it is there."""
-        player = self.context.handle.player
+        play = self.context.handle.play
         shown = self.context.model.session.snapshot.playback
-        if player is None or shown is None:
+        if shown is None:
             self.show_notice("the journal is still being read", "warning")
             return
         if how == "jump":
-            self._ask_moment(player)
+            self._ask_moment()
             return
         self.on_command_sent()
         match how:
             case "play":
-                player.toggle()
+                play("toggle")
             case "slower" | "faster":
-                player.change_speed(2.0 if how == "faster" else 0.5)
+                play("speed", 2.0 if how == "faster" else 0.5)
             case "back" | "on":
-                player.step(1 if how == "on" else -1)
+                play("step", 1 if how == "on" else -1)
             case _:
-                player.jump(shown.end if how == "end" else shown.begin)
+                play("jump", shown.end if how == "end" else shown.begin)
 
-    def _ask_moment(self, player: Player) -> None:
+    def _ask_moment(self) -> None:
         """Ask for a time, and go there."""
 
         def jump(text: str) -> None:
@@ -508,7 +508,7 @@ class CockpitApp(App[LeaveWay], inherit_bindings=False):
                 text = "the journal does not reach so far: its nearest moment"
                 self.show_notice(text)
             self.on_command_sent()
-            player.jump(wanted)
+            self.context.handle.play("jump", wanted)
 
         if self.full_screen is not None:
             self.full_screen.ask_line(Request(label="time", hint=EXAMPLES, answer=jump))

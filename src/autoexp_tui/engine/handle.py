@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from autoexp_tui.model.commands import Command, Order, Sender
@@ -18,21 +18,7 @@ Identify: TypeAlias = "Callable[[], Sender | None]"
 """Tells which process this is, for commands that only a person may give."""
 
 
-class Player(Protocol):
-    """Moves a replay through its journal. All methods return at once. Where it stands
-    then is in the `playback` of the snapshots that follow."""
-
-    def toggle(self) -> None:
-        """Play, or stand still; at the end, play from the beginning."""
-
-    def change_speed(self, factor: float) -> None:
-        """Play `factor` times as fast as now, within what there is."""
-
-    def step(self, commits: int) -> None:
-        """Go on by so many commits, back when negative, and stand still."""
-
-    def jump(self, t: float) -> None:
-        """Show the moment `t` (UTC seconds), or the nearest that there is."""
+ReplayMove: TypeAlias = Literal["toggle", "speed", "step", "jump"]
 
 
 class EngineHandle:
@@ -65,10 +51,11 @@ class EngineHandle:
         tells of yet."""
         return False
 
-    @property
-    def player(self) -> Player | None:
-        """What moves a replay; None for what is none."""
-        return None
+    def play(self, move: ReplayMove, value: float = 0.0) -> None:
+        """Move a replay: `toggle` plays it, from the beginning at its end, or lets it
+        stand; `speed` plays `value` times as fast as now; `step` goes on by so many
+        commits and stands; `jump` shows the moment `value` (UTC seconds). Where it
+        stands then is in the `playback` of the snapshots that follow."""
 
     def snapshot(self) -> Snapshot:
         """The newest published state."""

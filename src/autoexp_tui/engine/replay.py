@@ -11,10 +11,10 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from contextlib import suppress
 from math import inf
 
-from autoexp_tui.engine.handle import EngineHandle, Player
+from autoexp_tui.engine.handle import EngineHandle, ReplayMove
 from autoexp_tui.engine.ports import Clock
 from autoexp_tui.engine.replay_buffer import ReplayBuffer
 from autoexp_tui.model.commands import Command
@@ -50,27 +50,27 @@ class ReplayPlayer:
         self._moved_at = now
         buffer.seek(buffer.find_position(self.at))
 
-    def toggle(self, now: float) -> None:
-        """Play, or stand still; at the end, play from the beginning."""
-        self._moved_at = now
-        if not self.playing and self.at >= self.buffer.end:
-            self.jump(self.buffer.begin, now)
-        self.playing = not self.playing
-
-    def change_speed(self, factor: float, now: float) -> None:
-        """Play `factor` times as fast as now, within what there is."""
-        self.tick(now)
-        wanted = FASTEST * 2 if self.speed == inf else self.speed
-        wanted = max(SLOWEST, wanted * factor)
-        self.speed = inf if wanted > FASTEST else wanted
-
-    def step(self, commits: int) -> None:
-        """Go on by so many commits, and stand still."""
-        self.playing, self.goal = False, None
+    def play(self, move: ReplayMove, value: float, now: float) -> None:
+        """Carry out what `EngineHandle.play` was asked for."""
         buffer = self.buffer
-        buffer.seek(buffer.find_commit(commits))
-        place = buffer.position - 1
-        self.at = buffer.records[place].t if place >= 0 else buffer.begin
+        match move:
+            case "toggle":
+                self._moved_at = now
+                if not self.playing and self.at >= buffer.end:
+                    self.jump(buffer.begin, now)
+                self.playing = not self.playing
+            case "speed":
+                self.tick(now)
+                wanted = FASTEST * 2 if self.speed == inf else self.speed
+                wanted = max(SLOWEST, wanted * value)
+                self.speed = inf if wanted > FASTEST else wanted
+            case "step":
+                self.playing, self.goal = False, None
+                buffer.seek(buffer.find_commit(int(value)))
+                place = buffer.position - 1
+                self.at = buffer.records[place].t if place >= 0 else buffer.begin
+            case "jump":
+                self.jump(value, now)
 
     def jump(self, t: float, now: float) -> None:
         """Show the moment `t`, or the nearest that there is; what is not read in yet
@@ -142,15 +142,12 @@ class ReplayHandle(EngineHandle):
         self._machine = ReplayPlayer(
             buffer, speed=speed, playing=playing, now=clock.monotonic()
         )
-        self._wishes: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._snapshot: Snapshot = self._build_snapshot()
+        self._wishes: queue.SimpleQueue[tuple[ReplayMove, float] | None]
+        self._wishes = queue.SimpleQueue()
+        self._snapshot: Snapshot = self._machine.snapshot()
         self._shown_at = clock.monotonic()
         self._thread = threading.Thread(target=self._run, name="replay", daemon=True)
         self._thread.start()
-
-    @property
-    def player(self) -> Player:
-        return self
 
     def send(
         self,
@@ -167,70 +164,37 @@ class ReplayHandle(EngineHandle):
         self._wishes.put(None)
         self._thread.join(2.0)
 
-    def toggle(self) -> None:
-        """Play, or stand still."""
-        self._wishes.put(lambda: self._machine.toggle(self._clock.monotonic()))
-
-    def change_speed(self, factor: float) -> None:
-        """Play `factor` times as fast as now."""
-        self._wishes.put(
-            lambda: self._machine.change_speed(factor, self._clock.monotonic())
-        )
-
-    def step(self, commits: int) -> None:
-        """Go on by so many commits, and stand still."""
-        self._wishes.put(lambda: self._machine.step(commits))
-
-    def jump(self, t: float) -> None:
-        """Show the moment `t`."""
-        self._wishes.put(lambda: self._machine.jump(t, self._clock.monotonic()))
+    def play(self, move: ReplayMove, value: float = 0.0) -> None:
+        self._wishes.put((move, value))
 
     def _run(self) -> None:
         try:
-            while self._play():
+            while self._go_on():
                 pass
         except Exception:  # noqa: BLE001 - a thread's last frame: keep and show
             self._log_fault(traceback.format_exc())
 
-    def _play(self) -> bool:
+    def _go_on(self) -> bool:
         """Carry out what is wished, or go on playing; False when it is over."""
-        wishes = self._next_wishes()
-        for wish in wishes:
-            if wish is None:
-                return False
-            wish()
-        buffer = self._machine.buffer
+        player, buffer, clock = self._machine, self._machine.buffer, self._clock
+        patience = TICK_SECONDS if player.playing else None
+        patience = BREATH_SECONDS if buffer.reading else patience
+        wished = False
+        with suppress(queue.Empty):
+            wish = self._wishes.get(not player.hurries, patience)
+            while wish is not None:
+                wished = True
+                player.play(*wish, clock.monotonic())
+                wish = self._wishes.get_nowait()
+            return False
         reading = buffer.reading
         if reading:
             buffer.read_on()
-        moved = self._machine.tick(self._clock.monotonic())
-        if wishes or moved or reading:
-            arrived = not (self._machine.hurries or buffer.reading)
-            now = self._clock.monotonic()
-            if wishes or arrived or now - self._shown_at >= SHOW_SECONDS:
+        moved = player.tick(clock.monotonic())
+        if wished or moved or reading:
+            arrived = not (player.hurries or buffer.reading)
+            now = clock.monotonic()
+            if wished or arrived or now - self._shown_at >= SHOW_SECONDS:
                 self._shown_at = now
-                self.publish(self._build_snapshot())
+                self.publish(player.snapshot())
         return True
-
-    def _build_snapshot(self) -> Snapshot:
-        """What is shown now, and what is still to come."""
-        shown, buffer = self._machine.snapshot(), self._machine.buffer
-        doing, holding = buffer.progress, buffer.problem
-        if not (doing or holding):
-            return shown
-        view = replace(shown.engine, doing=doing, holding=holding)
-        return replace(shown, engine=view)
-
-    def _next_wishes(self) -> list[Callable[[], None] | None]:
-        """All that is wished; waits for the first, or for the next tick."""
-        player = self._machine
-        patience = TICK_SECONDS if player.playing else None
-        if player.buffer.reading:
-            patience = BREATH_SECONDS
-        found = []
-        try:
-            found.append(self._wishes.get(not player.hurries, patience))
-            while True:
-                found.append(self._wishes.get_nowait())
-        except queue.Empty:
-            return found

@@ -8,7 +8,7 @@ step, rate, newest values and curves.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -21,7 +21,6 @@ from autoexp_tui.model.snapshot import (
     Curve,
     EngineView,
     Landmark,
-    LandmarkKind,
     Live,
     Playback,
     Snapshot,
@@ -31,11 +30,9 @@ from autoexp_tui.model.state import SessionState
 from autoexp_tui.model.states import JobState, Why
 
 INTERVAL = 512
-"""Records from one keyframe to the next, at first."""
-MOST = 256
+"""Records from one keyframe to the next, at first; it doubles."""
+MOST = 64
 """Keyframes at a time."""
-ENTRIES = 2_000_000
-"""Mapping entries that all keyframes together may hold."""
 TAIL = 500
 """Events that a snapshot carries after a jump; older ones are read when asked for."""
 MOST_LANDMARKS = 5000
@@ -79,13 +76,6 @@ class Fold:
                 parts[name] = part.copy()
         return Fold(SessionState(**parts), dict(self.lives), self.position)
 
-    @property
-    def entries(self) -> int:
-        """How much it holds, in mapping entries."""
-        parts = (getattr(self.state, part.name) for part in fields(self.state))
-        maps = sum(len(part) for part in parts if isinstance(part, dict))
-        return maps + len(self.lives)
-
 
 class ReplayBuffer:
     """Stands after some number of records of a journal, and can stand anywhere."""
@@ -106,6 +96,8 @@ class ReplayBuffer:
         """Why reading ended before the journal did; empty when all is well."""
         self.reading = True
         """Whether more is to be read."""
+        self.expected = (0, 0.0)
+        """Of the journal that is read: how many records, and when the last was."""
         self.landmarks: list[Landmark] = []
         self._unread = iter(records)
         self._user = user
@@ -114,25 +106,10 @@ class ReplayBuffer:
         self._ahead = self._shown.copy()
         """What keyframes are made of."""
         self._keyframes = [self._shown.copy()]
-        self._expected = 0
-        self._expected_end = 0.0
         self._builder = SnapshotBuilder()
         self._gone: list[tuple[float, float]] = []
         self._orderly = False
         """Whether the newest engine gave the session back."""
-
-    def expect(self, records: int, end: float) -> None:
-        """Of the journal that is read: how many records, and when the last was."""
-        if self.reading:
-            self._expected, self._expected_end = records, end
-
-    @property
-    def progress(self) -> str:
-        """How far it has been read, for people; empty once that has ended."""
-        if not self.reading:
-            return ""
-        share = len(self) / max(1, self._expected, len(self))
-        return f"reading the journal: {share:.0%}"
 
     def read(self, portion: int = PORTION) -> None:
         """Read so many records, and on to the end of their commit; raises AutoexpError
@@ -143,22 +120,20 @@ class ReplayBuffer:
             portion -= 1
             if portion <= 0 and not record.more:
                 return
-        self._stop_reading()
+        self.reading = False
 
     def read_on(self, portion: int = PORTION) -> None:
         """`read`; what goes wrong is the `problem`, and ends the reading."""
+        problem = ""
         try:
             self.read(portion)
-        except AutoexpError as problem:
-            self._stop_reading(str(problem))
-        except (IllegalTransition, KeyError, IndexError, ValueError) as problem:
-            self._stop_reading(f"record {len(self)} does not follow: {problem}")
-
-    def _stop_reading(self, problem: str = "") -> None:
+        except AutoexpError as error:
+            problem = str(error)
+        except (IllegalTransition, KeyError, IndexError, ValueError) as error:
+            problem = f"record {len(self)} does not follow: {error}"
         if problem:
             self.problem = f"nothing is shown of what follows: {problem}"
-        self.reading = False
-        self._expected, self._expected_end = len(self), 0.0
+            self.reading = False
 
     def _add(self, record: Recorded) -> None:
         ahead = self._ahead
@@ -167,31 +142,26 @@ class ReplayBuffer:
         self._note_landmark(record)
         if ahead.position - self._keyframes[-1].position >= self._interval:
             self._keyframes.append(ahead.copy())
-            most = max(8, min(MOST, ENTRIES // max(1, ahead.entries)))
-            if len(self._keyframes) > most:
+            if len(self._keyframes) > MOST:
                 self._keyframes = self._keyframes[::2]
                 self._interval *= 2
 
     def _note_landmark(self, record: Recorded) -> None:
-        event = record.event
+        event, mark = record.event, None
         match event:
             case events.JobEnded(state=JobState.FAILED | JobState.LOST):
-                self._landmark("failed", record.t)
+                mark = Landmark(record.t, "failed", record.t)
             case events.ApprovalAsked():
-                self._landmark("asked", record.t)
-            case events.EngineStarted(gap_seconds=gap) if gap > 0:
-                if not self._orderly:
-                    self._gone.append((record.t - gap, record.t))
-                    self._landmark("gone", record.t - gap, record.t)
+                mark = Landmark(record.t, "asked", record.t)
+            case events.EngineStarted(gap_seconds=gap) if gap > 0 and not self._orderly:
+                self._gone.append((record.t - gap, record.t))
+                mark = Landmark(record.t - gap, "gone", record.t)
         if isinstance(event, events.EngineStarted | events.EngineStopped):
             self._orderly = isinstance(event, events.EngineStopped)
-
-    def _landmark(
-        self, kind: LandmarkKind, t: float, until: float | None = None
-    ) -> None:
-        if len(self.landmarks) >= MOST_LANDMARKS:
-            self.landmarks = self.landmarks[::2]
-        self.landmarks.append(Landmark(t, kind, t if until is None else until))
+        if mark is not None:
+            if len(self.landmarks) >= MOST_LANDMARKS:
+                self.landmarks = self.landmarks[::2]
+            self.landmarks.append(mark)
 
     def list_before(self, seq: int, count: int) -> Sequence[Recorded]:
         """The newest `count` records before record `seq`, oldest first."""
@@ -214,7 +184,7 @@ class ReplayBuffer:
     @property
     def end(self) -> float:
         """UTC of the journal's last record; 0 without any."""
-        return max(self.read_until, self._expected_end)
+        return max(self.read_until, self.expected[1] if self.reading else 0.0)
 
     @property
     def read_until(self) -> float:
@@ -254,7 +224,10 @@ class ReplayBuffer:
 
     def snapshot(self, at: float, speed: float, *, playing: bool) -> Snapshot:
         """The session at the present position, seen at the moment `at`."""
-        state = self._shown.state
+        state, length, doing = self._shown.state, len(self), ""
+        if self.reading:
+            length = max(1, self.expected[0], length)
+            doing = f"reading the journal: {len(self) / length:.0%}"
         view = EngineView(
             role="replay",
             epoch=state.epoch,
@@ -264,6 +237,8 @@ class ReplayBuffer:
             owner_alive=not any(begin < at < end for begin, end in self._gone),
             committed_at=at,
             user=self._user,
+            doing=doing,
+            holding=self.problem,
         )
         shown = self._builder.build_snapshot(state, view, self._shown.lives)
         playback = Playback(
@@ -271,7 +246,7 @@ class ReplayBuffer:
             end=self.end,
             at=at,
             position=self._shown.position,
-            length=max(self._expected, len(self)),
+            length=length,
             speed=speed,
             playing=playing,
             landmarks=tuple(self.landmarks),
@@ -300,7 +275,13 @@ def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> 
     values = {name: float(value) for name, value in event.values.items()}
     curves = {**old.curves}
     for name, value in values.items():
-        curves[name] = _add_point(old.curves.get(name), event.step, value)
+        curve = curves.get(name, Curve())
+        # What a restart runs again is drawn again.
+        kept = bisect_left(curve.steps, event.step)
+        steps, drawn = curve.steps[:kept], curve.values[:kept]
+        if kept >= MOST_POINTS:
+            steps, drawn = steps[::2], drawn[::2]
+        curves[name] = Curve((*steps, event.step), (*drawn, value))
     trend = curves[loss].values[-TREND:] if loss in curves else old.trend
     return replace(
         old,
@@ -314,16 +295,3 @@ def _add_metrics(old: Live, event: events.MetricsNoted, t: float, loss: str) -> 
         last_output_at=t,
         last_step_at=t if went_on or old.last_step_at is None else old.last_step_at,
     )
-
-
-def _add_point(curve: Curve | None, step: int, value: float) -> Curve:
-    """The curve with one point more; what a restart runs again is drawn again."""
-    if curve is None:
-        return Curve((step,), (value,))
-    steps, values = curve.steps, curve.values
-    if steps and step <= steps[-1]:
-        kept = sum(1 for one in steps if one < step)
-        steps, values = steps[:kept], values[:kept]
-    if len(steps) >= MOST_POINTS:
-        steps, values = steps[::2], values[::2]
-    return Curve((*steps, step), (*values, value))

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from autoexp_tui.engine.handle import EngineHandle, Listener, Player
+from autoexp_tui.engine.handle import EngineHandle, Listener, ReplayMove
 from autoexp_tui.model.errors import AutoexpError, SessionOwned
 from autoexp_tui.model.snapshot import EngineView, Role, Snapshot
 
@@ -140,9 +140,9 @@ class SessionHandle(EngineHandle):
     def is_unanswered(self) -> bool:
         return self._handle is not None and self._handle.is_unanswered
 
-    @property
-    def player(self) -> Player | None:
-        return self._handle.player if self._handle else None
+    def play(self, move: ReplayMove, value: float = 0.0) -> None:
+        if self._handle is not None:
+            self._handle.play(move, value)
 
     def snapshot(self) -> Snapshot:
         return self._annotate(self._handle.snapshot()) if self._handle else self._empty
