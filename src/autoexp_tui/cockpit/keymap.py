@@ -182,7 +182,7 @@ rows.order  full_stop  jobs  -  -  needs you first, or plan order
 events.all  full_stop  events  7  all
     every event, or what was ordered, done, ended and warned of
 events.filter  slash  events  3  filter
-    filter events: words, job:NAME, kind:submit,error
+    filter events by words
 events.kind  right_square_bracket  events  4  kind
     events of the next kind alone: submit, cancel, state ...
 events.kind_before  left_square_bracket  events  -  -  events of the kind before

@@ -9,7 +9,7 @@ from autoexp_tui.cockpit.render.job_details import build_diff_pages, build_pages
 from autoexp_tui.cockpit.render.why import explain_job
 from autoexp_tui.cockpit.session_model import SessionModel
 from autoexp_tui.cockpit.spans import plain
-from autoexp_tui.cockpit.state.filtering import compile_filter
+from autoexp_tui.cockpit.state.rows import compile_filter
 from autoexp_tui.cockpit.state.session import JobView
 from autoexp_tui.cockpit.state.stages import build_families
 from autoexp_tui.cockpit.widgets import job_panes as columns

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from autoexp_tui.cockpit.render.event_log import render_detail, render_entry
 from autoexp_tui.cockpit.spans import plain, width
 from autoexp_tui.cockpit.state.event_history import (
     Entry,
@@ -15,6 +14,7 @@ from autoexp_tui.cockpit.state.event_history import (
     find_kinds,
     format_entry,
 )
+from autoexp_tui.cockpit.widgets.events_panes import render_entry
 from autoexp_tui.effects import effects
 from autoexp_tui.effects.errands import NoteDone, RunNotifyCommand
 from autoexp_tui.events import events
@@ -34,7 +34,7 @@ def told(*happened: Event) -> Sequence[Entry]:
 
 
 def lines(entry: Entry) -> str:
-    return "\n".join(plain(line) for line in render_detail(entry, T0, 100))
+    return format_entry(entry, T0)
 
 
 def test_a_settlement_whose_effect_is_out_of_sight_stands_alone() -> None:
@@ -112,20 +112,14 @@ def test_the_kind_of_every_effect_is_told_in_words(effect: Effect) -> None:
 
 def test_hostile_words_are_harmless() -> None:
     found = told(events.MessageLogged(text="a\x1b[2Jb\x1b]52;c;eA==\x07"))
-    assert "\x1b" not in lines(found[0])
     assert "\x1b" not in plain(render_entry(found[0], T0, 80))
-    assert "\x1b" not in format_entry(found[0], T0)
+    assert "\x1b" not in lines(found[0])
 
 
 @pytest.mark.parametrize("cells", [40, 80, 120])
 def test_no_line_is_too_wide(cells: int) -> None:
     found = told(events.MessageLogged(text="word " * 80))
     assert width(render_entry(found[0], T0, cells)) <= cells
-    assert all(width(line) <= cells for line in render_detail(found[0], T0, cells))
-
-
-def test_no_event_is_said_so() -> None:
-    assert "Nothing has happened yet" in plain(render_detail(None, T0, 80)[0])
 
 
 def test_of_many_names_the_line_counts_the_rest_and_the_detail_has_all() -> None:

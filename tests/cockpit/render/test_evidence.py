@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
-from autoexp_tui.cockpit.state.event_history import build_entry
+from autoexp_tui.cockpit.render.logs import Folder, LogSpot, find_evidence
 from autoexp_tui.cockpit.state.session import build_session
 from autoexp_tui.events import events
-from autoexp_tui.model.event import Event, Recorded
+from autoexp_tui.model.event import Event
 from autoexp_tui.model.states import JobState, Outcome, why
 from tests.support.campaigns import campaign
 
@@ -16,8 +15,7 @@ WAITS = next(job for job in SESSION.jobs if job.attempt is None)
 
 
 def proof(event: Event) -> LogSpot | Folder | None:
-    record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=event)
-    return find_evidence(build_entry(record), SESSION)
+    return find_evidence(event, SESSION)
 
 
 def match(job: str, attempt: int = 1) -> events.LogMatched:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from autoexp_tui.cockpit.render.job_details import build_pages
-from autoexp_tui.cockpit.state.event_history import build_entry, find_headline
+from autoexp_tui.cockpit.state.event_history import Entry, find_headline
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.masking import MaskRules
@@ -46,4 +46,4 @@ def test_reasons_and_events_are_masked() -> None:
     assert sentence(reason, 0.0) == "runs with other overrides: hub.token=*** lr=1"
     logged = events.MessageLogged(text=f"login with api_key={SECRET}", level="info")
     record = Recorded(seq=1, epoch=1, t=0.0, event_id="e", event=logged)
-    assert SECRET not in str(find_headline(build_entry(record), 0.0))
+    assert SECRET not in str(find_headline(Entry(record), 0.0))

@@ -24,7 +24,7 @@ from autoexp_tui.cockpit.render.questions import (
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.kill_cost import (
     estimate_loss,
-    find_needed,
+    find_linked,
     find_waiting,
     list_checkpoint_places,
     select_killable,
@@ -459,7 +459,10 @@ def test_all_that_waits_and_all_that_is_needed_is_found_however_far_away() -> No
     session = build_session(planned(10))
     stages = [job.stage for job in find_waiting(session.jobs[:1], session)]
     assert stages == ["cooldown", "evaluate", "report"]
-    stages = [job.stage for job in find_needed(session.jobs[2:3], session)]
+    stages = [
+        job.stage
+        for job in find_linked(session.jobs[2:3], session, session.links.upstream)
+    ]
     assert stages == ["stable", "cooldown"]
     states = {job.record.state for job in find_waiting(SESSION.jobs[:3], SESSION)}
     assert states <= {JobState.WAITING, JobState.HELD, JobState.PLANNED}

@@ -9,18 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.cockpit.render.event_log import render_entry
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state import event_history as module
 from autoexp_tui.cockpit.state.event_history import (
     KINDS,
+    Entry,
     EventFilter,
     EventHistory,
-    build_entry,
     build_page,
     collect_tokens,
-    parse_filter,
+    find_kinds,
+    format_entry,
 )
+from autoexp_tui.cockpit.widgets.events_panes import render_entry
 from autoexp_tui.effects import effects
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Recorded, fold
@@ -128,12 +129,9 @@ def test_an_order_that_fails_later_becomes_an_error_then() -> None:
     assert [entry.settled for entry in history.page.entries] == [end.event]
 
 
-# ------------------------------------------------------------------------- filters
 @given(st.sampled_from(RECORDS))
 def test_every_event_is_of_kinds_that_are_listed(record: Recorded) -> None:
-    from autoexp_tui.cockpit.state.event_history import find_kinds
-
-    found = find_kinds(build_entry(record))
+    found = find_kinds(Entry(record))
     assert found <= set(KINDS)
     assert found or isinstance(record.event, events.MetricsNoted)
 
@@ -148,26 +146,13 @@ def test_kinds_are_gone_through_in_a_ring() -> None:
     assert EventFilter().next_kind(-1).kind == KINDS[-1]
 
 
-def test_typed_words_jobs_and_kinds_all_have_to_hold() -> None:
-    wanted = parse_filter(EventFilter(), "kind:state,error job:lr0.001 FAILED")
-    kept = [build_entry(one) for one in RECORDS if wanted.keeps(build_entry(one))]
-    assert all("lr0.001" in entry.event.job for entry in kept)  # type: ignore[attr-defined]
-    assert parse_filter(wanted, "").text == ""
-    assert not parse_filter(wanted, "").narrows
-
-
-def test_a_typed_kind_and_a_stepped_one_both_have_to_hold() -> None:
-    wanted = parse_filter(EventFilter(kind="state"), "kind:error")
-    kept = [one for one in RECORDS if wanted.keeps(build_entry(one))]
-    assert kept
-    assert all(
-        isinstance(one.event, events.JobEnded | events.AttemptEnded) for one in kept
-    )
-
-
-def test_a_kind_that_there_is_not_is_named() -> None:
-    with pytest.raises(ValueError, match="no kind 'subimt'"):
-        parse_filter(EventFilter(), "kind:subimt")
+def test_typed_words_and_a_kind_all_have_to_hold() -> None:
+    wanted = EventFilter(kind="state", text="lr0.001 COMPLETED")
+    kept = [Entry(one) for one in RECORDS if wanted.keeps(Entry(one))]
+    told = [format_entry(one, one.record.t).lower() for one in kept]
+    assert told
+    assert all("lr0.001" in text and "completed" in text for text in told)
+    assert all("state" in find_kinds(one) for one in kept)
 
 
 def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
@@ -175,7 +160,7 @@ def test_only_one_job_s_events_are_kept_with_its_bookkeeping() -> None:
         one.event.job for one in RECORDS if isinstance(one.event, events.RunBegan)
     )
     wanted = EventFilter(job=name)
-    kept = [one for one in RECORDS if wanted.keeps(build_entry(one))]
+    kept = [one for one in RECORDS if wanted.keeps(Entry(one))]
     assert any(isinstance(one.event, events.RunBegan) for one in kept)
     assert all(name in repr(one.event) for one in kept)
 

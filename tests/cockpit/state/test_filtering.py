@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from autoexp_tui.cockpit.state.filtering import (
+from autoexp_tui.cockpit.state.rows import (
     Filter,
     FilterError,
     check_names,

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from autoexp_tui.cockpit.state.filtering import compile_filter
 from autoexp_tui.cockpit.state.parameters import PlanWords
 from autoexp_tui.cockpit.state.rows import (
     Arrangement,
     Column,
     Row,
     build_rows,
+    compile_filter,
     is_falling,
     sort_beside,
     sort_by,

@@ -126,7 +126,7 @@ def _describe_loss(loss: Loss) -> str:
         " ".join(part for part in (steps, since) if part),
         "no checkpoint known" if loss.unknown else "",
         duration(loss.seconds),
-        loss.format_hours(),
+        format_gpu_hours(loss.gpu_hours),
     ]
     return ", ".join(part for part in parts if part)
 
@@ -136,8 +136,11 @@ def _render_losses(losses: Sequence[Loss]) -> Iterator[Line]:
     if not losses:
         return
     steps = [loss.steps for loss in losses if loss.steps is not None]
+    told = f"{sum(steps)} steps in all, {max(steps)} at most" if steps else ""
+    if 1 < len(steps) <= 4:
+        told = f"{', '.join(map(str, steps[:-1]))} and {steps[-1]} steps"
     parts = [
-        _list_steps(steps) if steps else "",
+        plural(steps[0], "step") if len(steps) == 1 else told,
         f"{duration(sum(loss.seconds for loss in losses))} of running",
         format_gpu_hours(sum(loss.gpu_hours for loss in losses)),
     ]
@@ -149,15 +152,6 @@ def _render_losses(losses: Sequence[Loss]) -> Iterator[Line]:
     for way, number in Counter(loss.unknown for loss in losses if loss.unknown).items():
         text = f"{plural(number, 'job')} with no checkpoint known ({outside(way)})."
         yield (Span(text, "failed"),)
-
-
-def _list_steps(steps: Sequence[int]) -> str:
-    """`812 and 90 steps`; of many their sum and the most."""
-    if len(steps) == 1:
-        return plural(steps[0], "step")
-    if len(steps) <= 4:
-        return f"{', '.join(map(str, steps[:-1]))} and {steps[-1]} steps"
-    return f"{sum(steps)} steps in all, {max(steps)} at most"
 
 
 def _render_skipped(

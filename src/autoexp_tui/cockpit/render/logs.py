@@ -1,4 +1,4 @@
-"""Which files hold a job's log, and what stands at its end."""
+"""Which files hold a job's log, what stands at its end, and where an event leads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from autoexp_tui.text.spelling import clock_time
 
 if TYPE_CHECKING:
-    from autoexp_tui.cockpit.state.session import JobView
+    from autoexp_tui.cockpit.state.session import JobView, SessionView
+    from autoexp_tui.model.event import Event
 
 NEVER_RAN: Final = "nothing was started"
 NO_JOB: Final = "no job is shown"
@@ -46,3 +47,54 @@ def find_logs(
         trailer = "" if ended is None else f"end of log {clock_time(ended, now)}{code}"
         sources.append(Source(f"attempt {one.number}", path, trailer))
     return tuple(sources), "", job.name
+
+
+class LogSpot(NamedTuple):
+    """A place in the log of an attempt."""
+
+    job: str
+    source: Source
+    offset: int | None = None
+    """Byte offset of the line; None: the end."""
+    words: str = ""
+    """With the end: what to look for, upwards."""
+
+
+class Folder(NamedTuple):
+    """A directory that was filled with what could be seen."""
+
+    job: str
+    path: str
+
+
+def find_evidence(event: Event, session: SessionView) -> LogSpot | Folder | None:
+    """Where to look; None where the event's own words are all there is."""
+    from autoexp_tui.events import events  # a first paint needs none
+
+    match event:
+        case events.LogMatched(job=job, attempt=number, offset=offset):
+            return _find_spot(session, job, number, offset)
+        case events.AttemptEnded(job=job, attempt=number, evidence=words):
+            return _find_spot(session, job, number, None, words)
+        case events.EvidenceCaptured(job=job, directory=path) if path:
+            return Folder(job, path)
+        case events.RunBegan(job=job, attempt=number):
+            return _find_spot(session, job, number, 0)
+        case events.JobEnded(job=job) | events.RetryOrdered(job=job):
+            return _find_spot(session, job, 0, None)
+        case events.WarningRaised(job=job, evidence=words) if job:
+            return _find_spot(session, job, 0, None, words)
+    return None
+
+
+def _find_spot(
+    session: SessionView, name: str, number: int, offset: int | None, words: str = ""
+) -> LogSpot | None:
+    """A place in the log of attempt `number`, 0 for the newest; None without one."""
+    job = session.job(name)
+    attempts = job.record.attempts if job is not None else ()
+    found = [one for one in attempts if number in (0, one.number)]
+    if job is None or not found or found[-1].began_at is None:
+        return None
+    path = found[-1].log_path or job.record.spec.log_path_current
+    return LogSpot(name, Source("out", path), offset, words)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from autoexp_tui.cockpit.render.plan_findings import format_warning
 from autoexp_tui.cockpit.spans import Line, Span, outside
 from autoexp_tui.cockpit.state.forecast import NO_RATES, Cut, Rates, find_cut
-from autoexp_tui.cockpit.state.kill_cost import find_needed
+from autoexp_tui.cockpit.state.kill_cost import find_linked
 from autoexp_tui.cockpit.state.parameters import PlanWords, describe_job
 from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.cockpit.state.status import BEGUN_LOOKS, Look
@@ -342,8 +342,8 @@ def _list_submit_choices(
 
 
 def _add_upstream(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
-    needed = [job for job in find_needed(jobs, session) if _is_submittable(job)]
-    return sort_jobs((*jobs, *needed))
+    needed = find_linked(jobs, session, session.links.upstream)
+    return sort_jobs((*jobs, *filter(_is_submittable, needed)))
 
 
 def _build_choice(

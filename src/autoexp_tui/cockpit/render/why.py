@@ -26,6 +26,7 @@ from autoexp_tui.cockpit.state.kill_cost import (
     estimate_loss,
     find_checkpoint,
     find_waiting,
+    format_gpu_hours,
     has_nan,
 )
 from autoexp_tui.cockpit.state.parameters import (
@@ -42,7 +43,6 @@ from autoexp_tui.cockpit.state.reasons import (
     explain_why,
     find_common_reason,
     find_reason,
-    list_sources,
 )
 from autoexp_tui.cockpit.state.session import count_looks
 from autoexp_tui.cockpit.state.status import (
@@ -320,7 +320,7 @@ def _render_risks(job: JobView, session: SessionView, usual: Rates) -> Iterator[
     loss = estimate_loss(job, now)
     if loss.steps is not None and job.look not in (Look.DONE, Look.SKIPPED):
         verb = "lost" if job.record.ended else "at stake"
-        saved, hours = find_checkpoint(job), loss.format_hours()
+        saved, hours = find_checkpoint(job), format_gpu_hours(loss.gpu_hours)
         at = f"Last checkpoint at step {saved}"
         known = at if saved is not None else "No checkpoint known"
         more = f", {hours}" if hours else ""
@@ -467,9 +467,12 @@ def _list_facts(
             yield "evidence", outside(directory, 4096)
     for edge in session.links.upstream.get(job.name, ()):
         yield "waits for", outside(edge)
+    from autoexp_tui.model.condition import walk  # a first paint needs none
+
     for condition in spec.start_conditions if not record.started else ():
-        for text in list_sources(condition):
-            yield "reads", text
+        for part in walk(condition):
+            for text in part.list_sources():
+                yield "reads", outside(text, 4000)
 
 
 def _format_values(values: Mapping[str, str], mask: MaskRules) -> str:

@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.app import ComposeResult
 
 from autoexp_tui.cockpit.messages import CopyRequested, FolderRequested
-from autoexp_tui.cockpit.render.event_log import Folder, LogSpot, find_evidence
+from autoexp_tui.cockpit.render.logs import Folder, LogSpot, find_evidence
 from autoexp_tui.cockpit.screens.base import Request
 from autoexp_tui.cockpit.screens.log_screen import LogScreen
 from autoexp_tui.cockpit.state.event_history import (
     EventFilter,
-    NoSuchKind,
     Page,
     build_page,
     collect_tokens,
     format_entry,
-    parse_filter,
 )
 from autoexp_tui.cockpit.widgets.events_panes import (
     EffectPane,
@@ -133,17 +131,15 @@ class EventsScreen(LogScreen):
             self.show_notice("this event is about no job")
 
     def action_events_filter(self) -> None:
-        """Ask for words, jobs and kinds."""
+        """Ask for words."""
 
         def answer(text: str) -> None:
-            try:
-                self.filter_by(parse_filter(self.events_pane.history.wanted, text))
-            except NoSuchKind as error:
-                self.show_notice(f"filter as before: {error}", "warning")
+            wanted = self.events_pane.history.wanted
+            self.filter_by(replace(wanted, text=text.strip()))
 
         request = Request(
             label="filter",
-            hint="words, job:NAME, kind:submit,error",
+            hint="words that an event has",
             text=self.events_pane.history.wanted.text,
             answer=answer,
         )
@@ -161,7 +157,7 @@ class EventsScreen(LogScreen):
     def action_look_open(self) -> None:
         """The evidence of the event; where there is none, its own words."""
         entry = self.events_pane.find_entry()
-        proof = find_evidence(entry, self.model.session) if entry is not None else None
+        proof = find_evidence(entry.event, self.model.session) if entry else None
         match proof:
             case LogSpot():
                 self.show_log(proof)

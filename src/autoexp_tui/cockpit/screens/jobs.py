@@ -14,15 +14,16 @@ from autoexp_tui.cockpit.render.logs import find_logs
 from autoexp_tui.cockpit.screens.base import JobListScreen, Request
 from autoexp_tui.cockpit.screens.log_screen import LogScreen
 from autoexp_tui.cockpit.spans import outside, plain
-from autoexp_tui.cockpit.state.filtering import (
+from autoexp_tui.cockpit.state.reasons import describe_cause
+from autoexp_tui.cockpit.state.rows import (
     Filter,
     FilterError,
     check_names,
     compile_filter,
     is_unfinished,
+    sort_beside,
+    sort_next,
 )
-from autoexp_tui.cockpit.state.reasons import describe_cause
-from autoexp_tui.cockpit.state.rows import sort_beside, sort_next
 from autoexp_tui.cockpit.widgets.headings import NeedsPane, StagesPane
 from autoexp_tui.cockpit.widgets.job_panes import JobsPane
 from autoexp_tui.cockpit.widgets.list_pane import ListPane

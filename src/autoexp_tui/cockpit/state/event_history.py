@@ -7,7 +7,6 @@ is shown.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -32,10 +31,7 @@ MOST: Final = 20_000
 """Entries that are kept at a time."""
 Tokens: TypeAlias = Mapping[str, tuple[str, ...]]
 """Submission token -> its jobs."""
-Settlements: TypeAlias = Mapping[str, events.EffectSettled]
-"""Effect -> what came of it."""
 _NO_TOKENS: Final[Tokens] = MappingProxyType({})
-_UNSETTLED: Final[Settlements] = MappingProxyType({})
 _OF_SUBMISSIONS: Final = (
     events.SubmissionAccepted,
     events.SubmissionUncertain,
@@ -69,25 +65,6 @@ class Entry:
         if isinstance(event, events.EffectOrdered):
             return event.effect.job_names()
         return self.submitted or event.list_jobs()
-
-    @property
-    def settled_id(self) -> str:
-        """The effect whose settlement stands by itself; empty for another event."""
-        event = self.event
-        return event.effect_id if isinstance(event, events.EffectSettled) else ""
-
-
-def build_entry(
-    record: Recorded,
-    settled: Settlements = _UNSETTLED,
-    tokens: Tokens = _NO_TOKENS,
-) -> Entry:
-    """A record as an entry, with what is known of its effect or its submission."""
-    event = record.event
-    if isinstance(event, events.EffectOrdered):
-        return Entry(record, settled.get(event.effect_id))
-    token = event.token if isinstance(event, _OF_SUBMISSIONS) else ""
-    return Entry(record, None, tokens.get(token, ()))
 
 
 def collect_tokens(snapshot: Snapshot) -> Tokens:
@@ -185,7 +162,6 @@ KINDS: Final = (
     "error",
 )
 """In the order in which `]` goes through them."""
-_TERM: Final = re.compile(r"(job|kind):(\S+)")
 
 
 def find_kinds(entry: Entry) -> frozenset[str]:
@@ -201,10 +177,6 @@ def find_kinds(entry: Entry) -> frozenset[str]:
     return frozenset({topic, person, "error" if failed else topic})
 
 
-class NoSuchKind(ValueError):
-    """A filter names a kind that there is not; the message lists those there are."""
-
-
 @dataclass(frozen=True, slots=True)
 class EventFilter:
     """Which events are shown."""
@@ -215,12 +187,7 @@ class EventFilter:
     job: str = ""
     """Exactly this job's events."""
     text: str = ""
-    """What was typed."""
-    words: tuple[str, ...] = ()
-    kinds: frozenset[str] = frozenset()
-    """Typed ones, any of them."""
-    jobs: tuple[str, ...] = ()
-    """Parts of jobs' names, typed."""
+    """Words that were typed; an entry has all of them."""
 
     @property
     def narrows(self) -> bool:
@@ -234,40 +201,17 @@ class EventFilter:
 
     def keeps(self, entry: Entry) -> bool:
         """Whether an entry is shown."""
-        if self.kinds or self.kind:
-            own = find_kinds(entry)
-            if (self.kinds and not self.kinds & own) or self.kind not in {"", *own}:
-                return False
-        elif not (self.everything or self.job):
-            asked = bool(entry.record.command_id)  # by a person
-            if not asked and not entry.event.matters:
-                return False
-        names = entry.jobs if self.job or self.jobs else ()
-        if self.job and self.job not in names:
+        asked = bool(entry.record.command_id)  # by a person
+        if self.kind and self.kind not in find_kinds(entry):
             return False
-        if not all(any(part in name for name in names) for part in self.jobs):
+        if self.job and self.job not in entry.jobs:
             return False
-        text = format_entry(entry, entry.record.t).lower() if self.words else ""
-        return all(word in text for word in self.words)
-
-
-def parse_filter(current: EventFilter, text: str) -> EventFilter:
-    """`current` with what was typed: `job:NAME`, `kind:submit,error`, words to find in
-    an entry; raises NoSuchKind."""
-    typed: dict[str, list[str]] = {"word": [], "job": [], "kind": []}
-    for word in text.split():
-        term = _TERM.fullmatch(word)
-        typed[term[1] if term else "word"].append(term[2] if term else word.lower())
-    kinds = ",".join(typed["kind"]).split(",") if typed["kind"] else []
-    if unknown := [name for name in kinds if name not in KINDS]:
-        raise NoSuchKind(f"no kind {unknown[0]!r}: {', '.join(KINDS)}")
-    return replace(
-        current,
-        text=text.strip(),
-        words=tuple(typed["word"]),
-        kinds=frozenset(kinds),
-        jobs=tuple(typed["job"]),
-    )
+        everything = self.everything or self.kind or self.job
+        if not (everything or asked or entry.event.matters):
+            return False
+        words = self.text.lower().split()
+        text = format_entry(entry, entry.record.t).lower() if words else ""
+        return all(word in text for word in words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +223,8 @@ class Page:
     entries: Sequence[Entry] = ()
     ordered: Mapping[str, Recorded] = field(default_factory=dict)
     """Effect -> its order."""
-    settled: Settlements = field(default_factory=dict)
+    settled: Mapping[str, events.EffectSettled] = field(default_factory=dict)
+    """Effect -> what came of it."""
 
     def add(self, newer: Page, wanted: EventFilter) -> Page:
         """This page and the one behind it; what came of an order is told with it, so
@@ -291,7 +236,12 @@ class Page:
                 place = bisect_left(entries, order.seq, key=lambda one: one.record.seq)
                 there = [one.key for one in entries[place : place + 1]]
                 entries[place : place + (there == [entry.key])] = [entry]
-        entries += [one for one in newer.entries if one.settled_id not in self.ordered]
+        entries += [
+            one
+            for one in newer.entries
+            if not isinstance(one.event, events.EffectSettled)
+            or one.event.effect_id not in self.ordered
+        ]
         orders = {**self.ordered, **newer.ordered}
         results = {**self.settled, **newer.settled}
         told = orders.keys() & results.keys()  # of these nothing more is to come
@@ -310,16 +260,28 @@ def build_page(
     settled: dict[str, events.EffectSettled] = {}
     ordered: dict[str, Recorded] = {}
     for record in records:
-        if isinstance(record.event, events.EffectSettled):
-            settled[record.event.effect_id] = record.event
-        elif isinstance(record.event, events.EffectOrdered):
-            ordered[record.event.effect_id] = record
-    entries = [
-        entry
-        for record in records
-        if (entry := build_entry(record, settled, tokens)).settled_id not in ordered
-        and wanted.keeps(entry)
-    ]
+        match record.event:
+            case events.EffectSettled(effect_id=effect_id) as result:
+                settled[effect_id] = result
+            case events.EffectOrdered(effect_id=effect_id):
+                ordered[effect_id] = record
+    entries = []
+    for record in records:
+        match record.event:
+            case events.EffectSettled(effect_id=effect_id) if effect_id in ordered:
+                continue
+            case events.EffectOrdered(effect_id=effect_id):
+                entry = Entry(record, settled.get(effect_id))
+            case (
+                events.SubmissionAccepted(token=token)
+                | events.SubmissionUncertain(token=token)
+                | events.SubmissionAbsent(token=token)
+            ):
+                entry = Entry(record, submitted=tokens.get(token, ()))
+            case _:
+                entry = Entry(record)
+        if wanted.keeps(entry):
+            entries.append(entry)
     return Page(records[0].seq if records else 1, entries, ordered, settled)
 
 

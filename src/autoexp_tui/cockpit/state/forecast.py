@@ -9,9 +9,8 @@ from __future__ import annotations
 import heapq
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.state.kill_cost import find_checkpoint
 from autoexp_tui.cockpit.state.session import measure_run
@@ -28,8 +27,7 @@ _SURE_MARGIN: Final = 0.10
 """A job that would be cut even if it were so much faster is warned about."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outlook:
+class Outlook(NamedTuple):
     """When a running job should end, and whether its time limit lets it."""
 
     ends_at: float | None = None
@@ -62,12 +60,11 @@ def measure_stall(job: JobView, now: float) -> float:
     return now - moved if moved is not None else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """UTC at which everything, and each stage, should have ended."""
 
     session: float | None = None
-    stages: Mapping[str, float] = field(default_factory=dict)
+    stages: Mapping[str, float] = MappingProxyType({})
 
 
 def estimate_ends(session: SessionView) -> Ends:
@@ -95,7 +92,15 @@ def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, flo
     from autoexp_tui.planning.dag import sort_topologically  # a first paint needs none
 
     now, number = session.now, session.snapshot.engine.slots or 0
-    usual, wait = _measure_durations(session), _measure_wait(session)
+    attempts = [job.attempt for job in session.jobs if job.attempt is not None]
+    waits = [
+        max(0.0, one.began_at - one.submitted_at)
+        for one in attempts
+        if one.began_at is not None and one.submitted_at is not None
+    ]
+    # What the executor's queue takes, from taken to begun.
+    wait = statistics.median(waits) if waits else 0.0
+    usual = _measure_durations(session)
     sent = [job for job in left if job.record.state in ACTIVE]
     ends: dict[str, float] = {}
     for job in sent:
@@ -106,13 +111,16 @@ def _simulate(session: SessionView, left: Sequence[JobView]) -> Mapping[str, flo
     # Beyond the slots some have to end first. A heap of when each is free again.
     slots = sorted(heapq.nlargest(number, [*busy, *[now] * max(0, number - len(busy))]))
     places = {job.name: place for place, job in enumerate(left)}
-    before = [
-        [name for name in session.links.upstream.get(job.name, ()) if name in places]
-        for job in left
+    before = session.links.upstream
+    edges = [
+        (places[name], at)
+        for job, at in zip(left, places.values(), strict=True)
+        for name in before.get(job.name, ())
+        if name in places
     ]
-    edges = [(places[name], at) for at, names in enumerate(before) for name in names]
     for at in sort_topologically(len(left), edges):
-        job, names = left[at], before[at]
+        job = left[at]
+        names = [name for name in before.get(job.name, ()) if name in places]
         known = job.stage in usual and all(name in ends for name in names)
         if job.record.state in ACTIVE or not known:
             continue
@@ -156,17 +164,6 @@ def _scale_run(job: JobView, usual: float) -> float:
     return usual * max(0.0, 1.0 - saved / total)
 
 
-def _measure_wait(session: SessionView) -> float:
-    """Median seconds from taken to begun: what the executor's queue takes."""
-    attempts = [job.attempt for job in session.jobs if job.attempt is not None]
-    waits = [
-        max(0.0, one.began_at - one.submitted_at)
-        for one in attempts
-        if one.began_at is not None and one.submitted_at is not None
-    ]
-    return statistics.median(waits) if waits else 0.0
-
-
 def _measure_durations(session: SessionView) -> Mapping[str, float]:
     """Median seconds of a run by stage: ended ones, and running ones to their end."""
     seen: dict[str, list[float]] = {}
@@ -193,8 +190,7 @@ def count_gpu_hours(session: SessionView) -> float:
     return sum(seconds) / 3600
 
 
-@dataclass(frozen=True, slots=True)
-class StageRate:
+class StageRate(NamedTuple):
     """Steps a second of a stage: the median, and of how many runs."""
 
     rate: float
@@ -235,8 +231,7 @@ def _measure_rate(job: JobView) -> float | None:
     return steps / seconds if steps and seconds and seconds > 0 else None
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """Where a time limit ends a job before its last step."""
 
     step: int
@@ -285,13 +280,12 @@ def find_sure_cuts(session: SessionView, before: Cuts = NO_CUTS) -> Cuts:
         if job.look is not Look.RUNNING:
             continue
         limit, attempt = job.record.spec.resources.time_limit_seconds, job.attempt
-        if not limit or attempt is None:
-            continue
+        rate, step, total = job.rate, job.step, job.total
         ran = job.measure_run(session.now)
-        known = job.rate and job.step is not None and job.total
-        if attempt.limit_seen or not known or ran is None or ran < limit * _RIPE_SHARE:
+        if not limit or attempt is None or attempt.limit_seen or ran is None:
             continue
-        rate, step, total = job.rate or 0.0, job.step or 0, job.total or 0
+        if not rate or step is None or not total or ran < limit * _RIPE_SHARE:
+            continue
         rate = max(rate, step / ran)  # a resumed run's earlier steps speak for it
         margin = _SURE_MARGIN / 2 if job.name in before else _SURE_MARGIN
         left = max(0.0, limit - ran) * rate

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from autoexp_tui.cockpit.state.session import sort_jobs
 from autoexp_tui.model.outputs import CheckpointPlace, SeenCheckpoint
@@ -33,8 +32,7 @@ Looks: TypeAlias = Mapping[str, SeenCheckpoint | str]
 NO_LOOKS: Final[Looks] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(NamedTuple):
     """What ending one job now loses."""
 
     job: JobView
@@ -53,10 +51,6 @@ class Loss:
     def gpu_hours(self) -> float:
         """What the GPUs did for nothing."""
         return self.seconds / 3600 * self.job.record.spec.resources.gpus
-
-    def format_hours(self) -> str:
-        """`0.9 GPU h`; empty when it is next to nothing."""
-        return format_gpu_hours(self.gpu_hours)
 
 
 def format_gpu_hours(hours: float) -> str:
@@ -142,16 +136,11 @@ def is_outside(job: JobView) -> bool:
 
 def find_waiting(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
     """Jobs that have not started and wait, however far down, for one of `jobs`."""
-    found = _find_linked(jobs, session, session.links.behind)
+    found = find_linked(jobs, session, session.links.behind)
     return tuple(job for job in found if not job.record.started)
 
 
-def find_needed(jobs: Sequence[JobView], session: SessionView) -> tuple[JobView, ...]:
-    """Jobs that `jobs` wait for, however far up."""
-    return _find_linked(jobs, session, session.links.upstream)
-
-
-def _find_linked(
+def find_linked(
     jobs: Sequence[JobView], session: SessionView, links: Mapping[str, Sequence[str]]
 ) -> tuple[JobView, ...]:
     """All that links lead to from `jobs`, without these, in plan order."""

@@ -6,7 +6,7 @@ The long sentence is `model.wording.sentence`; here stands what fits beside a jo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from autoexp_tui.cockpit.spans import outside, shorten_middle
@@ -14,11 +14,7 @@ from autoexp_tui.cockpit.state.forecast import estimate_end, measure_stall
 from autoexp_tui.cockpit.state.status import Look, find_missing_file
 from autoexp_tui.model.resubmission import unmet
 from autoexp_tui.model.states import Cause, Why
-from autoexp_tui.model.wording import (
-    format_cause_of_end,
-    format_reason,
-    short,
-)
+from autoexp_tui.model.wording import format_cause_of_end, format_reason, short
 from autoexp_tui.text.log_lines import has_error
 from autoexp_tui.text.spelling import clock_time, duration, format_estimate
 
@@ -144,8 +140,7 @@ def format_why(why: Why | None, job: JobView, session: SessionView) -> str:
         return ""
     if file := find_missing_file(why):
         return outside(f"{file} never came")
-    told = _name_jobs(why, job, session, lambda name: shorten_middle(name, _NICKNAME))
-    return outside(short(told, _UNCUT))
+    return outside(short(_name_jobs(why, job, session, _NICKNAME), _UNCUT))
 
 
 def explain_why(
@@ -160,10 +155,7 @@ def explain_why(
 
 
 def _name_jobs(
-    why: Why,
-    job: JobView,
-    session: SessionView,
-    cut: Callable[[str], str] = lambda name: name,
+    why: Why, job: JobView, session: SessionView, cells: int = _UNCUT
 ) -> Why:
     """The reason, siblings and those of several that are waited for by their stage."""
     spec = job.record.spec
@@ -178,7 +170,7 @@ def _name_jobs(
         return other.stage if same or one_of_many else name
 
     args = (
-        (name, cut(call(value)))
+        (name, shorten_middle(call(value), cells))
         if name in _NAMES_JOBS and isinstance(value, str)
         else (name, value)
         for name, value in why.args
@@ -194,14 +186,6 @@ def describe_condition(spec: Condition, session: SessionView) -> str:
         return ", ".join(dict.fromkeys(job.stage or job.name for job in jobs) or names)
 
     return outside(spec.description) or outside(spec.name_subject(name_jobs))
-
-
-def list_sources(spec: Condition) -> Iterator[str]:
-    """Where a condition looks, in full: paths, jobs, commands; clean."""
-    from autoexp_tui.model.condition import walk  # a first paint needs none
-
-    sources = (source for part in walk(spec) for source in part.list_sources())
-    return (outside(source, 4000) for source in sources)
 
 
 def describe_cause(job: JobView) -> str:

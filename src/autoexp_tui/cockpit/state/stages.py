@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.spans import outside
 from autoexp_tui.cockpit.state.parameters import Parameter, describe_job
@@ -34,8 +34,7 @@ UNSTAGED: Final = "jobs"
 """What the stage of a plan without stages is called."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rails:
+class Rails(NamedTuple):
     """What stands left of a stage: before its first line, and before further ones."""
 
     first: str = ""

@@ -6,8 +6,7 @@ Ten thousand jobs may wait: what groups one is remembered as long as it does not
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autoexp_tui.cockpit.state.status import Look
 from autoexp_tui.model.resubmission import unmet
@@ -21,8 +20,7 @@ WAITING: Final = (Look.DOOMED, Look.ASKS, Look.WAITING, Look.RETRYING, Look.HELD
 _PAUSES: Final = frozenset({"paused", "held_by_storm"})
 
 
-@dataclass(frozen=True, slots=True)
-class WaitGroup:
+class WaitGroup(NamedTuple):
     """Jobs that wait for the same kind of thing."""
 
     key: str

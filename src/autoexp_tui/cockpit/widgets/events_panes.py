@@ -2,23 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from textual.message import Message
 
-from autoexp_tui.cockpit.render.event_log import render_detail, render_entry
-from autoexp_tui.cockpit.spans import Line, Span, join, outside, shorten_middle
-from autoexp_tui.cockpit.state.event_history import Entry, EventHistory, Page
+from autoexp_tui.cockpit.spans import (
+    Line,
+    Role,
+    Span,
+    cut,
+    fit,
+    join,
+    line,
+    outside,
+    shorten_middle,
+    wrap,
+)
+from autoexp_tui.cockpit.state.event_history import (
+    Entry,
+    EventHistory,
+    Page,
+    describe_entry,
+    find_headline,
+)
 from autoexp_tui.cockpit.widgets.list_pane import ListPane
 from autoexp_tui.cockpit.widgets.log_pane import LogPane
 from autoexp_tui.cockpit.widgets.pane import TextPane
-from autoexp_tui.text.spelling import plural
+from autoexp_tui.events import events
+from autoexp_tui.text.spelling import clock_time, plural
 
 if TYPE_CHECKING:
     from autoexp_tui.cockpit.session_model import SessionModel
     from autoexp_tui.cockpit.state.event_history import EventFilter
     from autoexp_tui.cockpit.themes import Skin
+
+
+_MARKS: Final[Mapping[str, tuple[str, Role]]] = {
+    "ok": ("✓", "done"),
+    "failed": ("✗", "failed"),
+    "uncertain": ("≈", "asks"),
+    "pending": ("⧗", "queued"),
+}
+
+
+def render_entry(entry: Entry, now: float, cells: int) -> Line:
+    """`04:12:04  a_job  job ended  out of memory`, at most `cells` wide."""
+    mark, role = _find_mark(entry)
+    names, t = entry.jobs, entry.record.t
+    job_cells = max(12, min(36, cells // 3))
+    several = plural(len(names), "job") if names else ""
+    job = outside(names[0] if len(names) == 1 else several) or "-"
+    clock = clock_time(t, now)
+    when = clock[5:] if " " in clock else f"   {clock}:{int(t) % 60:02}"
+    what, about = find_headline(entry, now)
+    content = line(
+        Span(f"{mark} ", role),
+        Span(f"{when}  ", "muted"),
+        Span(f"{fit(shorten_middle(job, job_cells), job_cells)}  "),
+        Span(f"{fit(outside(what), 18)} ", "text" if role == "muted" else role),
+        Span(fit(outside(about), max(1, cells - job_cells - 36)), "muted"),
+    )
+    return cut(content, cells)
+
+
+def _find_mark(entry: Entry) -> tuple[str, Role]:
+    match entry.event:
+        case events.EffectOrdered():
+            return _MARKS[entry.settled.outcome if entry.settled else "pending"]
+        case events.EffectSettled(outcome=outcome):
+            return _MARKS[outcome]
+        case events.EngineFaulted() | events.CommandRefused():
+            return "✗", "failed"
+        case events.WarningRaised():
+            return "!", "warning"
+    return " ", "muted"
 
 
 class EventsPane(ListPane):
@@ -134,7 +192,15 @@ class EffectPane(TextPane):
         self.renew(to_top=fresh)
 
     def build_lines(self, cells: int) -> Sequence[Line]:
-        return render_detail(self.entry, self.model.session.now, cells)
+        if self.entry is None:
+            return ((Span(" Nothing has happened yet.", "muted"),),)
+        return [
+            row
+            for label, text in describe_entry(self.entry, self.model.session.now)
+            for row in wrap(
+                (Span(f" {label:<11} ", "muted"), Span(text)), cells, " " * 13
+            )
+        ]
 
 
 class EvidencePane(LogPane):
