@@ -205,51 +205,6 @@ def waiting(*conditions: Condition) -> Plan:
     )
 
 
-@pytest.mark.parametrize("other", ["FAILED", "SKIPPED", "TIMEOUT"])
-def test_two_ends_of_one_job_are_never_both(other: str) -> None:
-    assert errors(waiting(state("a", "COMPLETED"), state("a", other))) == [
-        f"b start_conditions: waits for a to be COMPLETED and {other}: it never is "
-        "both\n    CompositeCondition with mode: any waits for either"
-    ]
-
-
-def test_an_end_excludes_any_other_that_is_waited_for_not_the_first_alone() -> None:
-    states = [state("a", one) for one in ("RUNNING", "COMPLETED", "FAILED")]
-    (told,) = errors(waiting(*states))
-    assert "waits for a to be COMPLETED and FAILED" in told
-
-
-@pytest.mark.parametrize(
-    "conditions",
-    [
-        (state("a", "COMPLETED"), state("a", "COMPLETED")),
-        (state("a", "RUNNING"), state("a", "COMPLETED")),
-        (state("a", "FAILED"), state("a", "TIMEOUT")),
-        (
-            Composite(
-                mode="any",
-                conditions=(state("a", "COMPLETED"), state("a", "FAILED")),
-                timeout_seconds=DAY,
-            ),
-        ),
-    ],
-)
-def test_states_that_one_job_may_all_have_are_let_be(
-    conditions: tuple[Condition, ...],
-) -> None:
-    assert errors(waiting(*conditions)) == []
-
-
-def test_a_wait_for_what_cancels_the_job_is_an_error() -> None:
-    there = FileExists(path="/x", timeout_seconds=DAY)
-    fatal = FileExists(path="/x")
-    one = plan(job("a", start_conditions=(there,), cancel_conditions=(fatal,)))
-    assert errors(one) == [
-        "a start_conditions.0: waits for the very thing that cancels it\n"
-        "    take it out of start_conditions or of cancel_conditions"
-    ]
-
-
 EVENT = LogEvent(name="saved", pattern="x", extract_groups={"iteration": "1"})
 
 

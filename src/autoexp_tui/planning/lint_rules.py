@@ -10,7 +10,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeAlias
 
@@ -23,16 +23,14 @@ from autoexp_tui.conditions.kinds import (
     LogPattern,
     MetadataIs,
     MetricIs,
-    Not,
     TimeReached,
     has_attempt_limit,
 )
-from autoexp_tui.model.condition import Condition
+from autoexp_tui.model.condition import Condition, walk
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.masking import mask_words
 from autoexp_tui.model.rules import LogEvent, Monitoring, StateEvent
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import TERMINAL, JobState
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _UNREAD: Final = re.compile(
@@ -132,13 +130,11 @@ def lint_plan(
         rules = context.rules
         return [p for check in checks for rule in rules for p in check(rule, context)]
 
-    never = check_jobs(_check_contradictions)
     itself = check_jobs(_check_waits_for_itself)
     errors = [
-        *check_jobs(_check_job_names, _check_cancel_approvals),
+        *check_jobs(_check_job_names, _check_approvals),
         *check_rules(_check_action_approvals),
         *check_jobs(_check_escaped_references),
-        *never,
     ]
     warnings = [
         *_find_reads_without_waits(context),
@@ -146,22 +142,11 @@ def lint_plan(
         *check_rules(_check_endless_restarts),
         *itself,
         *check_jobs(_check_unknown_metadata),
-        *_find_unreachable_stages(plan, {one.job for one in (*never, *itself)}),
+        *_find_unreachable_stages(plan, {one.job for one in itself}),
         *check_jobs(_check_unread_references, _check_secrets),
         *check_rules(_check_stages, _check_jobs_of_actions),
     ]
     return errors, warnings
-
-
-def _flatten(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    for condition in conditions:
-        match condition:
-            case Composite():
-                yield from _flatten(condition.conditions)
-            case Not():
-                yield from _flatten((condition.condition,))
-            case _:
-                yield condition
 
 
 def _list_needed(conditions: Iterable[Condition]) -> Iterator[Condition]:
@@ -195,7 +180,7 @@ def _check_jobs_of_actions(rule: Rule, context: PlanContext) -> Iterator[Problem
 
 
 def _list_job_names(conditions: Iterable[Condition]) -> Iterator[str]:
-    for condition in _flatten(conditions):
+    for condition in (part for one in conditions for part in walk(one)):
         match condition:
             case JobStateIs():
                 yield from condition.jobs
@@ -221,7 +206,7 @@ def _check_stages(rule: Rule, context: PlanContext) -> Iterator[Problem]:
         yield Problem(message, f"{rule.where}.stages", rule.job, hint)
 
 
-def _check_cancel_approvals(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+def _check_approvals(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     """Approvals where no question is ever put: they would wait without a word."""
     if _has_approval(job.cancel_conditions):
         where, hint = "cancel_conditions", _MEND_JOB_APPROVAL
@@ -230,58 +215,17 @@ def _check_cancel_approvals(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
 
 def _check_action_approvals(rule: Rule, _: PlanContext) -> Iterator[Problem]:
     for at, action in enumerate(rule.event.actions):
-        where = f"{rule.where}.actions.{at}"
-        if _has_approval(action.conditions):
-            place, hint = f"{where}.conditions", _MEND_ACTION_APPROVAL
-            yield Problem(_NOBODY_ASKED, place, rule.job, hint)
-        if isinstance(action, NewJob) and _has_approval(action.cancel_conditions):
-            place, hint = f"{where}.cancel_conditions", _MEND_JOB_APPROVAL
-            yield Problem(_NOBODY_ASKED, place, rule.job, hint)
+        asked = {"conditions": _MEND_ACTION_APPROVAL}
+        if isinstance(action, NewJob):
+            asked["cancel_conditions"] = _MEND_JOB_APPROVAL
+        for field, hint in asked.items():
+            if _has_approval(getattr(action, field)):
+                where = f"{rule.where}.actions.{at}.{field}"
+                yield Problem(_NOBODY_ASKED, where, rule.job, hint)
 
 
 def _has_approval(conditions: Iterable[Condition]) -> bool:
-    return any(isinstance(one, Approval) for one in _flatten(conditions))
-
-
-def _check_contradictions(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
-    needed = list(_list_needed(job.start_conditions))
-    before: dict[str, dict[str, None]] = {}
-    states = (one for one in needed if isinstance(one, JobStateIs))
-    for name, state in ((name, one.state) for one in states for name in one.jobs):
-        earlier = before.setdefault(name, {})
-        other = next((one for one in earlier if _is_exclusive(one, state)), None)
-        if other is not None:
-            yield Problem(
-                f"waits for {name} to be {other} and {state}: it never is both",
-                where="start_conditions",
-                job=job.name,
-                hint="CompositeCondition with mode: any waits for either",
-            )
-        earlier.setdefault(state)
-    fatal = set(map(_describe_passing, job.cancel_conditions))
-    for at, condition in enumerate(needed):
-        if fatal and _describe_passing(condition) in fatal:
-            yield Problem(
-                "waits for the very thing that cancels it",
-                where=f"start_conditions.{at}",
-                job=job.name,
-                hint="take it out of start_conditions or of cancel_conditions",
-            )
-
-
-def _describe_passing(condition: Condition) -> str:
-    """The condition without what does not change when it passes."""
-    return repr(replace(condition, timeout_seconds=None, blocking=True, description=""))
-
-
-def _is_exclusive(one: str, other: str) -> bool:
-    """Whether a job that ends in one state never is in the other."""
-    pair = {one.upper(), other.upper()}
-    ends = {state.value for state in TERMINAL}
-    if len(pair) == 1 or not pair & ends:
-        return False
-    moving = {state.value for state in JobState} - ends
-    return pair <= ends or ("COMPLETED" in pair and not pair & moving)
+    return any(isinstance(part, Approval) for one in conditions for part in walk(one))
 
 
 def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
@@ -306,17 +250,16 @@ def _check_waits_for_itself(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
 
 
 def _check_endless_waits(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
+    def is_endless(condition: Condition) -> bool:
+        match condition:
+            case Approval() | TimeReached() | MetadataIs(op="known"):
+                return False
+        return condition.timeout_seconds is None
+
     for at, condition in enumerate(job.start_conditions):
-        if _holds_up(condition, _is_endless):
+        if _holds_up(condition, is_endless):
             where, hint = f"start_conditions.{at}", "timeout_seconds: 86400"
             yield Problem("waits without a time-out", where, job.name, hint)
-
-
-def _is_endless(condition: Condition) -> bool:
-    match condition:
-        case Approval() | TimeReached() | MetadataIs(op="known"):
-            return False
-    return condition.timeout_seconds is None
 
 
 def _holds_up(condition: Condition, is_so: Callable[[Condition], bool]) -> bool:
@@ -416,8 +359,7 @@ def _check_unread_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
         found = _UNREAD.search(text)
         late = job.runtime_overrides and "{runtime." in text
         # By doubled braces a parameter says that the text is no reference.
-        literal = found and f"{{{found[0]}}}" in repr(dict(job.parameters))
-        if found and not late and not literal:
+        if found and not late and f"{{{found[0]}}}" not in repr(dict(job.parameters)):
             message = f"the command holds {found[0]} as it is written"
             hint = (
                 "references are read in the sweep's points and in project.name: "
@@ -429,12 +371,11 @@ def _check_unread_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
 
 def _check_escaped_references(job: JobSpec, _: PlanContext) -> Iterator[Problem]:
     """References as other programs write them, which reach the command as text."""
-    for text in (*job.command, *job.env.values()):
-        if found := _ESCAPED.search(text):
-            message = f"the command holds {found[0]}...}} as it is written"
-            hint = f"set the key in the sweep's points: {{{found[1]}...}}"
-            yield Problem(message, "backend", job.name, hint)
-            return
+    texts = (*job.command, *job.env.values())
+    if found := next(filter(None, map(_ESCAPED.search, texts)), None):
+        message = f"the command holds {found[0]}...}} as it is written"
+        hint = f"set the key in the sweep's points: {{{found[1]}...}}"
+        yield Problem(message, "backend", job.name, hint)
 
 
 def _find_reads_without_waits(context: PlanContext) -> Iterator[Problem]:

@@ -50,16 +50,17 @@ def validate_execution_plan(
     `empty`: places of the empty lists for which the sweep makes no point.
     """
     linted_errors, linted_warnings = lint_plan(plan, known)
+    overlaps, nested = _find_overlaps(plan)
     errors = [
         *_check_any_jobs(plan, empty),
         *_check_names(plan.jobs),
         *find_shared_directories(plan.jobs),
-        *_find_overlaps(plan),
+        *overlaps,
         *_check_rings(plan.jobs, plan.edges),
         *linted_errors,
     ]
     warnings = [
-        *_find_nested_directories(plan.jobs),
+        *nested,
         *linted_warnings,
         *estimate.check_bounds(plan),
     ]
@@ -148,16 +149,6 @@ def _check_rings(jobs: Sequence[JobSpec], edges: Sequence[Edge]) -> Iterator[Pro
         yield Problem(message, where="start_conditions", job=rings[0][0], hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    path: str
-    what: str
-    key: str
-    """Where it is set."""
-    job: str = ""
-    """Whose it is; empty: the plan's."""
-
-
 def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
     """Jobs that write into one directory."""
     owners: dict[str, str] = {}
@@ -169,65 +160,49 @@ def find_shared_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
             yield Problem(message, where="project.name", job=job.name)
 
 
-def _find_overlaps(plan: Plan) -> Iterator[Problem]:
-    """Outputs that overlap logs (its own may), scripts or the state of sessions."""
-    places: dict[str, _Place] = {}
-    for place in _list_places(plan):
-        places.setdefault(place.path, place)
-    outputs = _find_outputs(plan.jobs)
-    for path, job in outputs.items():
-        for outer in _list_upwards(path):
-            if outer in places and places[outer].job != job:
-                yield _describe_overlap(job, path, places[outer])
-    for place in places.values():
-        for outer in _list_upwards(posixpath.dirname(place.path)):
-            if outer in outputs and outputs[outer] != place.job:
-                yield _describe_overlap(outputs[outer], outer, place)
-
-
-def _describe_overlap(job: str, path: str, place: _Place) -> Problem:
-    if path == place.path:
-        message = f"its output directory is {place.what}: {path}"
-    elif path.startswith(place.path):
-        message = f"its output directory lies inside {place.what}: {path}"
-    else:
-        message = f"its output directory holds {place.what}: {place.path}"
-    hint = f"choose another name, or another {place.key}"
-    return Problem(message, where="project.name", job=job, hint=hint)
-
-
-def _find_nested_directories(jobs: Sequence[JobSpec]) -> Iterator[Problem]:
-    outputs = _find_outputs(jobs)
-    for path, job in outputs.items():
-        above = _list_upwards(posixpath.dirname(path))
-        outer = next((up for up in above if up in outputs), None)
-        if outer is not None:
-            message = f"its directory lies inside the one of {outputs[outer]}: {path}"
-            hint = "a name with `/` is a directory for each part"
-            yield Problem(message, where="project.name", job=job, hint=hint)
-
-
-def _find_outputs(jobs: Iterable[JobSpec]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for job in jobs:
-        found.setdefault(posixpath.normpath(job.output_dir), job.name)
-    return found
-
-
-def _list_places(plan: Plan) -> Iterator[_Place]:
+def _find_overlaps(plan: Plan) -> tuple[list[Problem], list[Problem]]:
+    """Errors: outputs that overlap logs (its own may), scripts or the state of
+    sessions; warnings: outputs inside another job's."""
+    outputs: dict[str, str] = {}
     scripts = plan.executor.settings.get("script_dir")
     if not scripts and plan.base_output_dir:
         scripts = posixpath.join(plan.base_output_dir, "scripts")
-    if plan.state_dir:
-        path = posixpath.normpath(plan.state_dir)
-        yield _Place(path, "the directory of sessions", "--state-dir")
-    if scripts:
-        path = posixpath.normpath(str(scripts))
-        yield _Place(path, "the directory of scripts", "slurm.script_dir")
+    listed = [
+        (plan.state_dir, "the directory of sessions", "--state-dir", ""),
+        (scripts, "the directory of scripts", "slurm.script_dir", ""),
+    ]
     for job in plan.jobs:
-        path = posixpath.normpath(job.log_dir)
+        outputs.setdefault(posixpath.normpath(job.output_dir), job.name)
         what = f"the log directory of {job.name}"
-        yield _Place(path, what, "slurm.log_dir", job.name)
+        listed.append((job.log_dir, what, "slurm.log_dir", job.name))
+    places: dict[str, tuple[str, str, str]] = {}
+    for directory, *told in listed:
+        if directory:
+            what, key, owner = told
+            places.setdefault(posixpath.normpath(str(directory)), (what, key, owner))
+    errors, warnings = [], []
+
+    def refuse(name: str, message: str, key: str) -> None:
+        hint = f"choose another name, or another {key}"
+        message = f"its output directory {message}"
+        errors.append(Problem(message, "project.name", name, hint))
+
+    for path, name in outputs.items():
+        for outer in _list_upwards(path):
+            what, key, owner = places.get(outer, ("", "", name))
+            if owner != name:
+                verb = "is" if path == outer else "lies inside"
+                refuse(name, f"{verb} {what}: {path}", key)
+        above = (up for up in _list_upwards(posixpath.dirname(path)) if up in outputs)
+        if (found := next(above, None)) is not None:
+            message = f"its directory lies inside the one of {outputs[found]}: {path}"
+            hint = "a name with `/` is a directory for each part"
+            warnings.append(Problem(message, "project.name", name, hint))
+    for path, (what, key, owner) in places.items():
+        for outer in _list_upwards(posixpath.dirname(path)):
+            if outputs.get(outer, owner) != owner:
+                refuse(outputs[outer], f"holds {what}: {path}", key)
+    return errors, warnings
 
 
 @lru_cache(maxsize=4096)  # most directories lie side by side in a few
