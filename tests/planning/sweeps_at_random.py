@@ -24,8 +24,11 @@ from autoexp_tui.config.yaml_files import parse_yaml
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.build import build_plan_outcome
 from autoexp_tui.planning.ports import CannotCompose
-from autoexp_tui.planning.reference_syntax import NotAReference, parse_address
-from autoexp_tui.planning.references import list_references
+from autoexp_tui.planning.references import (
+    NotAReference,
+    list_references,
+    parse_address,
+)
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families, SiblingNotFound
 from autoexp_tui.sweep.points import SweepRefused

@@ -11,8 +11,10 @@ import pytest
 
 from autoexp_tui.conditions.kinds import FileExists, JobStateIs
 from autoexp_tui.model.specs import Edge, ExecutorSpec, JobSpec, Plan, Resources
-from autoexp_tui.planning.plan_diff import PlanDiff, ValueChange, diff_plans
-from autoexp_tui.planning.plan_diff_text import (
+from autoexp_tui.planning.plan_diff import (
+    PlanDiff,
+    ValueChange,
+    diff_plans,
     diff_to_json,
     list_differences,
     list_first_differences,

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.planning.reference_syntax import (
+from autoexp_tui.planning.references import (
     Interpolation,
     NotAReference,
     Reference,
+    list_references,
     parse_address,
     parse_template,
     split_pattern,
 )
-from autoexp_tui.planning.references import list_references
 
 
 def ref(inside: str) -> Reference:

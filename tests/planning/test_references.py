@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from omegaconf import OmegaConf
 
-from autoexp_tui.planning.reference_syntax import NotAReference
-from autoexp_tui.planning.references import Identity, Values, World
+from autoexp_tui.planning.references import Identity, NotAReference, Values, World
 from autoexp_tui.planning.substitution import Substitution
 from autoexp_tui.sweep.expand import expand
 from autoexp_tui.sweep.families import Families

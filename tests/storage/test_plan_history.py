@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.plan_diff_text import list_first_differences
+from autoexp_tui.planning.plan_diff import list_first_differences
 from autoexp_tui.storage.manifests import find_manifest, write_manifest
 from autoexp_tui.storage.plan_history import compare_to_last
 from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record

@@ -11,16 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autoexp_tui.sweep import families as family_module
-from autoexp_tui.sweep import siblings as sibling_module
+from autoexp_tui.sweep import families as sibling_module
 from autoexp_tui.sweep.expand import expand, expand_sweep
 from autoexp_tui.sweep.families import (
     Families,
     SiblingNotFound,
     find_sibling,
     label_point,
+    parse_pattern,
 )
 from autoexp_tui.sweep.points import SweepPoint
-from autoexp_tui.sweep.siblings import parse_pattern
 
 Sweep = Mapping[str, Any]
 

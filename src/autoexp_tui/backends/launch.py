@@ -39,7 +39,7 @@ from autoexp_tui.backends.megatron import MegatronFsdp, MegatronTorchrun
 from autoexp_tui.backends.torchrun import asks_for_gpus
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.ports import Launch, SpecRefused
-from autoexp_tui.sweep.schema import shorten_text
+from autoexp_tui.sweep.points import shorten_text
 from autoexp_tui.text.did_you_mean import did_you_mean
 
 _SEE: Final = "see autoexp_tui.backends.base.Backend"

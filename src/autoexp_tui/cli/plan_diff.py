@@ -22,7 +22,7 @@ from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.specs import Plan
-from autoexp_tui.planning.plan_diff_text import (
+from autoexp_tui.planning.plan_diff import (
     diff_to_json,
     list_differences,
     list_first_differences,

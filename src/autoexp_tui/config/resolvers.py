@@ -18,14 +18,14 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 
 from autoexp_tui.config.eval_rewrite import MIXED
 from autoexp_tui.storage.user_files import hash_keyed
-from autoexp_tui.sweep.expression import compile_expression
-from autoexp_tui.sweep.points import format_in_name
-from autoexp_tui.sweep.safe_arithmetic import (
+from autoexp_tui.sweep.expression import (
     ARITHMETIC,
     FUNCTIONS,
     MAX_TEXT,
     check_bounds_of,
+    compile_expression,
 )
+from autoexp_tui.sweep.points import format_in_name
 
 PREFIX: Final = "ax."
 _SPEC: Final = re.compile(r"[<>^]?[+]?0?\d{0,3},?(?:\.\d{1,2})?[dfeg%]?", re.ASCII)

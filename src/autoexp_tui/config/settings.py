@@ -189,7 +189,7 @@ class MonitoringSettings(Closed):
     state_dir: str = DEFAULT_STATE_DIR
     poll_seconds: float = Field(default=1.0, gt=0)
     start_condition_cmd: str | list[str] | None = None
-    """A command that each start waits for; read by `planning.condition_reader`."""
+    """A command that each start waits for; read by `planning.job_builder`."""
     log_events: list[Any] = Field(default_factory=list)
     state_events: list[Any] = Field(default_factory=list)
     metrics: list[Any] = Field(default_factory=list)

@@ -9,31 +9,31 @@ has faults ends the making. Which job comes first is `resolve`.
 from __future__ import annotations
 
 import itertools
+import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from autoexp_tui.conditions.kinds import MetadataIs
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.condition_reader import COMMAND_KEY, ConditionReader
 from autoexp_tui.planning.job_config import (
-    JobFinisher,
-    Record,
-    SessionWide,
-    explain_early_key,
-    find_section,
-    is_early_key,
-)
-from autoexp_tui.planning.job_state import (
     DIRECTORIES,
     FAULTS,
     NAME,
     Draft,
+    JobFinisher,
     Needs,
+    Record,
     Refused,
+    SessionWide,
     build_mounts,
+    explain_early_key,
     find_parameter,
+    find_section,
+    is_early_key,
     list_problems,
 )
 from autoexp_tui.planning.override_checks import OverrideWriter, is_number
@@ -43,12 +43,12 @@ from autoexp_tui.planning.overrides import (
     strip_quotes,
 )
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView, SpecParser
-from autoexp_tui.planning.reference_syntax import NotAReference
 from autoexp_tui.planning.references import (
     ATTRIBUTES,
     KNOWN_EARLY,
     DroppedJob,
     Identity,
+    NotAReference,
     Runtime,
     Values,
     World,
@@ -59,6 +59,7 @@ from autoexp_tui.sweep.expression import ExpressionError
 from autoexp_tui.sweep.families import UnusableJob, label_point
 from autoexp_tui.sweep.filters import is_kept_by, list_names
 from autoexp_tui.sweep.points import (
+    MOST_OF_A_FILTER,
     NOT_OVERRIDES,
     DeferredFilter,
     SweepPoint,
@@ -66,9 +67,10 @@ from autoexp_tui.sweep.points import (
     format_in_name,
     join_path,
     plain_key,
+    shorten_text,
 )
-from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
 
+COMMAND_KEY: Final = "start_condition_cmd"
 _MISSING: Final = "???"
 """What OmegaConf reads as a value that is still to come."""
 _CHOSEN_EARLY: Final = (
@@ -463,3 +465,79 @@ def _list_parameters(point: SweepPoint) -> dict[str, object]:
         elif not is_early_key(key) and not {plain_key(key), key} & NOT_OVERRIDES:
             others[key] = value
     return aux | others
+
+
+_BASE_KEY: Final = re.compile(r"(?:base|parent)\.(?P<key>.+)")
+
+
+class ConditionReader:
+    """Reads the conditions of one job; findings go to `problems`."""
+
+    def __init__(self, after: Substitution, parser: SpecParser) -> None:
+        self._after = after
+        self._parser = parser
+        self.problems: list[Problem] = []
+        self.unusable: UnusableJob | None = None
+        """A job that they name has faults of its own, which are told there."""
+
+    def read_list(
+        self, parameters: Mapping[str, object], where: str
+    ) -> tuple[Condition, ...]:
+        """The conditions of one list; those with findings are left out."""
+        raw = find_parameter(parameters, where) or ()
+        if isinstance(raw, list | tuple):
+            each = (self._read(item, f"{where}.{at}") for at, item in enumerate(raw))
+            return tuple(condition for found in each for condition in found)
+        what = shorten_text(repr(raw))
+        hint = "conditions are a list: `- class_name: FileExistsCondition`"
+        if isinstance(raw, Mapping):
+            what = "a mapping"
+            hint = "write `- ` before its class_name: conditions are a list"
+        self.problems.append(Problem(f"is {what}, not a list", where, hint=hint))
+        return ()
+
+    def read_command(self, raw: object, where: str) -> tuple[Condition, ...]:
+        """The condition that a `start_condition_cmd` stands for."""
+        try:
+            words = shlex.split(raw) if isinstance(raw, str) else raw
+        except ValueError as error:
+            hint = "close the quote, or write the command as a list"
+            message = f"{shorten_text(repr(raw))}: {error}"
+            self.problems.append(Problem(message, where=where, hint=hint))
+            return ()
+        return self._read({"class_name": "CommandCondition", "command": words}, where)
+
+    def _read(self, raw: object, where: str) -> tuple[Condition, ...]:
+        if not isinstance(raw, Mapping):
+            hint = "class_name: FileExistsCondition, and its fields"
+            shown = "null" if raw is None else shorten_text(repr(raw))
+            message = f"is {shown}, not a mapping"
+            self.problems.append(Problem(message, where, hint=hint))
+            return ()
+        try:
+            return (self._parser.condition(self._resolve(raw), where),)
+        except FAULTS as error:
+            self.problems += list_problems(error, where)
+        except UnusableJob as unusable:
+            self.unusable = unusable
+        return ()
+
+    def _resolve(self, raw: Mapping[str, object]) -> dict[str, object]:
+        fields = dict(raw)
+        name = str(raw.get("class_name", "")).removesuffix("Condition")
+        if name == "Metadata" and isinstance(key := raw.get("key"), str):
+            if (runtime := self._after.find_runtime(key)) is not None:
+                fields |= {"job": runtime.job, "key": runtime.key}
+            elif base := _BASE_KEY.fullmatch(key):
+                fields |= {"job": self._after.values.base_name(), "key": base["key"]}
+        for key, value in fields.items():
+            if key == "condition" and isinstance(value, Mapping):
+                fields[key] = self._resolve(value)
+            elif key == "conditions" and isinstance(value, list | tuple):
+                fields[key] = [
+                    self._resolve(item) if isinstance(item, Mapping) else item
+                    for item in value
+                ]
+            elif key not in {"pattern", "class_name"}:
+                fields[key] = self._after.value(value)
+        return fields

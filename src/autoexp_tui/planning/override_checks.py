@@ -19,8 +19,7 @@ from autoexp_tui.model.errors import Problem
 from autoexp_tui.planning.as_json import CLASS_NAMES
 from autoexp_tui.planning.overrides import CannotSpell, format_override
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
-from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name
-from autoexp_tui.sweep.schema import shorten_text
+from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name, shorten_text
 from autoexp_tui.text.did_you_mean import find_slip
 
 _REFUSED: Final = {

@@ -14,8 +14,12 @@ from autoexp_tui.model.errors import UsageError
 from autoexp_tui.model.rules import Monitoring
 from autoexp_tui.model.specs import JobSpec, Plan
 from autoexp_tui.planning.fingerprint import hash_job
-from autoexp_tui.planning.job_config import SessionWide, read_last_step
-from autoexp_tui.planning.job_state import build_mounts, list_own_paths
+from autoexp_tui.planning.job_config import (
+    SessionWide,
+    build_mounts,
+    list_own_paths,
+    read_last_step,
+)
 from autoexp_tui.planning.overrides import escape_dollars, read_override_key
 from autoexp_tui.planning.ports import (
     Composer,

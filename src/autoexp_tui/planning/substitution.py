@@ -21,14 +21,18 @@ from typing import Final, TypeAlias
 
 from autoexp_tui.planning.overrides import escape_dollars
 from autoexp_tui.planning.ports import ConfigView
-from autoexp_tui.planning.reference_syntax import (
+from autoexp_tui.planning.references import (
+    ATTRIBUTES,
     Interpolation,
     NotAReference,
+    Own,
     Part,
     Reference,
+    Runtime,
+    Several,
+    Values,
     parse_template,
 )
-from autoexp_tui.planning.references import ATTRIBUTES, Own, Runtime, Several, Values
 from autoexp_tui.sweep.points import format_in_name
 
 MOUNT: Final = "_refs"

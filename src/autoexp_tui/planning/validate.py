@@ -19,13 +19,14 @@ from autoexp_tui.planning import estimate
 from autoexp_tui.planning.dag import find_rings, format_rings
 from autoexp_tui.planning.lint_rules import lint_plan
 from autoexp_tui.sweep.points import (
+    MOST_OF_A_FILTER,
     NOT_OVERRIDES,
     STAGE,
     find_fault_of_name,
     format_in_name,
     plain_key,
+    shorten_text,
 )
-from autoexp_tui.sweep.schema import MOST_OF_A_FILTER, shorten_text
 from autoexp_tui.text.spelling import plural
 
 _NO_NAMES: Final = (NOT_OVERRIDES - {STAGE}) | {"project.name"}

@@ -22,6 +22,7 @@ from autoexp_tui.sweep.filters import (
     list_names,
 )
 from autoexp_tui.sweep.points import (
+    MOST_OF_A_FILTER,
     NOT_OVERRIDES,
     NOTES,
     STAGE,
@@ -36,21 +37,21 @@ from autoexp_tui.sweep.points import (
     format_word,
     list_stages_named,
     plain_key,
+    shorten_text,
 )
-from autoexp_tui.sweep.reader import Sweep, read_sweep
 from autoexp_tui.sweep.schema import (
-    MOST_OF_A_FILTER,
     Configs,
     Groups,
     Node,
     Parameters,
     Params,
+    Sweep,
     find_emptied,
     find_empty_lists,
     join_sets,
     list_sets,
     list_words_by_key,
-    shorten_text,
+    read_sweep,
 )
 
 _MOST_REMOVED: Final = 10_000
