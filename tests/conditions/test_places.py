@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autoexp_tui.conditions.files import Places
 from autoexp_tui.conditions.kinds import (
     Approval,
     CommandPasses,
@@ -16,7 +17,6 @@ from autoexp_tui.conditions.kinds import (
     MetricIs,
     Not,
 )
-from autoexp_tui.conditions.places import Places
 from autoexp_tui.model.condition import Condition
 
 PLACES = Places(

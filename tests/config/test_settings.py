@@ -13,7 +13,7 @@ from autoexp_tui.executors.slurm.sbatch_options import (
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.resource_totals import count_gpus
+from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning.ports import SpecRefused
 from tests.support.refusals import read_refusals
 

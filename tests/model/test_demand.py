@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autoexp_tui.model.resource_totals import (
+from autoexp_tui.model.specs import (
+    Scalar,
     count_cpus,
     count_gpus,
     count_nodes,
     count_of,
 )
-from autoexp_tui.model.specs import Scalar
 
 
 @pytest.mark.parametrize(

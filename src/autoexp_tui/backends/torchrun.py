@@ -30,8 +30,7 @@ from autoexp_tui.backends.base import (
 )
 from autoexp_tui.executors.slurm.script import AROUND
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.resource_totals import count_gpus, count_nodes
-from autoexp_tui.model.specs import Scalar
+from autoexp_tui.model.specs import Scalar, count_gpus, count_nodes
 
 KEY: Final = "torchrun"
 

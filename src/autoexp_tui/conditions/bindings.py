@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache, partial
@@ -95,18 +95,22 @@ def bind(
 
 
 @lru_cache(maxsize=4096)
-def _has_brace(value: object) -> bool:
+def _has_brace(spec: object) -> bool:
     """Most specs have no reference, and each is bound again at every look."""
+    return any("{" in text for text in list_texts(spec))
+
+
+def list_texts(value: object) -> Iterator[str]:
+    """The texts of a spec that may hold references, those of nested specs too."""
     if isinstance(value, str):
-        return "{" in value
-    if isinstance(value, Mapping):
-        return any(map(_has_brace, value.values()))
-    if isinstance(value, tuple | list):
-        return any(map(_has_brace, value))
-    if not is_dataclass(value) or isinstance(value, type):
-        return False
-    names = (one.name for one in fields(value) if one.name not in _FIXED)
-    return any(_has_brace(getattr(value, name)) for name in names)
+        yield value
+    elif isinstance(value, Mapping | tuple | list):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from list_texts(part)
+    elif is_dataclass(value) and not isinstance(value, type):
+        for one in fields(value):
+            if one.name not in _FIXED:
+                yield from list_texts(getattr(value, one.name))
 
 
 def bind_text(

@@ -1,15 +1,18 @@
-"""Conditions on files and logs, and when what they wait for can no longer come."""
+"""Conditions on files and logs, who writes them, and when they can no longer come."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, Self
 
+from autoexp_tui.conditions.bindings import list_runtime_sources, list_texts
 from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
     NameJobs,
+    change_parts,
     end_of,
     find_ended_job,
     find_grace_end,
@@ -373,3 +376,36 @@ def group_awaited(jobs: Sequence[JobSpec]) -> Mapping[str, Sequence[FileConditio
 def _end_of(path: str) -> str:
     """The last two parts of a path."""
     return "/".join(path.rstrip("/").split("/")[-2:])
+
+
+class Places:
+    """Whose directory a path lies in: the output and log directories of all jobs."""
+
+    def __init__(self, jobs: Iterable[tuple[str, str, str]]) -> None:
+        """`jobs`: (name, output_dir, log_dir)."""
+        self._owners: dict[str, str] = {}
+        self._names: set[str] = set()
+        for name, output_dir, log_dir in jobs:
+            self._names.add(name)
+            for directory in (output_dir, log_dir):
+                self._owners.setdefault(posixpath.normpath(directory), name)
+
+    def owner(self, path: str) -> str:
+        """The job in whose directory a path lies; empty when in none."""
+        place = posixpath.normpath(path) if path else ""
+        while place and place not in {"/", "."}:
+            if place in self._owners:
+                return self._owners[place]
+            place = posixpath.dirname(place)
+        return ""
+
+    def with_writers(self, condition: Condition) -> Condition:
+        """The condition with the job that writes its file or log, where known."""
+        return change_parts(condition, lambda part: part.with_writers(self.owner))
+
+    def list_awaited(self, condition: Condition) -> Iterator[str]:
+        """The jobs whose progress a condition looks at; names repeat, or are empty."""
+        for part in walk(condition):
+            yield from part.list_awaited_jobs()
+        for job, _ in list_runtime_sources(list_texts(condition), self._names):
+            yield job if job in self._names else ""

@@ -26,7 +26,7 @@ from autoexp_tui.executors.slurm.script import read_template
 from autoexp_tui.model import rules as rule_kinds
 from autoexp_tui.model import specs
 from autoexp_tui.model.errors import Problem, UsageError
-from autoexp_tui.model.resource_totals import count_gpus
+from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.planning import estimate
 from autoexp_tui.planning.ports import Launch, SpecRefused
 from autoexp_tui.probes.config_files import DEFAULT_STATE_DIR

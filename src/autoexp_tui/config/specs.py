@@ -42,7 +42,7 @@ from autoexp_tui.model.action import Action
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
 from autoexp_tui.model.kinds import is_ours
-from autoexp_tui.model.resource_totals import count_gpus
+from autoexp_tui.model.specs import count_gpus
 from autoexp_tui.model.states import NOT_STARTED, TRANSITIONS, JobState
 from autoexp_tui.planning.override_checks import is_number
 from autoexp_tui.planning.ports import SpecRefused

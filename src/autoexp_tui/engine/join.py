@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from autoexp_tui.conditions.places import Places
+from autoexp_tui.conditions.files import Places
 from autoexp_tui.effects.effects import AddJob, PlanJobs
 from autoexp_tui.engine.ports import FurtherPlan
 from autoexp_tui.model.decision_context import rules_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Literal, TypeAlias
 
-from autoexp_tui.conditions.places import Places
+from autoexp_tui.conditions.files import Places
 from autoexp_tui.model.errors import Problem, ValidationFailed
 from autoexp_tui.model.ids import digest
 from autoexp_tui.model.masking import MaskRules, is_secret_key, mask_rules

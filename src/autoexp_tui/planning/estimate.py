@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.model.resource_totals import count_cpus, count_nodes
-from autoexp_tui.model.specs import JobSpec, Plan
+from autoexp_tui.model.specs import JobSpec, Plan, count_cpus, count_nodes
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import HOUR, join_some, plural
 
