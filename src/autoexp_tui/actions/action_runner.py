@@ -7,6 +7,7 @@ whenever a fact that it reads changes, or its time comes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Final
@@ -70,14 +71,13 @@ def check_action(
     judged = Judged(Verdict(Result.PASS, why("ok")))
     made = None  # how often an action that makes jobs did; else the job's own count
     if armed.action.makes_jobs:
-        line = context.state.list_origins(job)
+        line = tuple(context.state.list_origins(job))
         made = sum(one.firings.get(armed.key, 0) for one in line)
+        if endless := _explain_endless(armed, line):
+            return Judged(Verdict(Result.FAIL, endless))
     ctx = EvalContext(
         job=job.name, waiting_lived=since_lived, action=armed.key, attempts=made
     )
-    endless = _explain_endless(context, armed, job)
-    if endless is not None:
-        return Judged(Verdict(Result.FAIL, endless))
     for spec in filter(attrgetter("blocking"), armed.action.conditions):
         bound, missing = bind(
             spec,
@@ -103,18 +103,16 @@ def check_action(
     return judged
 
 
-def _explain_endless(
-    context: DecisionContext, armed: Armed, job: JobRecord
-) -> Why | None:
-    """Why an action makes no more jobs, where nothing bounds how often it would. A
-    recovery that fails may call for the same recovery: what an action makes is under
-    the rules too. Nor can anybody mean that one job's action makes jobs for ever."""
-    if not armed.action.makes_jobs or has_attempt_limit(armed.action.conditions):
+def _explain_endless(armed: Armed, line: Sequence[JobRecord]) -> Why | None:
+    """Why an action makes no more jobs for the first of `line` (the job, whose rule
+    made it, and so on), where nothing bounds how often it would. A recovery that fails
+    may call for the same recovery: what an action makes is under the rules too. Nor can
+    anybody mean that one job's action makes jobs for ever."""
+    if has_attempt_limit(armed.action.conditions):
         return None
-    line = context.state.list_origins(job)
     if any(one.parent_action == armed.key for one in line):
         return why("own_offspring", rule=armed.rule)
-    if job.firings.get(armed.key, 0) >= MOST_JOINS:
+    if line[0].firings.get(armed.key, 0) >= MOST_JOINS:
         return why("joins_spent", rule=armed.rule, max=MOST_JOINS)
     return None
 

@@ -6,14 +6,13 @@ outside waits for the value: half a path or half a command is never used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final, Literal, TypeVar
 
 from autoexp_tui.actions.orders import (
-    cancel_attempt,
+    cancel_attempts,
     drop,
     emit_order,
     end_job,
@@ -34,10 +33,7 @@ from autoexp_tui.model.states import Cause, JobState, Why, why
 
 S = TypeVar("S")
 
-VALUE_VARIABLE: Final = "AUTOEXP_VALUE_"
-"""Begins the variables that hold what a log has said."""
 _LINE: Final = "line"
-_ODD: Final = re.compile(r"[^A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +78,6 @@ class Firing:
             overrides, self.context.read_metadata, jobs, self.own
         )
         return tuple(value for value in found if not is_plain(value))
-
-    def read_variables(self) -> dict[str, str]:
-        """What the job's log has said, as variables: no shell reads them as more."""
-        values = {**self.job.metadata, _LINE: self.armed.line}
-        return {
-            f"{VALUE_VARIABLE}{_ODD.sub('_', key).upper()}": value
-            for key, value in values.items()
-            if value and "\0" not in value
-        }
 
     def find_place(self) -> str:
         """Where relative paths start; empty: not known."""
@@ -140,7 +127,7 @@ class Firing:
     def finish(self, reason: Why) -> bool:
         """Count the job as completed; False when its end was decided otherwise."""
         if self.ended is None:
-            return cancel_attempt(self.context, self.job, reason, None)
+            return cancel_attempts(self.context, (self.job,), reason, None)
         if self.job.state is JobState.RETRYING or self.job.ended:
             return False
         end_job(self.context, self.job, JobState.COMPLETED, None, reason)

@@ -114,7 +114,12 @@ class NewJob(Action):
         """The job that the action, every value put in, stands for."""
         like, rule = firing.job.spec, firing.armed.rule
         name = self.name or firing.find_free_name(f"{like.name}_{_ODD.sub('_', rule)}")
-        resources = self._build_resources(like.resources)
+        asked, limit, gpus = like.resources, self.time_limit_seconds, self.gpus
+        resources = Resources(
+            time_limit_seconds=asked.time_limit_seconds if limit is None else limit,
+            gpus=asked.gpus if gpus is None else gpus,
+            options={**asked.options, **self.options},
+        )
         env = {**like.env, **self.env}
         cwd = posixpath.join(like.cwd, self.cwd) if self.cwd else like.cwd
         marks = (self.command, sorted(env.items()), cwd, resources)
@@ -132,14 +137,6 @@ class NewJob(Action):
             start_conditions=self.start_conditions,
             cancel_conditions=self.cancel_conditions,
             resources=resources,
-        )
-
-    def _build_resources(self, trigger: Resources) -> Resources:
-        limit, gpus = self.time_limit_seconds, self.gpus
-        return Resources(
-            time_limit_seconds=trigger.time_limit_seconds if limit is None else limit,
-            gpus=trigger.gpus if gpus is None else gpus,
-            options={**trigger.options, **self.options},
         )
 
 

@@ -39,25 +39,18 @@ def emit_order(
 
 
 def cancel_attempts(
-    context: DecisionContext, jobs: Iterable[JobRecord], reason: Why, cause: Cause
-) -> None:
-    """Order the end of several jobs' live attempts, as one order."""
+    context: DecisionContext,
+    jobs: Iterable[JobRecord],
+    reason: Why,
+    cause: Cause | None,
+) -> bool:
+    """Order the end of jobs' live attempts, as one order, without a `cause` as done;
+    False when all of it was ordered already."""
     tasks = tuple((job.name, len(job.attempts)) for job in jobs if _can_cancel(job))
     if tasks:
-        emit_order(context, CancelTasks(tasks=tasks), reason, cause)
-
-
-def cancel_attempt(
-    context: DecisionContext, job: JobRecord, reason: Why, cause: Cause | None
-) -> bool:
-    """Order the end of a job's live attempt, without a `cause` as done; False when it
-    was ordered already."""
-    if not _can_cancel(job):
-        return False
-    tasks = ((job.name, len(job.attempts)),)
-    finish = cause is None
-    emit_order(context, CancelTasks(tasks=tasks), reason, cause, finish=finish)
-    return True
+        cancel, finish = CancelTasks(tasks=tasks), cause is None
+        emit_order(context, cancel, reason, cause, finish=finish)
+    return bool(tasks)
 
 
 _LOOKED_AT: Final = frozenset({Cause.STALL, Cause.KILL_CRITERION})
@@ -71,7 +64,13 @@ def request_end(
     that hangs is ended once what can be seen of it has been kept, or after the time for
     that. `name` says for people what it is evidence of."""
     seconds = context.rules_of(job.name).evidence_seconds
-    if not _can_cancel(job) or is_captured(context, job):
+    captured = any(
+        isinstance(one.effect, CaptureEvidence)
+        and (one.effect.job, one.effect.attempt) == (job.name, len(job.attempts))
+        and one.effect.ends is not None
+        for one in context.state.pending.values()
+    )
+    if captured or not _can_cancel(job):
         return False
     if cause in _LOOKED_AT and seconds > 0 and job.state in BEGUN:
         _request_evidence(context, job, reason, name, seconds, ends=cause)
@@ -80,17 +79,6 @@ def request_end(
     if cause is Cause.NAN and seconds > 0:
         _request_evidence(context, job, reason, name, seconds)
     return True
-
-
-def is_captured(context: DecisionContext, job: JobRecord) -> bool:
-    """Whether the job's newest run is being looked at before its end."""
-    return any(
-        isinstance(pending.effect, CaptureEvidence)
-        and (pending.effect.job, pending.effect.attempt)
-        == (job.name, len(job.attempts))
-        and pending.effect.ends is not None
-        for pending in context.state.pending.values()
-    )
 
 
 def _request_evidence(
@@ -137,9 +125,8 @@ def end_look(
     attempt, looked_at = job.attempt, (effect.attempt, effect.run)
     if job.state in BEGUN and attempt and (attempt.number, attempt.run) == looked_at:
         told = reason or Why(effect.ends.value)
-        cancel_attempt(
-            context, job, told.add_args(evidence=captured.directory), effect.ends
-        )
+        told = told.add_args(evidence=captured.directory)
+        cancel_attempts(context, (job,), told, effect.ends)
     elif not job.ended:  # nothing follows on the end of a run that is no more
         for key, waiting in context.list_restarts(job.name):
             if waiting.why.code == "restart_ordered":

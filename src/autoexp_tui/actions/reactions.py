@@ -35,60 +35,36 @@ MOST_RERUNS: Final = 3
 
 
 def handle_end(context: DecisionContext, ended: events.AttemptEnded) -> None:
-    """Record the end of a job's attempt and decide what becomes of the job."""
+    """Record the end of a job's attempt and decide what becomes of the job: what rules
+    make of it; without any, the job ends as its attempt."""
     before = context.job(ended.job)
     context.draft.emit(ended)
     if before.ended:
-        _handle_late_success(context, before, ended)
-    else:
-        _handle_end(context, before, ended)
-
-
-def _handle_end(
-    context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
-) -> None:
-    """What rules make of the end; without any, the job ends as its attempt."""
+        lost = before.state is JobState.LOST and before.attempt
+        late = lost and lost.number == ended.attempt
+        if late and ended.outcome is Outcome.COMPLETED:
+            job, reason = context.job(ended.job), why("late_exit_record")
+            end_job(context, job, JobState.COMPLETED, None, reason)
+        return
     for armed in _list_armed_by_end(context, before, ended):
         run_action(context, armed, ended.job, ended)
     job = context.job(ended.job)
     if job.state is JobState.RETRYING or job.ended:
         return
-    held = hold_for_restart(context, ended.job, ended)
-    if not held and not _run_again(context, job, ended):
-        state = JobState(ended.outcome.value)
-        end_job(context, job, state, ended.cause, ended.why)
-        if context.state.moves:
-            context.state.moves.pop()  # rules over it were carried out just now
-
-
-def _run_again(
-    context: DecisionContext, job: JobRecord, ended: events.AttemptEnded
-) -> bool:
-    """Whether a further attempt is ordered in the place of an executor's rerun."""
+    if hold_for_restart(context, ended.job, ended):
+        return
     failures = sum(one.cause is Cause.NODE_FAIL for one in job.attempts)
-    if not ended.rerun or failures > MOST_RERUNS:
-        return False
-    again = why("rerun", attempt=len(job.attempts) + 1)
-    context.draft.emit(
-        events.RetryOrdered(
+    if ended.rerun and failures <= MOST_RERUNS:  # in the place of an executor's rerun
+        again = why("rerun", attempt=len(job.attempts) + 1)
+        retry = events.RetryOrdered(
             job=job.name, wait_seconds=0.0, from_checkpoint=True, why=again
         )
-    )
-    return True
-
-
-def _handle_late_success(
-    context: DecisionContext, before: JobRecord, ended: events.AttemptEnded
-) -> None:
-    newest = before.attempt
-    if (
-        before.state is JobState.LOST
-        and ended.outcome is Outcome.COMPLETED
-        and newest is not None
-        and newest.number == ended.attempt
-    ):
-        reason = why("late_exit_record")
-        end_job(context, context.job(ended.job), JobState.COMPLETED, None, reason)
+        context.draft.emit(retry)
+        return
+    state = JobState(ended.outcome.value)
+    end_job(context, job, state, ended.cause, ended.why)
+    if context.state.moves:
+        context.state.moves.pop()  # rules over it were carried out just now
 
 
 def _list_armed_by_end(
@@ -116,20 +92,13 @@ def _is_rule_over_end(
     if not is_for_stage(rule, before.spec.stage):
         return False
     if rule.state is not None:
-        return rule.state == find_class_of_end(ended)
-    if rule.transition is None:
-        return False
-    old, new = rule.transition
+        if ended.outcome is Outcome.COMPLETED:
+            return rule.state == "success"
+        if ended.outcome is Outcome.CANCELLED or ended.cause is None:
+            return False
+        return rule.state == CLASS_OF.get(ended.cause)
+    old, new = rule.transition or ("", "")
     return new == ended.outcome.value and old in (None, before.state.value)
-
-
-def find_class_of_end(ended: events.AttemptEnded) -> StateClass | None:
-    """The state class of an attempt's end, if it has one."""
-    if ended.outcome is Outcome.COMPLETED:
-        return "success"
-    if ended.outcome is Outcome.CANCELLED or ended.cause is None:
-        return None
-    return CLASS_OF.get(ended.cause)
 
 
 def log_matched(

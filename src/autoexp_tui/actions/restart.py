@@ -54,28 +54,23 @@ class Restart(Action):
             from autoexp_tui.actions.checkpoints import request_look
 
             request_look(firing.context, job, after=self.quarantine_after)
+        bound, missing = self.bind(firing)
+        if bound is None:
+            lacking = ", ".join(
+                f"{one.key}: {one.problem}"
+                if isinstance(one, RefusedValue)
+                else f"no value for {one.key} yet"
+                for one in missing
+            )
+            firing.log(f"restarted without its overrides: {lacking}", "warning")
         firing.request_retry(
             self.reason,
-            self._bind_overrides(firing),
+            () if bound is None else bound.overrides,
             firing.find_unsafe_values(self.overrides),
             from_checkpoint=self.from_checkpoint,
             use_files=self.followers == "use",
         )
         return True
-
-    def _bind_overrides(self, firing: Firing) -> tuple[str, ...]:
-        """The overrides with what the log has said put in; none, where one lacks."""
-        bound, missing = self.bind(firing)
-        if bound is not None:
-            return bound.overrides
-        lacking = ", ".join(
-            f"{one.key}: {one.problem}"
-            if isinstance(one, RefusedValue)
-            else f"no value for {one.key} yet"
-            for one in missing
-        )
-        firing.log(f"restarted without its overrides: {lacking}", "warning")
-        return ()
 
     def can_fire_late(self, job: JobRecord) -> bool:
         attempt = job.attempt

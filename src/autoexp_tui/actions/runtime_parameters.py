@@ -33,7 +33,12 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
     sources = tuple(_sources(context, spec))
     if sources == spec.runtime_sources or is_composing(context, job.name):
         return sources == spec.runtime_sources
-    texts = [text for text in spec.runtime_overrides if not _is_set(spec, text)]
+    given = {_key_of(one): one for one in spec.overrides}  # by a person, before
+    texts = [
+        text
+        for text in spec.runtime_overrides
+        if spec.runtime_sources or "{runtime." in given.get(_key_of(text), "{runtime.")
+    ]
     overrides, lacking = bind_overrides(texts, lookup, context.state.jobs)
     if lacking:
         first = lacking[0]
@@ -72,13 +77,6 @@ def _sources(context: DecisionContext, spec: JobSpec) -> Iterator[TaskId]:
     for name in dict.fromkeys(one.job for one in asked):
         record = context.state.jobs.get(name)
         yield name, len(record.attempts) if record else 0
-
-
-def _is_set(spec: JobSpec, text: str) -> bool:
-    """Whether a person has given a value before any metadata was put in."""
-    key = _key_of(text)
-    values = [one for one in spec.overrides if _key_of(one) == key]
-    return bool(values) and not spec.runtime_sources and "{runtime." not in values[-1]
 
 
 def _key_of(override: str) -> str:

@@ -141,17 +141,15 @@ class Condition(Kind):
         return ctx.waiting_lived + self.timeout_seconds
 
 
-_NO_PARTS: Final[tuple[Condition, ...]] = ()
-
-
 def walk(spec: Condition) -> Iterator[Condition]:
     yield spec
-    for part in _ask(spec, _list_parts, _NO_PARTS):
+    for part in _list_parts(spec):
         yield from walk(part)
 
 
 def _list_parts(spec: Condition) -> tuple[Condition, ...]:
-    return (*spec.list_parts(),)
+    nothing: tuple[Condition, ...] = ()
+    return _ask(spec, lambda one: (*one.list_parts(),), nothing)
 
 
 def _ask(spec: Condition, question: Callable[[Condition], T], silence: T) -> T:
@@ -168,7 +166,7 @@ def change_parts(
     spec: Condition, change: Callable[[Condition], Condition]
 ) -> Condition:
     """The same with every part that has no parts changed; itself where none is."""
-    old = _ask(spec, _list_parts, _NO_PARTS)
+    old = _list_parts(spec)
     if not old:
         return change(spec)
     new = tuple(change_parts(part, change) for part in old)

@@ -94,18 +94,19 @@ def done_before(plan: Plan, found: Mapping[str, DoneWork]) -> DoneReport:
         same = (work.job, work.fingerprint) == (job.name, job.fingerprint)
         if not (same and job.fingerprint):
             changed.append(job.name)
-        elif all(one in done and _is_used(work, done[one]) for one in job.depends_on):
+            continue
+        used = [done.get(one) for one in job.depends_on]
+        # Its results have to be built on those that are there.
+        if all(
+            one is not None
+            and work.upstream.get(one.job) == one.mark
+            and work.upstream_work.get(one.job, one.fingerprint) == one.fingerprint
+            for one in used
+        ):
             done[job.name] = work
         else:
             upstream.append(job.name)
     return DoneReport(done=done, changed=tuple(changed), upstream=tuple(upstream))
-
-
-def _is_used(work: DoneWork, other: DoneWork) -> bool:
-    """Whether a job's results were built on those that are there of another."""
-    same_session = work.upstream.get(other.job) == other.mark
-    read = work.upstream_work.get(other.job, other.fingerprint)
-    return same_session and read == other.fingerprint
 
 
 def _upstream_first(plan: Plan) -> Iterator[JobSpec]:

@@ -3,12 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import NamedTuple
-
-
-class _Held(NamedTuple):
-    seconds: float
-    at: float
 
 
 class HeldTimes:
@@ -18,7 +12,8 @@ class HeldTimes:
     def __init__(self, most_between: float) -> None:
         """`most_between`: seconds that a stretch between two looks counts at most."""
         self._most_between = most_between
-        self._held: dict[Hashable, _Held] = {}
+        self._held: dict[Hashable, tuple[float, float]] = {}
+        """Seconds, and the newest look."""
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._held
@@ -29,11 +24,10 @@ class HeldTimes:
         if not holds:
             self._held.pop(key, None)
             return 0.0
-        before = self._held.get(key, _Held(0.0, now))
-        seconds = before.seconds + min(now - before.at, self._most_between)
-        self._held[key] = _Held(seconds, now)
+        seconds, at = self._held.get(key, (0.0, now))
+        seconds += min(now - at, self._most_between)
+        self._held[key] = seconds, now
         return seconds
 
     def seconds(self, key: Hashable) -> float:
-        held = self._held.get(key)
-        return held.seconds if held else 0.0
+        return self._held.get(key, (0.0, 0.0))[0]

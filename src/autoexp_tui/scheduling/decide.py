@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Iterable, Sequence
 
 from autoexp_tui.actions.action_runner import check_deferred
-from autoexp_tui.actions.orders import cancel_attempt, end_job, raise_warning
+from autoexp_tui.actions.orders import cancel_attempts, end_job, raise_warning
 from autoexp_tui.actions.reactions import handle_moves
 from autoexp_tui.actions.runtime_parameters import is_composed, is_composing
 from autoexp_tui.conditions.approval import Approval
@@ -128,7 +128,7 @@ def _check_cancel(context: DecisionContext, look: Look) -> bool:
         _record(context, job, "cancel", index, verdict)
         if verdict.result is Result.PASS and spec.blocking:
             if job.state in ACTIVE:
-                return cancel_attempt(context, job, verdict.why, cause)
+                return cancel_attempts(context, (job,), verdict.why, cause)
             end_job(context, job, JobState.CANCELLED, cause, verdict.why)
             return True
     return False
