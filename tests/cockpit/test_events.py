@@ -86,8 +86,8 @@ async def test_brackets_go_through_the_kinds() -> None:
 
 async def test_f_keeps_the_job_under_the_cursor() -> None:
     async with long_session() as seat:
-        await seat.press("slash")
-        await seat.type("kind:reaction job:cooldown")
+        await seat.press(*["right_square_bracket"] * 5, "slash")  # reactions
+        await seat.type("cooldown")
         await seat.press("enter")
         await seat.until(lambda: seat.app.context.background.is_idle)
         name = listed(seat).find_entry().event.job
@@ -113,15 +113,6 @@ async def test_words_are_looked_for_and_escape_shows_all_again() -> None:
         await seat.press("escape")
         assert listed(seat).history.page.entries
         assert seat.app.full_screen is not seat.jobs
-
-
-async def test_a_kind_that_is_none_leaves_the_filter_of_before() -> None:
-    async with cockpit(eventful()) as seat:
-        await seat.press("8", "slash")
-        await seat.type("kind:nonsense")
-        await seat.press("enter")
-        assert "no kind 'nonsense'" in seat.footer
-        assert listed(seat).history.page.entries
 
 
 async def test_o_goes_to_the_job_in_the_table() -> None:
