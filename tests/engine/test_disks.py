@@ -16,7 +16,8 @@ import pytest
 from autoexp_tui.cli.assemble import Ground
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import SubmitTasks
-from autoexp_tui.engine.loop import HOLD_SECONDS, Engine, Parts
+from autoexp_tui.engine.loop import HOLD_SECONDS, Engine
+from autoexp_tui.engine.ports import Parts
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, Pause, Submit
 from autoexp_tui.model.errors import EnvironmentFailed
@@ -93,21 +94,14 @@ class Disks:
         self.engine = self._engine(parts)
 
     def _engine(self, parts: Parts) -> Engine:
-        sources = replace(
-            parts.sources, lease=self.lease, inbox=FileInbox(self.session)
-        )
-        outside = replace(
-            parts.outside,
-            preparation=Ground(self.session),
-            store_plan=self.journal.add_plan,
-            attempt_dir=self.session.get_attempt,
-        )
         real = replace(
             parts,
             journal=self.journal,
             lease=self.lease,
-            sources=sources,
-            outside=outside,
+            inbox=FileInbox(self.session),
+            preparation=Ground(self.session),
+            store_plan=self.journal.add_plan,
+            attempt_dir=self.session.get_attempt,
             log_fault=self.faults.append,
         )
         state = self.journal.load().state

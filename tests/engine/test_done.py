@@ -154,7 +154,7 @@ def _composes_to(one: Bench, spec: JobSpec) -> None:
         def compose(self, plan: Plan, job: str, overrides: Sequence[str]) -> JobSpec:
             return spec
 
-    object.__setattr__(one.engine._parts.outside, "planner", Planner())
+    object.__setattr__(one.engine._parts, "planner", Planner())
 
 
 # ------------------------------------------------------------------- the next session

@@ -298,7 +298,7 @@ def test_a_restart_whose_script_would_hold_a_log_s_text_is_held() -> None:
     rules = Monitoring(log_events=(found,), state_events=(restart,))
     crash = RunScript(seconds=3.0, exit_code=1, writes=(says(1.0, "load /x;reboot"),))
     bench = Bench(plan(job("a"), monitoring=rules), {"a": [[crash], [OK]]})
-    object.__setattr__(bench.engine._parts.outside, "planner", Scripted())
+    object.__setattr__(bench.engine._parts, "planner", Scripted())
     bench.until(bench.is_("a", JobState.HELD))
     assert len(bench.executor.begun) == 1
     told = [

@@ -76,7 +76,7 @@ def bench(
     *attempts: RunScript, conditions: Sequence[Condition] = (FILE,), **rules: Any
 ) -> Bench:
     one = Bench(two_jobs(*conditions, **rules), {"a": [[run] for run in attempts]})
-    object.__setattr__(one.engine._parts.outside, "planner", Planner())
+    object.__setattr__(one.engine._parts, "planner", Planner())
     return one
 
 
@@ -287,7 +287,7 @@ def test_a_look_for_an_attempt_that_never_came_sets_nothing_aside() -> None:
     as_planned = two_jobs().jobs[0]
     planner: Any = Planner()
     planner.compose = lambda plan, job, overrides: as_planned
-    object.__setattr__(one.engine._parts.outside, "planner", planner)
+    object.__setattr__(one.engine._parts, "planner", planner)
     again(one, overrides=("lr=1e-4",))
     one.order(commands.Resume())
     one.until(one.is_("b", JobState.COMPLETED))
@@ -366,7 +366,7 @@ def test_killed_at_any_step_the_follower_never_starts_on_the_old_file(cut: int) 
     again(one, overrides=("lr=2e-4",))
     one.single_steps(cut)
     one.start()
-    object.__setattr__(one.engine._parts.outside, "planner", Planner())
+    object.__setattr__(one.engine._parts, "planner", Planner())
     one.until(one.is_("b", JobState.COMPLETED))
     assert one.files.read(CKPT) == b"xx"
     assert len(one.happened(events.FilesSetAside)) == 1
@@ -384,8 +384,8 @@ def test_a_replay_sees_the_same() -> None:
 
 def test_files_that_cannot_be_looked_at_keep_the_writer_waiting() -> None:
     one = killed(bench(saves(2), saves(30)))
-    broken = _Broken(one.engine._parts.outside.facts)
-    object.__setattr__(one.engine._parts.outside, "facts", broken)
+    broken = _Broken(one.engine._parts.facts)
+    object.__setattr__(one.engine._parts, "facts", broken)
     again(one, overrides=("lr=2e-4",))
     one.run(15)
     a = one.job("a")

@@ -87,7 +87,7 @@ def test_a_value_that_would_be_a_script_holds_the_job() -> None:
             return replace(spec, command=("bash", "-c", f"train {overrides[-1]}"))
 
     bench = bench_of(path="/x;reboot")
-    object.__setattr__(bench.engine._parts.outside, "planner", Scripted())
+    object.__setattr__(bench.engine._parts, "planner", Scripted())
     bench.until(bench.is_("b", JobState.HELD))
 
     assert len(bench.executor.begun) == 1
@@ -99,7 +99,7 @@ def test_a_job_that_does_not_compose_with_its_values_is_held_and_told() -> None:
             raise UsageError("no such key")
 
     bench = bench_of()
-    object.__setattr__(bench.engine._parts.outside, "planner", Refusing())
+    object.__setattr__(bench.engine._parts, "planner", Refusing())
     bench.until(bench.is_("b", JobState.HELD))
 
     (told,) = bench.happened(events.WarningRaised)

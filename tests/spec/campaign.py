@@ -6,15 +6,15 @@ them are real ones, below a directory of the test.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from autoexp_tui.config.hydra_compose import HydraComposer
 from autoexp_tui.config.settings import HouseParser
-from autoexp_tui.engine.dispatcher import Outside
-from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.poller import Sources
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.engine.ports import Parts
 from autoexp_tui.events import events
 from autoexp_tui.executors.slurm.commands import Ran
 from autoexp_tui.executors.slurm.executor import SlurmExecutor, SlurmSettings
@@ -124,7 +124,6 @@ class Campaign:
                 plan_sha=sha,
             )
             first = [opened, *first, events.PlanAdded(sha=sha)]
-        facts = OutsideFacts(self.clock)
         self.executor = self._executor()
         pool = self.pool
         self.engine = Engine(
@@ -133,32 +132,17 @@ class Campaign:
                 clock=self.clock,
                 journal=journal,
                 lease=lease,
-                sources=Sources(
-                    executor=self.executor,
-                    facts=facts,
-                    logs=LogReader(self.clock.monotonic),
-                    inbox=Mailbox(),
-                    lease=lease,
-                    poll_pool=pool,
-                    file_pool=pool,
-                    log_pool=pool,
-                    command_pool=pool,
-                    house_pool=pool,
-                ),
-                outside=Outside(
-                    executor=self.executor,
-                    facts=facts,
-                    planner=Recompose(),
-                    preparation=Ready(),
-                    checkpoints=CheckpointFiles(),
-                    executor_pool=pool,
-                    command_pool=pool,
-                    planner_pool=pool,
-                    errands=Errands(),
-                    errand_pool=pool,
-                    store_plan=journal.add_plan,
-                    attempt_dir=self._attempt_dir,
-                ),
+                executor=self.executor,
+                facts=OutsideFacts(self.clock),
+                logs=LogReader(self.clock.monotonic),
+                inbox=Mailbox(),
+                planner=Recompose(),
+                preparation=Ready(),
+                checkpoints=CheckpointFiles(),
+                errands=Errands(),
+                pools=defaultdict(lambda: pool),
+                store_plan=journal.add_plan,
+                attempt_dir=self._attempt_dir,
                 live_sink=Nobody(),
                 policy=SchedulingPolicy(),
                 log_fault=self.faults.append,

@@ -22,8 +22,8 @@ from autoexp_tui.engine.executor_port import (
     TaskPhase,
     TaskReport,
 )
-from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.ports import Clock, Journal
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.engine.ports import Clock, Journal, Parts
 from autoexp_tui.events import events
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.specs import Plan

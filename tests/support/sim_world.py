@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,10 +16,8 @@ from typing import TypeAlias
 
 from autoexp_tui.conditions.jobs import JobStateIs
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Executor, Submission
-from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.poller import Sources
+from autoexp_tui.engine.loop import Engine
 from autoexp_tui.engine.ports import (
     Clock,
     FactSource,
@@ -29,6 +28,9 @@ from autoexp_tui.engine.ports import (
     LogCursor,
     LogSource,
     Parting,
+    Parts,
+    Pool,
+    PoolKey,
     Search,
 )
 from autoexp_tui.model import ids
@@ -409,43 +411,26 @@ class House(ABC):
         return self.session.open(lease).add_plan(plan)
 
     def parts(self, lease: MemoryLease, pool: InlinePool) -> Parts:
-        sources = Sources(
-            executor=self.executor,
-            facts=self.files,
-            logs=self.log_source(),
-            inbox=self.inbox,
-            lease=lease,
-            poll_pool=pool,
-            file_pool=pool,
-            log_pool=pool,
-            command_pool=pool,
-            house_pool=pool,
-            place_of=self.place_of,
-        )
-        outside = Outside(
-            executor=self.executor,
-            facts=self.files,
-            planner=self.planner,
-            preparation=self.ready,
-            place_of=self.place_of,
-            checkpoints=self.shelf,
-            executor_pool=pool,
-            command_pool=pool,
-            planner_pool=pool,
-            errands=self.errands,
-            errand_pool=pool,
-            store_plan=lambda plan: self._store(plan, lease),
-            attempt_dir=self.attempt_dir,
-            evidence=self.evidence,
-            evidence_pool=self.evidence_pool or pool,
-        )
+        pools: dict[PoolKey, Pool] = defaultdict(lambda: pool)
+        pools["evidence"] = self.evidence_pool or pool
         return Parts(
             clock=self.clock,
             journal=self.session.open(lease),
             lease=lease,
-            sources=sources,
-            outside=outside,
+            inbox=self.inbox,
             live_sink=Nobody(),
+            executor=self.executor,
+            facts=self.files,
+            logs=self.log_source(),
+            planner=self.planner,
+            preparation=self.ready,
+            checkpoints=self.shelf,
+            errands=self.errands,
+            pools=pools,
+            attempt_dir=self.attempt_dir,
+            store_plan=lambda plan: self._store(plan, lease),
+            evidence=self.evidence,
+            place_of=self.place_of,
             policy=SchedulingPolicy(
                 auto_approve=self.auto_approve,
                 slots=self.slots,

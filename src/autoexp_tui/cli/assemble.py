@@ -24,10 +24,9 @@ from autoexp_tui.cli.executors import (
 )
 from autoexp_tui.cli.options import Options, find_state_dir
 from autoexp_tui.config.planning import ChildPlanner
-from autoexp_tui.engine.dispatcher import Outside
 from autoexp_tui.engine.executor_port import Submission
-from autoexp_tui.engine.loop import Engine, Parts
-from autoexp_tui.engine.poller import Sources
+from autoexp_tui.engine.loop import Engine
+from autoexp_tui.engine.ports import Parts, Pool, PoolKey
 from autoexp_tui.events import events
 from autoexp_tui.executors.local_actions import LocalErrands
 from autoexp_tui.executors.wrapper_copy import (
@@ -224,42 +223,8 @@ def _build_engine(
     clock = SystemClock()
     executor = make_executor(plan, session)
     faults = FaultLog(session.engine_log)
-    facts = OutsideFacts(clock)
+    pools: dict[PoolKey, Pool]
     pools = {name: ThreadPool(name, n) for name, n in _POOLS.items()}
-    mounts = Mounts(clock)
-    sources = Sources(
-        executor=executor,
-        facts=facts,
-        logs=LogReader(clock.monotonic),
-        inbox=FileInbox(
-            session,
-            lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
-        ),
-        lease=lease,
-        poll_pool=pools["poll"],
-        file_pool=pools["files"],
-        log_pool=pools["logs"],
-        command_pool=pools["commands"],
-        house_pool=pools["house"],
-        place_of=mounts.find,
-    )
-    outside = Outside(
-        executor=executor,
-        facts=facts,
-        planner=ChildPlanner(state_dir=str(session.state_dir)),
-        preparation=Ground(session, plan.share),
-        place_of=mounts.find,
-        checkpoints=CheckpointFiles(),
-        executor_pool=pools["executor"],
-        command_pool=pools["commands"],
-        planner_pool=pools["planner"],
-        errands=LocalErrands(MODES[plan.share]),
-        errand_pool=pools["errands"],
-        attempt_dir=session.get_attempt,
-        store_plan=session.save_plan,
-        evidence=make_evidence(plan, session),
-        evidence_pool=pools["evidence"],
-    )
     sink = FileLiveSink(session, clock)
     records = FileWatcher(
         [str(session.attempts)],
@@ -290,9 +255,23 @@ def _build_engine(
         clock=clock,
         journal=journal,
         lease=lease,
-        sources=sources,
-        outside=outside,
+        inbox=FileInbox(
+            session,
+            lambda name, reason: faults.write(f"inbox: {name}: {reason}"),
+        ),
         live_sink=sink,
+        executor=executor,
+        facts=OutsideFacts(clock),
+        logs=LogReader(clock.monotonic),
+        planner=ChildPlanner(state_dir=str(session.state_dir)),
+        preparation=Ground(session, plan.share),
+        checkpoints=CheckpointFiles(),
+        errands=LocalErrands(MODES[plan.share]),
+        pools=pools,
+        attempt_dir=session.get_attempt,
+        store_plan=session.save_plan,
+        evidence=make_evidence(plan, session),
+        place_of=Mounts(clock).find,
         policy=policy,
         log_fault=faults.write,
         close=close,
@@ -306,15 +285,15 @@ def _build_engine(
     return engine
 
 
-_POOLS = {
+_POOLS: dict[PoolKey, int] = {
     "poll": 1,
     "executor": 16,
     "files": 32,
     "logs": 32,
-    "commands": 16,
+    "command": 16,
     "house": 1,
     "planner": 2,
-    "errands": 2,
+    "errand": 2,
     "evidence": 4,
 }
 """The most threads of each pool; they start when they are needed. Of files and logs

@@ -25,12 +25,11 @@ from autoexp_tui.effects.effects import (
     PlanJobs,
     SubmitTasks,
 )
-from autoexp_tui.effects.outside import Errands, OutsideEffect
+from autoexp_tui.effects.outside import OutsideEffect
 from autoexp_tui.engine import join
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.executor_port import (
     AdoptAnswer,
-    Executor,
     Submission,
     SubmitAnswer,
     Task,
@@ -39,16 +38,7 @@ from autoexp_tui.engine.executor_port import (
     task_of,
 )
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import (
-    Checkpoints,
-    EvidenceSource,
-    FactSource,
-    Kept,
-    Parting,
-    Planner,
-    Pool,
-    Preparation,
-)
+from autoexp_tui.engine.ports import Kept, Parting, Parts, PoolKey
 from autoexp_tui.events import events
 from autoexp_tui.model.decision_context import DecisionContext, rules_of
 from autoexp_tui.model.effect import Effect, TaskId
@@ -68,36 +58,11 @@ MOST_SENDING = 4
 are all that hangs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
-    """The outside as the dispatcher needs it."""
-
-    executor: Executor
-    facts: FactSource
-    planner: Planner
-    preparation: Preparation
-    checkpoints: Checkpoints
-    executor_pool: Pool
-    command_pool: Pool
-    planner_pool: Pool
-    errands: Errands
-    errand_pool: Pool
-    attempt_dir: Callable[[str, int], Path]
-    store_plan: Callable[[Plan], str]
-    """Keeps a plan beside the journal, durable; gives its sha. Blocks."""
-    evidence: EvidenceSource | None = None
-    """None: runs that a rule ends are not looked at."""
-    evidence_pool: Pool | None = None
-    """None: that of commands."""
-    place_of: Callable[[str], str] = lambda _path: "/"
-    """The file system of a path, told without touching it."""
-
-
 @dataclass(slots=True)
 class Dispatcher:
     """Keeps which effects are under way; holds no state that must survive."""
 
-    outside: Outside
+    outside: Parts
     post: Callable[[Observation], None]
     monotonic: Callable[[], float]
     in_flight: set[str] = field(default_factory=set)
@@ -229,31 +194,27 @@ class Dispatcher:
         match pending.effect:
             case SubmitTasks() as submit:
                 call = self._make_submit(state, pending.effect_id, submit)
-                self._run(outside.executor_pool, pending, call, "submit")
+                self._run("executor", pending, call, "submit")
             case CancelTasks() as cancel:
                 jobs = ((state.jobs[job], number) for job, number in cancel.tasks)
                 tasks = [self.find_task(job, number) for job, number in jobs]
-                pool = outside.executor_pool
-                self._run(pool, pending, lambda: outside.executor.cancel(tasks))
+                self._run("executor", pending, lambda: outside.executor.cancel(tasks))
             case ComposeJob(job=job, overrides=overrides):
                 plan = state.plan_of(job)
                 if plan is not None:
                     self._find(
-                        outside.planner_pool,
+                        "planner",
                         pending,
                         lambda: outside.planner.compose(plan, job, overrides),
                         is_planning=True,
                     )
             case LookForCheckpoint() as look:
-                pool = outside.executor_pool
-                self._find(pool, pending, lambda: outside.checkpoints.find(look))
+                self._find("executor", pending, lambda: outside.checkpoints.find(look))
             case LookAtFiles() as files:
                 keys = self._list_awaited_keys(state, files.job)
-                pool = outside.executor_pool
-                self._find(pool, pending, lambda: self._find_files(keys))
+                self._find("executor", pending, lambda: self._find_files(keys))
             case MoveCheckpoint() as move:
-                pool = outside.executor_pool
-                self._find(pool, pending, lambda: outside.checkpoints.move(move))
+                self._find("executor", pending, lambda: outside.checkpoints.move(move))
             case CaptureEvidence() as capture:
                 self._send_capture(state, pending, capture)
             case PlanJobs() | AddJob() as further:
@@ -263,7 +224,7 @@ class Dispatcher:
 
     def _run(
         self,
-        pool: Pool,
+        pool: PoolKey,
         pending: PendingEffect,
         call: Callable[[], object],
         what: str = "",
@@ -278,13 +239,13 @@ class Dispatcher:
                 self.post(seen.EffectAnswered(effect_id=effect_id, answer=answer))
 
         self.in_flight.add(effect_id)
-        if not pool.submit(effect_id, call, done):
+        if not self.outside.pools[pool].submit(effect_id, call, done):
             self.in_flight.discard(effect_id)
             self._sending.pop(effect_id, None)
 
     def _find(
         self,
-        pool: Pool,
+        pool: PoolKey,
         pending: PendingEffect,
         call: Callable[[], object],
         *,
@@ -309,18 +270,11 @@ class Dispatcher:
         try:
             assert isinstance(effect, OutsideEffect), f"nobody sends a {effect.kind}"
             call = effect.send(self.outside, state)
-            pools = {
-                "executor": self.outside.executor_pool,
-                "command": self.outside.command_pool,
-                "planner": self.outside.planner_pool,
-                "errand": self.outside.errand_pool,
-            }
-            pool = pools[effect.pool]
         except Exception as bug:  # noqa: BLE001 - somebody else's may raise anything
             self.in_flight.add(pending.effect_id)
             self.post(seen.call_failed(effect.kind, bug, pending.effect_id))
             return
-        self._run(pool, pending, call)
+        self._run(effect.pool, pending, call)
 
     def _make_submit(
         self, state: SessionState, effect_id: str, submit: SubmitTasks
@@ -378,7 +332,7 @@ class Dispatcher:
             plan = outside.planner.plan(request) if request else one
             return join.StoredPlan(plan, outside.store_plan(plan)) if plan else None
 
-        self._find(outside.planner_pool, pending, call, is_planning=True)
+        self._find("planner", pending, call, is_planning=True)
 
     def _send_capture(
         self, state: SessionState, pending: PendingEffect, capture: CaptureEvidence
@@ -402,8 +356,7 @@ class Dispatcher:
                 return source.capture(parting)
             return Kept(directory="", summary="nothing was looked at")
 
-        pool = self.outside.evidence_pool or self.outside.command_pool
-        self._find(pool, pending, call)
+        self._find("evidence", pending, call)
 
     def _find_files(self, keys: Sequence[OutsideKey]) -> tuple[FileIdentity, ...]:
         """The files that lie there; blocks; raises EnvironmentFailed where they could

@@ -10,17 +10,16 @@ from __future__ import annotations
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.command_handlers import handle_order
-from autoexp_tui.engine.dispatcher import Dispatcher, Outside
+from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState, Health, Inputs, Mailbox
 from autoexp_tui.engine.observation_handlers import ObservationHandlers
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.poller import Poller, Sources
-from autoexp_tui.engine.ports import Clock, Journal, Lease, LiveSink
+from autoexp_tui.engine.poller import Poller
+from autoexp_tui.engine.ports import Parts
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.snapshot_publisher import SnapshotPublisher
 from autoexp_tui.engine.submission_answers import leave_in_doubt
@@ -28,7 +27,7 @@ from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.engine.timeline import Timeline, warn_of_step
 from autoexp_tui.events import events
 from autoexp_tui.model.commands import Order, StopEngine
-from autoexp_tui.model.decision_context import DecisionContext, Draft, SchedulingPolicy
+from autoexp_tui.model.decision_context import DecisionContext, Draft
 from autoexp_tui.model.errors import EnvironmentFailed, SessionOwned
 from autoexp_tui.model.event import Recorded, apply
 from autoexp_tui.model.facts import Fact, OutsideKey
@@ -43,28 +42,6 @@ HOLD_SECONDS = 2.0
 """Between two tries to write what could not be written."""
 WITH_EXECUTOR = frozenset({JobState.QUEUED, *BEGUN})
 """States of jobs that the executor has a word on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What an engine is made of."""
-
-    clock: Clock
-    journal: Journal
-    lease: Lease
-    sources: Sources
-    outside: Outside
-    live_sink: LiveSink
-    policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
-    log_fault: Callable[[str], None] = lambda _text: None
-    watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
-    """Takes what is to be called, from any thread, with paths that changed."""
-    close: Callable[[], None] = lambda: None
-    """Called when the engine has ended: lets go of whatever else it was given."""
-    directory: Path = Path()
-    log_file: str = ""
-    gpus: int | None = None
-    """Of the machine that runs the jobs, for people; None: not known."""
 
 
 class Engine:
@@ -90,19 +67,17 @@ class Engine:
         self._outside_facts: dict[OutsideKey, Fact] = {}
         self._ephemeral = EphemeralState()
         self._telemetry = Telemetry(state)
-        self._dispatcher = Dispatcher(
-            parts.outside, self._mailbox.post, self._clock.monotonic
-        )
+        self._dispatcher = Dispatcher(parts, self._mailbox.post, self._clock.monotonic)
         runs = RunReports(
             self._telemetry,
             self._health,
             self._outside_facts,
-            lambda: parts.sources.executor.lost_after_seconds,
+            lambda: parts.executor.lost_after_seconds,
         )
         self._poller = Poller(
             state,
             self._ephemeral,
-            parts.sources,
+            parts,
             self._dispatcher,
             self._telemetry,
             runs,
@@ -250,7 +225,7 @@ class Engine:
         touched: set[str],
     ) -> Draft:
         draft, ephemeral = self._draft(), self._ephemeral
-        size = self._parts.sources.executor.array_size
+        size = self._parts.executor.array_size
         context = DecisionContext(
             draft=draft,
             watch=ephemeral.watch,
@@ -401,7 +376,7 @@ class Engine:
         now, publisher = self._clock.monotonic(), self._publisher
         if not publisher.dirty or not (self.stopped or now >= publisher.due_at):
             return
-        executor = self._parts.sources.executor
+        executor = self._parts.executor
         view = EngineView(
             role="live",
             epoch=self._parts.lease.epoch,

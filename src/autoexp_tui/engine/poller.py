@@ -15,11 +15,11 @@ from autoexp_tui.engine import observations as seen
 from autoexp_tui.engine.adaptive_poller import AdaptivePoller
 from autoexp_tui.engine.dispatcher import Dispatcher
 from autoexp_tui.engine.ephemeral_state import EphemeralState
-from autoexp_tui.engine.executor_port import Executor, PollAnswer
+from autoexp_tui.engine.executor_port import PollAnswer
 from autoexp_tui.engine.log_poller import LogPoller, LogProbe
 from autoexp_tui.engine.mount_workers import SILENT_SECONDS, MountWorkers
 from autoexp_tui.engine.observations import Observation
-from autoexp_tui.engine.ports import FactSource, Inbox, Lease, LogSource, Pool
+from autoexp_tui.engine.ports import FactSource, Parts, Pool, PoolKey
 from autoexp_tui.engine.run_reports import RunReports
 from autoexp_tui.engine.telemetry import Telemetry
 from autoexp_tui.model.commands import Order
@@ -55,25 +55,6 @@ HEARTBEAT_SECONDS: Final = 30.0
 INBOX_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
-    """The outside as the poller needs it."""
-
-    executor: Executor
-    facts: FactSource
-    logs: LogSource
-    inbox: Inbox
-    lease: Lease
-    poll_pool: Pool
-    file_pool: Pool
-    log_pool: Pool
-    command_pool: Pool
-    house_pool: Pool
-    """For the session's own directory: inbox and lease."""
-    place_of: Callable[[str], str] = lambda _path: "/"
-    """The file system of a path, told without touching it."""
-
-
 class Poller:
     """Sends a look wherever one is due. Times are monotonic seconds."""
 
@@ -81,7 +62,7 @@ class Poller:
         self,
         state: SessionState,
         ephemeral: EphemeralState,
-        sources: Sources,
+        parts: Parts,
         dispatcher: Dispatcher,
         telemetry: Telemetry,
         runs: RunReports,
@@ -89,7 +70,7 @@ class Poller:
     ) -> None:
         self._state = state
         self._ephemeral = ephemeral
-        self._sources = at = sources
+        self._parts = parts
         self._dispatcher = dispatcher
         self._outside = runs.outside
         self._post = post
@@ -97,16 +78,17 @@ class Poller:
         self._due: dict[str, float] = {}
         self._busy: set[str] = set()
         """Looks under way."""
+        pools, place_of = parts.pools, parts.place_of
         self.facts = FactPoller(
-            at.facts, at.file_pool, at.command_pool, at.place_of, post
+            parts.facts, pools["files"], pools["command"], place_of, post
         )
         self.logs = LogPoller(
             state,
             ephemeral,
             telemetry,
             runs,
-            dispatcher.outside.attempt_dir,
-            MountWorkers("logs", at.log_pool, at.place_of, LogProbe(at.logs), post),
+            parts.attempt_dir,
+            MountWorkers("logs", pools["logs"], place_of, LogProbe(parts.logs), post),
         )
 
     def restart(self) -> None:
@@ -120,12 +102,12 @@ class Poller:
 
     def look(self, now: float, t: float) -> None:
         """Every look that is due; `t` is the same moment."""
-        at, watch, plan = self._sources, self._ephemeral.watch, self._state.plan
+        watch, plan = self._ephemeral.watch, self._state.plan
         self.poll_seconds = plan.monitoring.poll_seconds if plan else 1.0
         if self._is_due("inbox", now):
             # Before logs, whose answer takes a commit's time.
             due = now + INBOX_SECONDS
-            self._submit("inbox", at.house_pool, self._read_inbox, due)
+            self._submit("inbox", "house", self._read_inbox, due)
         if self._is_due("executor", now):
             self._ask_executor(now)
         for key in watch.take_dropped():  # an old look must not count as a new one
@@ -136,7 +118,7 @@ class Poller:
         self.logs.look(now, t, self.poll_seconds)
         if self._is_due("heartbeat", now):
             due = now + HEARTBEAT_SECONDS
-            self._submit("heartbeat", at.house_pool, self._beat, due)
+            self._submit("heartbeat", "house", self._beat, due)
 
     def next_at(self, now: float) -> list[float]:
         """When something is to be looked at or sent again."""
@@ -155,7 +137,7 @@ class Poller:
         return kind not in self._busy and self._due.get(kind, now) <= now
 
     def _ask_executor(self, now: float) -> None:
-        roster, executor = self._ephemeral.roster, self._sources.executor
+        roster, executor = self._ephemeral.roster, self._parts.executor
         names = (*sorted(roster.active), *sorted(roster.lost))
         tasks = [
             self._dispatcher.find_task(job, attempt.number)
@@ -174,15 +156,15 @@ class Poller:
 
         if tasks:
             due = now + executor.poll_seconds
-            self._submit("executor", self._sources.poll_pool, call, due)
+            self._submit("executor", "poll", call, due)
 
     def _read_inbox(self) -> Observation:
-        return seen.OrdersTaken(orders=tuple(self._sources.inbox.take()))
+        return seen.OrdersTaken(orders=tuple(self._parts.inbox.take()))
 
     def _beat(self) -> Observation:
         """Show that we live, and learn whether we still own the session."""
         try:
-            return seen.Heartbeat(ours=self._sources.lease.heartbeat())
+            return seen.Heartbeat(ours=self._parts.lease.heartbeat())
         except OSError as error:
             return seen.Heartbeat(ours=True, problem=str(error))
 
@@ -200,11 +182,11 @@ class Poller:
                 self._post(seen.call_failed("inbox", problem))
 
         if ids:
-            inbox, pool = self._sources.inbox, self._sources.house_pool
+            inbox, pool = self._parts.inbox, self._parts.pools["house"]
             pool.submit(f"done {ids[0]}", lambda: inbox.done(ids), done)
 
     def _submit(
-        self, kind: str, pool: Pool, call: Callable[[], Observation], next_due: float
+        self, kind: str, pool: PoolKey, call: Callable[[], Observation], due: float
     ) -> None:
         def done(answer: object, problem: BaseException | None) -> None:
             self._busy.discard(kind)
@@ -213,9 +195,9 @@ class Poller:
             else:
                 self._post(answer)  # type: ignore[arg-type]
 
-        self._due[kind] = next_due
+        self._due[kind] = due
         self._busy.add(kind)
-        if not pool.submit(kind, call, done):
+        if not self._parts.pools[pool].submit(kind, call, done):
             self._busy.discard(kind)
 
 

@@ -11,14 +11,16 @@ commit) and `Clock`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, Protocol, TypeAlias
 
 from autoexp_tui.effects.effects import LookForCheckpoint, MoveCheckpoint
-from autoexp_tui.effects.outside import DoneNotes, Looks
-from autoexp_tui.engine.executor_port import Submission, Task
+from autoexp_tui.effects.outside import DoneNotes, Errands, Looks, PoolName
+from autoexp_tui.engine.executor_port import Executor, Submission, Task
 from autoexp_tui.model.commands import Order
+from autoexp_tui.model.decision_context import SchedulingPolicy
 from autoexp_tui.model.event import Recorded
 from autoexp_tui.model.facts import Fact, OutsideKey
 from autoexp_tui.model.outputs import FoundCheckpoint
@@ -332,3 +334,43 @@ class SessionWatcher(Protocol):
 
     def close(self) -> None:
         """Stop watching."""
+
+
+PoolKey: TypeAlias = PoolName | Literal["poll", "files", "logs", "house", "evidence"]
+"""`house`: for the session's own directory, its inbox and its lease."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What an engine is made of: its session on disk, and all that is outside."""
+
+    clock: Clock
+    journal: Journal
+    lease: Lease
+    inbox: Inbox
+    live_sink: LiveSink
+    executor: Executor
+    facts: FactSource
+    logs: LogSource
+    planner: Planner
+    preparation: Preparation
+    checkpoints: Checkpoints
+    errands: Errands
+    pools: Mapping[PoolKey, Pool]
+    attempt_dir: Callable[[str, int], Path]
+    store_plan: Callable[[Plan], str]
+    """Keeps a plan beside the journal, durable; gives its sha. Blocks."""
+    evidence: EvidenceSource | None = None
+    """None: runs that a rule ends are not looked at."""
+    place_of: Callable[[str], str] = lambda _path: "/"
+    """The file system of a path, told without touching it."""
+    policy: SchedulingPolicy = field(default_factory=SchedulingPolicy)
+    log_fault: Callable[[str], None] = lambda _text: None
+    watch_files: Callable[[Callable[[Iterable[str]], None]], None] = lambda _: None
+    """Takes what is to be called, from any thread, with paths that changed."""
+    close: Callable[[], None] = lambda: None
+    """Called when the engine has ended: lets go of whatever else it was given."""
+    directory: Path = Path()
+    log_file: str = ""
+    gpus: int | None = None
+    """Of the machine that runs the jobs, for people; None: not known."""
