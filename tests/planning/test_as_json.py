@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from autoexp_tui.conditions import kinds as condition_kinds
 from autoexp_tui.config.specs import parse_condition
+from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.specs import Edge, ExecutorSpec, Hole, PlanFinding
 from autoexp_tui.planning.as_json import (
-    CLASS_NAMES,
     condition_to_json,
     json_safe,
     plan_to_json,
@@ -154,9 +154,9 @@ def test_warnings_say_job_where_message_hint_and_place() -> None:
 
 
 # --------------------------------------------------------------------- conditions
-def test_every_kind_of_condition_has_a_class_name() -> None:
-    assert set(CLASS_NAMES) == set(condition_kinds.Condition.kinds.values())
-    assert {type(one) for one in CONDITIONS} == set(CLASS_NAMES)
+def test_every_kind_of_condition_is_written_below() -> None:
+    ours = {one for one in condition_kinds.Condition.kinds.values() if is_ours(one)}
+    assert {type(one) for one in CONDITIONS} == ours
 
 
 @pytest.mark.parametrize("spec", CONDITIONS, ids=lambda spec: spec.kind)

@@ -106,7 +106,7 @@ def test_an_empty_branch_of_a_list_takes_nothing_with_it() -> None:
     both = {"groups": [{"params": {"a": [1], "b": []}}]}
     rest = {"configs": [{"a": 1}]}
     found = expand({"type": "list", "groups": [alone, crossed, both, rest]})
-    assert found.emptied == (
+    assert found.empty == (
         "sweep.groups.1.groups.1.groups.0.configs",
         "sweep.groups.2.groups.0.params.b",
     )

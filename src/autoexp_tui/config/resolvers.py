@@ -65,7 +65,7 @@ class Helper:
             raise ValueError(f"{self.name} divides by zero") from None
         except OverflowError:
             raise ValueError(f"{self.name} makes too large a number") from None
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{self.name}: {error}") from None
         return _make_list(found)
 

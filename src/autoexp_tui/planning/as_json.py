@@ -11,53 +11,19 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from types import MappingProxyType
 from typing import Final
 
-from autoexp_tui.conditions.kinds import (
-    Approval,
-    CommandPasses,
-    Composite,
-    Cooldown,
-    FileContent,
-    FileExists,
-    JobStateIs,
-    LogPattern,
-    MaxAttempts,
-    MetadataIs,
-    MetricIs,
-    Not,
-    OwnCondition,
-    TimeReached,
-)
+from autoexp_tui.conditions.kinds import JobStateIs, OwnCondition
 from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
+from autoexp_tui.model.kinds import is_ours
 from autoexp_tui.model.masking import mask_override, mask_tree, mask_values
 from autoexp_tui.model.specs import Hole, JobSpec, Plan, PlanFinding
 from autoexp_tui.sweep.points import join_path
 
-CLASS_NAMES: Final[Mapping[type[Condition], str]] = MappingProxyType(
-    {
-        FileExists: "FileExistsCondition",
-        FileContent: "FileContentCondition",
-        MetadataIs: "MetadataCondition",
-        MetricIs: "MetricCondition",
-        JobStateIs: "JobStateCondition",
-        CommandPasses: "CommandCondition",
-        LogPattern: "LogPatternCondition",
-        TimeReached: "TimeCondition",
-        Approval: "ApprovalCondition",
-        MaxAttempts: "MaxAttemptsCondition",
-        Cooldown: "CooldownCondition",
-        Composite: "CompositeCondition",
-        Not: "NotCondition",
-        OwnCondition: "",
-    }
-)
-"""Each condition's `class_name` in configs; empty: it is the user's own."""
-_CONFIG_FIELDS: Final[Mapping[tuple[type[Condition], str], str]] = MappingProxyType(
-    {(JobStateIs, "jobs"): "job_name"}
-)
+_CONFIG_FIELDS: Final[Mapping[tuple[type[Condition], str], str]] = {
+    (JobStateIs, "jobs"): "job_name"
+}
 """Fields that configs call otherwise."""
 _NOT_WRITTEN: Final = frozenset({"kind", "class_path", "fields", "skip"})
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -116,11 +82,16 @@ def finding_to_json(one: PlanFinding | Problem) -> dict[str, object]:
     return {name: json_safe(getattr(one, name)) for name in names}
 
 
+def name_condition(kind: str) -> str:
+    """The `class_name` of a kind of ours: `JobStateCondition` of `job_state`."""
+    return f"{kind.title().replace('_', '')}Condition"
+
+
 def condition_to_json(spec: Condition) -> dict[str, object]:
     """A condition as configs write it; `writer` only where planning knows one."""
-    tree: dict[str, object] = {
-        "class_name": CLASS_NAMES.get(type(spec), type(spec).__name__)
-    }
+    name = type(spec).__name__
+    name = name_condition(spec.kind) if is_ours(type(spec)) else name
+    tree: dict[str, object] = {"class_name": name}
     if isinstance(spec, OwnCondition):
         tree = {"class_name": json_safe(spec.class_path)}
         tree |= {_text(key): json_safe(value) for key, value in spec.fields.items()}

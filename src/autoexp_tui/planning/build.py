@@ -281,7 +281,11 @@ def build_plan_outcome(
     errors = [*common.problems, *resolution.problems]
     hint = "write at least one entry, or leave it out"
     message = "is an empty list, so that the product around it makes no job"
-    emptied = [Problem(message, where, hint=hint) for where in expansion.emptied]
+    emptied = [
+        Problem(message, where, hint=hint)
+        for where in expansion.empty
+        if expansion.points
+    ]
     warnings = fold_problems([*emptied, *resolution.warnings])
     holes, more = list_holes(expansion, resolution.dropped)
     plan = None

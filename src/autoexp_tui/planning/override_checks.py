@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, TypeGuard
 
+from autoexp_tui.model.condition import Condition
 from autoexp_tui.model.errors import Problem
-from autoexp_tui.planning.as_json import CLASS_NAMES
+from autoexp_tui.planning.as_json import name_condition
 from autoexp_tui.planning.overrides import CannotSpell, format_override
 from autoexp_tui.planning.ports import CannotCompose, Composer, ConfigView
 from autoexp_tui.sweep.points import NOT_OVERRIDES, format_in_name, shorten_text
@@ -29,9 +30,6 @@ _REFUSED: Final = {
 """Settings of Hydra's own that would run one job where many were meant."""
 _OURS: Final = frozenset(key for key in NOT_OVERRIDES if "." not in key)
 """Keys of a point that no config has: a slip of one must not become a new key."""
-_CONDITIONS: Final = frozenset(
-    name.removesuffix("Condition") for name in (*CLASS_NAMES.values(), "SlurmState")
-)
 _Choices = tuple[str, ...]
 """The overrides of a point that select groups."""
 
@@ -262,4 +260,7 @@ def _is_condition(value: object) -> bool:
     if isinstance(value, list | tuple):
         return any(_is_condition(item) for item in value)
     name = value.get("class_name") if isinstance(value, Mapping) else None
-    return isinstance(name, str) and name.removesuffix("Condition") in _CONDITIONS
+    known = {*map(name_condition, Condition.kinds), "SlurmStateCondition"}
+    return (
+        isinstance(name, str) and f"{name.removesuffix('Condition')}Condition" in known
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autoexp_tui.model.errors import Problem
@@ -46,7 +46,6 @@ from autoexp_tui.sweep.schema import (
     Parameters,
     Params,
     Sweep,
-    find_emptied,
     find_empty_lists,
     join_sets,
     list_sets,
@@ -67,9 +66,8 @@ class Expansion:
     forgotten: int = 0
     """How many more were removed than are remembered."""
     empty: tuple[str, ...] = ()
-    """Places of the empty lists for which there is no point, filters or not."""
-    emptied: tuple[str, ...] = ()
-    """Places of empty lists for which a part of the sweep makes none."""
+    """Places of the empty lists for which the sweep, or a part of it, makes no point,
+    filters or not."""
 
 
 def expand_sweep(sweep: Mapping[str, object] | None) -> list[SweepPoint]:
@@ -94,32 +92,20 @@ def expand(sweep: Mapping[str, object] | None, where: str = "sweep") -> Expansio
     kept = expander.filter_made(read.root, made, {})
     if expander.problems:
         raise SweepRefused(tuple(expander.problems))
-    numbers = {fragment.serial: at for at, fragment in enumerate(kept)}
-    points = []
-    for at, one in enumerate(kept):
-        base = numbers.get(one.base) if one.base >= 0 else None
-        point = SweepPoint(at, one.parameters, one.coordinates, one.deferred, base)
-        points.append(point)
+    numbers = {one.index: at for at, one in enumerate(kept)}  # of bases
     return Expansion(
-        points=tuple(points),
+        points=tuple(
+            replace(
+                one,
+                index=at,
+                base=one.base if one.base is None else numbers.get(one.base),
+            )
+            for at, one in enumerate(kept)
+        ),
         removed=tuple(expander.removed),
         forgotten=expander.forgotten,
-        empty=() if read.root.count else tuple(find_empty_lists(read.root)),
-        emptied=tuple(find_emptied(read.root)) if read.root.count else (),
+        empty=tuple(find_empty_lists(read.root, whole=not read.root.count)),
     )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fragment:
-    """A point in the making, or a part that groups will cross with others."""
-
-    parameters: Parameters = field(default_factory=dict)
-    coordinates: tuple[Coordinate, ...] = ()
-    deferred: tuple[DeferredFilter, ...] = ()
-    serial: int = -1
-    """Tells base jobs apart when there are derived ones."""
-    base: int = -2
-    """The serial of the base job."""
 
 
 class _Expander:
@@ -131,13 +117,13 @@ class _Expander:
 
     def expand_node(
         self, node: Node, address: str, above: Parameters
-    ) -> Sequence[Fragment]:
+    ) -> Sequence[SweepPoint]:
         """The fragments of a node, filtered; `above`: the defaults around it."""
         return self.filter_made(node, self.expand_body(node, address, above), above)
 
     def expand_body(
         self, node: Node, address: str, above: Parameters
-    ) -> Sequence[Fragment]:
+    ) -> Sequence[SweepPoint]:
         """The fragments of a node with its defaults under them."""
         below = _merge([above, node.defaults], self._accumulated)
         match node.body:
@@ -159,22 +145,22 @@ class _Expander:
 
     def _expand_configs(
         self, body: Configs, address: str, above: Parameters
-    ) -> Sequence[Fragment]:
-        made: list[Fragment] = []
+    ) -> Sequence[SweepPoint]:
+        made: list[SweepPoint] = []
         choices = _build_choices(address, body.entries)
         for at, (entry, choice) in enumerate(zip(body.entries, choices, strict=True)):
             if isinstance(entry, Node):
                 inner = self.expand_node(entry, _join(address, str(at)), above)
                 made += [_add_choice(choice, fragment) for fragment in inner]
             else:
-                made.append(Fragment(entry, (choice,)))
+                made.append(SweepPoint(-1, entry, (choice,)))
         return made
 
     def _expand_groups(
         self, body: Groups, address: str, above: Parameters
-    ) -> Sequence[Fragment]:
+    ) -> Sequence[SweepPoint]:
         if not body.nodes:
-            return [Fragment()]
+            return [SweepPoint(-1)]
         parts = [
             self.expand_node(node, _join(address, str(at)), above)
             for at, node in enumerate(body.nodes)
@@ -191,16 +177,17 @@ class _Expander:
             for fragment in part
         ]
 
-    def _join(self, row: Sequence[Fragment]) -> Fragment:
-        return Fragment(
+    def _join(self, row: Sequence[SweepPoint]) -> SweepPoint:
+        return SweepPoint(
+            -1,
             _merge([fragment.parameters for fragment in row], self._accumulated),
             tuple(itertools.chain.from_iterable(part.coordinates for part in row)),
             tuple(itertools.chain.from_iterable(part.deferred for part in row)),
         )
 
     def filter_made(
-        self, node: Node, made: Sequence[Fragment], above: Parameters
-    ) -> Sequence[Fragment]:
+        self, node: Node, made: Sequence[SweepPoint], above: Parameters
+    ) -> Sequence[SweepPoint]:
         """The fragments that the node's filter keeps."""
         where = f"{node.where}.filter"
         if node.filter is True or not made:
@@ -219,11 +206,11 @@ class _Expander:
             return made
 
     def _apply_filter(
-        self, text: str, where: str, made: Sequence[Fragment], above: Parameters
-    ) -> Sequence[Fragment]:
+        self, text: str, where: str, made: Sequence[SweepPoint], above: Parameters
+    ) -> Sequence[SweepPoint]:
         rows = (fragment.parameters for fragment in made)
         test = PointFilter(text, list_names((above, *rows)))
-        kept: list[Fragment] = []
+        kept: list[SweepPoint] = []
         for fragment in made:
             own = fragment.parameters
             # Merged, not laid over: `++lr` and `_stage` cover the defaults' spelling.
@@ -251,7 +238,7 @@ def _is_kept(test: PointFilter, parameters: Parameters) -> bool:
         raise ExpressionError(f"{error}, for {told}" if told else str(error)) from None
 
 
-def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
+def _expand_params(body: Params, address: str) -> Sequence[SweepPoint]:
     """A fragment for each combination, or pair, of values."""
     several = (
         (key, values)
@@ -270,7 +257,7 @@ def _expand_params(body: Params, address: str) -> Sequence[Fragment]:
         rows = zip(*chosen, strict=True)
     keys = tuple(body.values)
     return [
-        Fragment(dict(zip(keys, (c.value for c in row), strict=True)), tuple(row))
+        SweepPoint(-1, dict(zip(keys, (c.value for c in row), strict=True)), tuple(row))
         for row in rows
     ]
 
@@ -295,7 +282,7 @@ def _build_choices(
     ]
 
 
-def _add_choice(choice: Coordinate, fragment: Fragment) -> Fragment:
+def _add_choice(choice: Coordinate, fragment: SweepPoint) -> SweepPoint:
     return replace(fragment, coordinates=(choice, *fragment.coordinates))
 
 
@@ -339,16 +326,17 @@ def _to_mapping(value: object) -> Mapping[str, object]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _add_derived(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
+def _add_derived(sweep: Sweep, bases: Sequence[SweepPoint]) -> Sequence[SweepPoint]:
     """Each base job followed by those derived from it, then those made once."""
     if not sweep.derived:
         return bases
-    axis = sweep.derived_axis
+    keys = {plain_key(key) for job in sweep.derived for key in job.parameters}
+    axis = Axis("derived_jobs", carries=frozenset(keys))  # of a base and what follows
     derived = [(job, Coordinate(axis, at)) for at, job in enumerate(sweep.derived, 1)]
-    made: list[Fragment] = []
+    made: list[SweepPoint] = []
     for serial, base in enumerate(bases):
         place = (*base.coordinates, Coordinate(axis, 0))
-        made.append(replace(base, coordinates=place, serial=serial))
+        made.append(replace(base, coordinates=place, index=serial))
         kept = {
             key: value
             for key, value in base.parameters.items()
@@ -363,8 +351,10 @@ def _add_derived(sweep: Sweep, bases: Sequence[Fragment]) -> Sequence[Fragment]:
                 own["aux"] = {**_to_mapping(kept.get("aux")), **_to_mapping(own["aux"])}
             place = (*base.coordinates, choice)
             merged = _merge([kept, own])
-            made.append(Fragment(merged, place, base.deferred, base=serial))
-    made += [Fragment(job.parameters, (at,)) for job, at in derived if not job.for_each]
+            made.append(SweepPoint(-1, merged, place, base.deferred, serial))
+    made += [
+        SweepPoint(-1, job.parameters, (at,)) for job, at in derived if not job.for_each
+    ]
     return made
 
 

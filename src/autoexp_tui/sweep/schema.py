@@ -24,7 +24,6 @@ from autoexp_tui.sweep.points import (
     NOTES,
     STAGE,
     STAGE_KEYS,
-    Axis,
     SweepRefused,
     find_stage,
     format_word,
@@ -90,14 +89,18 @@ class Node:
                 counts = [node.count for node in nodes]
                 return math.prod(counts) if crossed or not counts else sum(counts)
 
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """Those right below it."""
+        match self.body:
+            case Configs(entries=parts) | Groups(nodes=parts):
+                return [part for part in parts if isinstance(part, Node)]
+        return ()
+
     @cached_property
     def most(self) -> int:
         """The most points that are made at once on the way."""
-        parts: Sequence[object] = ()
-        match self.body:
-            case Configs(entries=parts) | Groups(nodes=parts):
-                pass
-        return max(self.count, *(e.most for e in parts if isinstance(e, Node)), 0)
+        return max([self.count, *(node.most for node in self.nodes)])
 
     @cached_property
     def sets(self) -> Sets:
@@ -167,40 +170,23 @@ def list_words_by_key(
     return {key: frozenset(words) for key, words in found.items()}
 
 
-def find_empty_lists(node: Node) -> Iterator[str]:
-    """The places of empty lists under a node: `sweep.groups.0.params.lr`."""
-    match node.body:
-        case Params(values=values):
-            for key, found in values.items():
-                if not found:
-                    yield f"{node.where}.params.{key}"
-        case Configs(entries=()):
-            yield f"{node.where}.configs"
-        case Configs(entries=entries):
-            for entry in entries:
-                if isinstance(entry, Node):
-                    yield from find_empty_lists(entry)
-        case Groups(nodes=nodes):
-            for below in nodes:
-                yield from find_empty_lists(below)
+def find_empty_lists(node: Node, *, whole: bool = True) -> Iterator[str]:
+    """The places of empty lists under a node: `sweep.groups.0.params.lr`.
 
-
-def find_emptied(node: Node) -> Iterator[str]:
-    """The places of empty lists that take the rest of a product with them.
-
-    An empty `configs` that stands alone, or in a list, takes nothing with it.
+    Not `whole`: those that take the rest of a product with them; an empty `configs`
+    that stands alone, or in a list, takes nothing.
     """
     match node.body:
-        case Params():
-            yield from find_empty_lists(node)
-        case Groups(nodes=nodes, crossed=True) if not node.count and any(
-            one.count for one in nodes
-        ):
-            yield from find_empty_lists(node)
-        case Groups(nodes=parts) | Configs(entries=parts):
-            for part in parts:
-                if isinstance(part, Node):
-                    yield from find_emptied(part)
+        case Params(values=values):
+            yield from (
+                f"{node.where}.params.{key}" for key in values if not values[key]
+            )
+        case Configs(entries=()) if whole:
+            yield f"{node.where}.configs"
+        case Groups(nodes=nodes, crossed=True) if not node.count:
+            whole = whole or any(one.count for one in nodes)
+    for part in node.nodes:
+        yield from find_empty_lists(part, whole=whole)
 
 
 MAX_POINTS: Final = 1_000_000
@@ -258,12 +244,6 @@ class Sweep:
         """Jobs before filters."""
         each = sum(job.for_each for job in self.derived)
         return self.root.count * (1 + each) + len(self.derived) - each
-
-    @property
-    def derived_axis(self) -> Axis:
-        """The axis on which a base job and its derived ones lie."""
-        keys = {plain_key(key) for job in self.derived for key in job.parameters}
-        return Axis("derived_jobs", carries=frozenset(keys))
 
 
 def read_sweep(raw: object, where: str = "sweep") -> Sweep:
