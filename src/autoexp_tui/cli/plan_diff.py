@@ -1,4 +1,5 @@
-"""`autoexp-plan --diff OTHER`, and what changed since the last plan of a config.
+"""`autoexp-plan --diff OTHER`, and what changed since the last plan of a config. Of
+earlier plans what cannot be read is passed over, for nothing depends on it.
 
 For the cockpit, `python -m autoexp_tui.cli.plan_diff STATE_DIR PLAN_ID` says the latter
 in one line of JSON: two plans of thousands of jobs are read and compared, which its
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,20 +25,27 @@ from autoexp_tui.cockpit.render.plan_findings import PlanChanges
 from autoexp_tui.model.errors import AutoexpError, UsageError
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.plan_diff import (
+    PlanDiff,
+    ValueChange,
+    diff_plans,
     diff_to_json,
+    diff_values,
+    flatten,
     list_differences,
     list_first_differences,
     summarize_diff,
 )
 from autoexp_tui.storage.manifests import (
     find_manifest,
+    get_manifest,
     list_manifests,
     read_manifest,
     read_manifest_head,
 )
-from autoexp_tui.storage.plan_history import compare_plans, compare_to_last
+from autoexp_tui.storage.provenance import ProvenanceRecord, load_record
 from autoexp_tui.storage.session_dir import SessionDir
 from autoexp_tui.storage.sessions import find_sessions, match_id
+from autoexp_tui.storage.trust import MOST_BYTES, read_checked
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
 from autoexp_tui.text.spelling import clock_time
@@ -45,6 +54,67 @@ _SECONDS: Final = 120.0
 _MOST_LINES: Final = 1000
 _NICENESS: Final = 10
 """Added for the process: a campaign may be running beside it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinceLast:
+    """How a plan differs from the one that was made of the same config before it."""
+
+    created_at: float
+    """When that was made; UTC."""
+    difference: PlanDiff
+
+
+def compare_to_last(plan: Plan) -> SinceLast | None:
+    """What changed since the last plan of the same config; None: none that reads."""
+    mine = (plan.config_ref, plan.config_dir)
+    for head in list_manifests(Path(plan.state_dir)) if plan.config_ref else ():
+        is_same_config = (head.config_ref, head.config_dir) == mine
+        is_earlier = head.created_at <= plan.created_at and head.plan_id != plan.plan_id
+        if not (is_same_config and is_earlier):
+            continue
+        path = get_manifest(Path(plan.state_dir), plan.plan_id)
+        difference = PlanDiff(same=len(plan.jobs))
+        if head.overrides != plan.overrides or not _is_same_content(head.path, path):
+            try:
+                difference = compare_plans(read_manifest(head.path), plan)
+            except AutoexpError:
+                return None
+        return SinceLast(created_at=head.created_at, difference=difference)
+    return None
+
+
+def _is_same_content(one: Path, other: Path) -> bool:
+    """Whether two manifests differ in no byte but in who made them, and when."""
+    try:
+        heads = [
+            read_checked(path, "own", MOST_BYTES).partition(b'"base_output_dir":')
+            for path in (one, other)
+        ]
+    except OSError:
+        return False
+    (_, found, rest), (_, _, others) = heads
+    return bool(found) and rest == others
+
+
+def compare_plans(old: Plan, new: Plan) -> PlanDiff:
+    """How two plans differ, their jobs' recorded configs included."""
+    records: list[ProvenanceRecord | None] = [None, None]
+    for at, plan in enumerate((old, new)):
+        with suppress(AutoexpError):
+            records[at] = load_record(Path(plan.state_dir), plan.plan_id)
+
+    def compare_jobs(*names: str) -> list[ValueChange] | None:
+        with suppress(AutoexpError):  # a config may be damaged
+            trees = [
+                record and record.load_resolved(job)
+                for record, job in zip(records, names, strict=True)
+            ]
+            if all(trees):
+                return [*diff_values(*(dict(flatten("", tree)) for tree in trees))]
+        return None
+
+    return diff_plans(old, new, compare_jobs)
 
 
 def show_diff(plan: Plan, other: str, options: Options) -> None:

@@ -15,6 +15,7 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -75,26 +76,45 @@ class ProvenanceRecord:
 
     def get_configs(self, job: str) -> JobConfigs | None:
         """One job's configs; None when planning kept none; raises EnvironmentFailed."""
-        kept = self.configs.get(job)
-        if kept is None:
-            return None
-        texts: list[str] = []
+        texts = [
+            part if isinstance(part, str) else format_yaml(part)
+            for part in self._unpack(job)
+        ]
+        return JobConfigs(resolved=texts[0], unresolved=texts[1]) if texts else None
+
+    def load_resolved(self, job: str) -> object:
+        """One job's resolved config; None when planning kept none, or it does not read;
+        raises EnvironmentFailed."""
+        resolved, *_ = (*self._unpack(job), None)
+        if not isinstance(resolved, str):
+            return resolved
+        import yaml
+
+        with suppress(yaml.YAMLError):
+            loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+            return yaml.load(resolved, Loader=loader)
+        return None
+
+    def _unpack(self, job: str) -> Sequence[Any]:
+        """Both configs of a job, each as text or as data; none where none are kept."""
+        parts: list[object] = []
         try:
-            for part in json.loads(kept):
+            for part in json.loads(self.configs.get(job, "[]")):
                 if isinstance(part, str):
                     packed = zlib.decompress(base64.b85decode(part))
-                    texts.append(packed.decode(*_ANY_TEXT))
+                    parts.append(packed.decode(*_ANY_TEXT))
                 else:
                     number, changes = part
                     values = {tuple(path): value for path, value in changes}
-                    whole = plain_tree.with_values(self.wholes[number], values)
-                    texts.append(format_yaml(whole))
-            resolved, unresolved = texts
+                    whole = self.wholes[number]
+                    parts.append(plain_tree.with_values(whole, values))
+            if job in self.configs and len(parts) != 2:
+                raise ValueError(f"{len(parts)} are kept, not two")
         except (ValueError, LookupError, TypeError, zlib.error) as error:
             hint = "Make the plan again with autoexp-plan."
             problem = f"a config is damaged: {error}"
             raise EnvironmentFailed(problem, hint=hint) from error
-        return JobConfigs(resolved=resolved, unresolved=unresolved)
+        return parts
 
 
 class RecordBuilder:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from autoexp_tui.cli.plan_diff import compare_to_last
 from autoexp_tui.model.specs import Plan
 from autoexp_tui.planning.plan_diff import list_first_differences
 from autoexp_tui.storage.manifests import find_manifest, write_manifest
-from autoexp_tui.storage.plan_history import compare_to_last
 from autoexp_tui.storage.provenance import GitState, RecordBuilder, save_record
 from tests.model.builders import job, plan
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autoexp_tui.probes.yaml_text import format_yaml
-from autoexp_tui.storage.plan_history import compare_configs
+from autoexp_tui.planning.plan_diff import diff_values, flatten
 from autoexp_tui.text.plain_tree import ABSENT
 
 CONFIG: dict[str, Any] = {
@@ -19,13 +19,14 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def differing(old: str, new: str) -> dict[str, tuple[object, object]]:
+def differing(old: object, new: object) -> dict[str, tuple[object, object]]:
     """Dotted key -> (old, new)."""
-    return {key: (theirs, ours) for key, theirs, ours in compare_configs(old, new)}
+    changes = diff_values(dict(flatten("", old)), dict(flatten("", new)))
+    return {key: (theirs, ours) for key, theirs, ours in changes}
 
 
-def text(**changed: object) -> str:
-    return format_yaml({**CONFIG, **changed})
+def text(**changed: object) -> dict[str, Any]:
+    return {**CONFIG, **changed}
 
 
 def test_equal_configs_do_not_differ() -> None:
@@ -87,8 +88,8 @@ def test_a_key_that_is_added_is_all_that_differs(
 ) -> None:
     tree.pop(key, None)
     found = differing(
-        format_yaml({"top": tree}),
-        format_yaml({"top": {**tree, key: value}}),
+        {"top": tree},
+        {"top": {**tree, key: value}},
     )
     if tree:
         assert found == {f"top.{key}": (ABSENT, value)}
@@ -98,4 +99,4 @@ def test_a_key_that_is_added_is_all_that_differs(
 
 @given(TREES)
 def test_a_tree_does_not_differ_from_itself(tree: object) -> None:
-    assert differing(format_yaml({"t": tree}), format_yaml({"t": tree})) == {}
+    assert differing({"t": tree}, {"t": copy.deepcopy(tree)}) == {}
