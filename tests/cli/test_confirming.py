@@ -14,8 +14,8 @@ import pytest
 
 from autoexp_tui.cli import plan as plan_command
 from autoexp_tui.cli import run, submit
-from autoexp_tui.cli.confirm import choose_jobs, confirm, require_confirmed
 from autoexp_tui.cli.diagnostics import run_guarded
+from autoexp_tui.cli.open import choose_jobs, confirm
 from autoexp_tui.cli.options import Options
 from autoexp_tui.model.errors import NotConfirmed, UsageError
 from autoexp_tui.model.snapshot import Snapshot
@@ -111,8 +111,8 @@ def test_what_is_confirmed_or_within_the_bounds_is_not_asked(
 def test_jobs_that_are_done_already_do_not_count(
     answering: Callable[[str], Terminal], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = SimpleNamespace(done=("j0", "j1"))
-    monkeypatch.setattr("autoexp_tui.cli.confirm.check_done", lambda _: done)
+    done = SimpleNamespace(done={"j0": None, "j1": None})
+    monkeypatch.setattr("autoexp_tui.storage.done_file.check_done", lambda _: done)
     shown = answering("n\n")
     confirm(LARGE, Options())
     assert shown.getvalue() == ""
@@ -135,8 +135,8 @@ def test_jobs_without_a_time_limit_are_told_with_the_rest(
 
 def test_the_cockpit_submits_at_once_only_with_a_yes() -> None:
     with pytest.raises(NotConfirmed, match="--submit submits 120 GPU h"):
-        require_confirmed(LARGE, Options())
-    require_confirmed(LARGE, Options(yes=True))
+        confirm(LARGE, Options(), asks=False)
+    confirm(LARGE, Options(yes=True), asks=False)
 
 
 @pytest.mark.parametrize(
@@ -168,8 +168,8 @@ FAMILIES = plan(
 def test_the_first_family_is_one_that_has_work_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    done = SimpleNamespace(done=("j0", "j1"))
-    monkeypatch.setattr("autoexp_tui.cli.confirm.check_done", lambda _: done)
+    done = SimpleNamespace(done={"j0": None, "j1": None})
+    monkeypatch.setattr("autoexp_tui.storage.done_file.check_done", lambda _: done)
     chosen = choose_jobs(FAMILIES, Options(), first_family=True)
     assert chosen == ("j2", "j3")
 

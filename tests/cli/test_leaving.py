@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli import background, monitor, submit
+from autoexp_tui.cli import submit
 from autoexp_tui.cli.background import build_command
 from autoexp_tui.cli.detach import (
     detach,
@@ -51,13 +51,6 @@ def test_an_engine_that_was_only_watched_goes_on() -> None:
 def test_a_watcher_of_a_dead_engine_says_that_nothing_more_is_submitted() -> None:
     told = format_interrupted(shown("viewer", alive=False), "autoexp-monitor")
     assert "nothing more is submitted" in told
-
-
-def test_the_name_that_engines_of_earlier_versions_start_leads_where_it_led(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(background, "main", len)
-    assert monitor.main(["--session", "k7f2", "--heir"]) == 2
 
 
 def test_how_to_resume_is_said_before_the_engine_is_waited_for(

@@ -9,11 +9,6 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli import sessions
-from autoexp_tui.cli.detach import (
-    name_visit_file,
-    read_last_visit,
-    record_visit,
-)
 from autoexp_tui.cli.session_verbs.show import parse_since
 from autoexp_tui.model.errors import UsageError
 from autoexp_tui.storage.session_dir import SessionDir
@@ -27,15 +22,15 @@ def session(tmp_path: Path) -> SessionDir:
 
 
 def test_leaving_is_remembered_for_each_user(session: SessionDir) -> None:
-    assert read_last_visit(session.path) is None
-    record_visit(session.path)
-    left = read_last_visit(session.path)
+    assert session.read_last_visit() is None
+    session.record_visit()
+    left = session.read_last_visit()
     assert left is not None
     assert abs(left - time.time()) < 60
-    assert name_visit_file(session.path).name.endswith(str(os.getuid()))
-    nowhere = session.path / "nowhere"
-    record_visit(nowhere)  # what cannot be kept is no fault
-    assert read_last_visit(nowhere) is None
+    assert session.visit.name.endswith(str(os.getuid()))
+    nowhere = SessionDir(session.path / "nowhere")
+    nowhere.record_visit()  # what cannot be kept is no fault
+    assert nowhere.read_last_visit() is None
 
 
 def test_a_moment_is_a_span_ago_a_time_or_when_you_left(session: SessionDir) -> None:
@@ -46,8 +41,8 @@ def test_a_moment_is_a_span_ago_a_time_or_when_you_left(session: SessionDir) -> 
         parse_since("left", session, now)
     with pytest.raises(UsageError, match="no time"):
         parse_since("yesterday", session, now)
-    record_visit(session.path)
-    assert parse_since("left", session, now) == read_last_visit(session.path)
+    session.record_visit()
+    assert parse_since("left", session, now) == session.read_last_visit()
 
 
 def test_show_since_tells_what_is_new(

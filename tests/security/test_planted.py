@@ -16,13 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli import monitor, run, run_sweep_entry, submit
+from autoexp_tui.cli import background, monitor, run, run_sweep_entry, submit
 from autoexp_tui.cli.assemble import (
     FaultLog,
     resume_session,
     start_session,
 )
-from autoexp_tui.cli.background import main as background
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.open import SessionOpener
 from autoexp_tui.cli.options import Options
@@ -144,7 +143,7 @@ def test_no_verb_acts_on_the_session_of_somebody_else(
     ("main", "words"),
     [
         (monitor.main, ()),
-        (background, ()),
+        (background.main, ()),
         (monitor.main, ("--quiet",)),
         (run.main, ()),
         (run.main, ("--rest",)),

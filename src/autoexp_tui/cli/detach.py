@@ -123,26 +123,3 @@ def release_terminal() -> None:
         os.close(null)
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
     sys.stderr = sys.stdout
-
-
-def name_visit_file(directory: Path) -> Path:
-    """The file of a session's directory whose mtime says when this user left."""
-    return directory / f"left.{os.getuid()}"
-
-
-def read_last_visit(directory: Path) -> float | None:
-    """UTC at which this user left the session's cockpit last; None: never."""
-    try:
-        return name_visit_file(directory).stat().st_mtime
-    except OSError:
-        return None
-
-
-def record_visit(directory: Path) -> None:
-    """This user sees the session now; where that cannot be kept, no more is lost
-    than the digest of the next visit."""
-    from autoexp_tui.storage.trust import find_session_user
-
-    with suppress(OSError):
-        if not find_session_user(directory):
-            name_visit_file(directory).touch(0o600)

@@ -1,14 +1,17 @@
-"""From the command line to a plan or a session, the same way for every command."""
+"""From the command line to a plan or a session, the same way for every command, and
+the yes that a large submission needs."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.options import (
     DEFAULT_CONFIG,
     Options,
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from autoexp_tui.engine.replay import ReplayHandle
     from autoexp_tui.engine.session_handle import SessionHandle
     from autoexp_tui.engine.viewer import ViewerHandle
+    from autoexp_tui.model.outputs import DoneWork
     from autoexp_tui.model.specs import Plan
     from autoexp_tui.storage.lease import LeaseWatch
     from autoexp_tui.storage.session_dir import SessionDir
@@ -99,12 +103,69 @@ def _require_stages(plan: Plan, options: Options) -> None:
         )
 
 
+def choose_jobs(plan: Plan, options: Options, *, first_family: bool) -> tuple[str, ...]:
+    """Which jobs go first, once what they may cost is confirmed; empty: all go.
+
+    With `first_family` those of the first one that has not done all its work. Raises
+    NotConfirmed where nobody said yes to what is above the bounds.
+    """
+    from autoexp_tui.planning.dag import find_first_family
+
+    chosen: tuple[str, ...] = ()
+    if first_family:
+        chosen = find_first_family(plan, frozenset(_find_done(plan, options)))
+    confirm(plan, options, chosen if first_family else None)
+    return chosen
+
+
+def confirm(
+    plan: Plan,
+    options: Options,
+    going: Container[str] | None = None,
+    *,
+    asks: bool = True,
+) -> None:
+    """Return once somebody has said yes, with --yes or at the terminal, to what is
+    above the plan's bounds; raises NotConfirmed where nobody did.
+
+    `going`: the jobs that go now; None: all. Without `asks` a screen has the terminal.
+    """
+    from autoexp_tui.planning.estimate import estimate, read_bounds
+    from autoexp_tui.text.spelling import plural
+
+    bounds = read_bounds(plan)
+    jobs = [job for job in plan.jobs if going is None or job.name in going]
+    if options.yes or not bounds.find_excess(estimate(jobs)):
+        return
+    done = _find_done(plan, options)
+    found = estimate([job for job in jobs if job.name not in done])
+    above = bounds.describe(found)
+    if not above:
+        return
+    if found.without_limit and found.gpus:
+        above.append(f"{plural(len(found.without_limit), 'job')} without a time limit")
+    what = f"{'this' if asks else '--submit'} submits {'; '.join(above)}"
+    if not (asks and sys.stdin.isatty() and sys.stderr.isatty()):
+        hint = "Add --yes to do it; `slurm.confirm` in the config has the bounds."
+        raise NotConfirmed(what, hint=hint)
+    say(f"{what[:1].upper()}{what[1:]}.")
+    print("Submit? [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise NotConfirmed("not submitted", hint="Nothing was started.")
+
+
+def _find_done(plan: Plan, options: Options) -> Mapping[str, DoneWork]:
+    """The jobs that are done already, by their output directories."""
+    from autoexp_tui.storage.done_file import check_done
+
+    return {} if options.force else check_done(plan).done
+
+
 def open_plan(plan: Plan, options: Options) -> LiveHandle:
     """A handle on a plan that nobody has submitted."""
     from autoexp_tui.cli.assemble import start_session
     from autoexp_tui.cli.executors import find_offer
     from autoexp_tui.engine.live import LiveHandle
-    from autoexp_tui.storage.done_file import check_done
     from autoexp_tui.storage.inbox import describe_sender
     from autoexp_tui.storage.journal import list_earlier
 
@@ -114,7 +175,7 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
         slots=offer.slots,
         gpus=offer.gpus,
         earlier=list_earlier,
-        done={} if options.force else check_done(plan).done,
+        done=_find_done(plan, options),
         start=lambda plan, listener: start_session(plan, listener, options),
         identify=lambda: describe_sender(place),
     )

@@ -77,7 +77,6 @@ def _open(
     With --first-family the rest is held, and those that were chosen decide the code.
     """
     from autoexp_tui.cli import open as opening
-    from autoexp_tui.cli.confirm import choose_jobs, confirm
 
     if options.session:
         session = opening.find_session(options)
@@ -86,13 +85,13 @@ def _open(
         going = {job.name for job in snapshot.jobs if job.state in _NOT_SUBMITTED}
         try:
             if args.rest and snapshot.plan is not None:
-                confirm(snapshot.plan, options, going)
+                opening.confirm(snapshot.plan, options, going)
         except (NotConfirmed, KeyboardInterrupt):
             handle.close()
             raise
         return handle, ()
     plan = opening.make_plan(options)
-    chosen = choose_jobs(plan, options, first_family=args.first_family)
+    chosen = opening.choose_jobs(plan, options, first_family=args.first_family)
     return opening.open_plan(plan, options), chosen
 
 

@@ -37,9 +37,8 @@ _FLAGS = (
 def main(argv: Sequence[str]) -> int:
     """Create the session of a plan, wait until what may go is taken, and let go."""
     options, args = parse_options("autoexp-submit", __doc__, argv, _FLAGS)
-    from autoexp_tui.cli.confirm import choose_jobs
     from autoexp_tui.cli.headless import report_no_start
-    from autoexp_tui.cli.open import make_plan, open_plan
+    from autoexp_tui.cli.open import choose_jobs, make_plan, open_plan
     from autoexp_tui.model.commands import Submit
     from autoexp_tui.storage.session_dir import SessionDir
 

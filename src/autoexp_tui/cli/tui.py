@@ -19,8 +19,6 @@ from autoexp_tui.cli import open as opening
 from autoexp_tui.cli.detach import (
     finish_orders,
     format_farewell,
-    read_last_visit,
-    record_visit,
     release_terminal,
 )
 from autoexp_tui.cli.diagnostics import ExitCode, exit_with, freeze_garbage, say
@@ -180,7 +178,9 @@ class Cockpit:
         own = self._session.path if self._session is not None else ""
         directory = handle.snapshot().engine.directory or own
         if directory and not self._args.replay:  # which is no look at it
-            record_visit(Path(directory))
+            from autoexp_tui.storage.session_dir import SessionDir
+
+            SessionDir(Path(directory)).record_visit()
         if self._failure is None:
             return self._finish(app, handle, way)
         handle.close()
@@ -219,12 +219,11 @@ class Cockpit:
             gc.enable()
 
     def _open_plan(self) -> EngineHandle:
-        from autoexp_tui.cli.confirm import require_confirmed
         from autoexp_tui.model.commands import Submit
 
         plan = opening.make_plan(self._options)
         if self._args.submit:
-            require_confirmed(plan, self._options)
+            opening.confirm(plan, self._options, asks=False)
         handle = opening.open_plan(plan, self._options)
         handle.read_only = self._args.read_only
         if self._args.submit:
@@ -240,7 +239,7 @@ class Cockpit:
                 speed=parse_speed(self._args.speed),
                 log_fault=FaultLog(session.engine_log).write,
             )
-        record_visit(session.path)  # should the screen be killed, it was seen until now
+        session.record_visit()  # should the screen be killed, it was seen until now
         if self._args.read_only or session.find_user():
             return self._entry.view(str(session.path), read_only=True)
         return self._entry.enter(str(session.path))
@@ -282,7 +281,7 @@ class Cockpit:
         session = self._session
         seen = None
         if session is not None and not self._args.replay:
-            seen = read_last_visit(session.path)
+            seen = session.read_last_visit()
         options = replace(
             _build_options(self._options, self._args),
             come_back=_format_return(session)

@@ -97,9 +97,12 @@ class ProvenanceRecord:
 
     def _unpack(self, job: str) -> Sequence[Any]:
         """Both configs of a job, each as text or as data; none where none are kept."""
+        kept = self.configs.get(job)
+        if kept is None:
+            return ()
         parts: list[object] = []
         try:
-            for part in json.loads(self.configs.get(job, "[]")):
+            for part in json.loads(kept):
                 if isinstance(part, str):
                     packed = zlib.decompress(base64.b85decode(part))
                     parts.append(packed.decode(*_ANY_TEXT))
@@ -108,13 +111,12 @@ class ProvenanceRecord:
                     values = {tuple(path): value for path, value in changes}
                     whole = self.wholes[number]
                     parts.append(plain_tree.with_values(whole, values))
-            if job in self.configs and len(parts) != 2:
-                raise ValueError(f"{len(parts)} are kept, not two")
+            resolved, unresolved = parts
         except (ValueError, LookupError, TypeError, zlib.error) as error:
             hint = "Make the plan again with autoexp-plan."
             problem = f"a config is damaged: {error}"
             raise EnvironmentFailed(problem, hint=hint) from error
-        return parts
+        return resolved, unresolved
 
 
 class RecordBuilder:

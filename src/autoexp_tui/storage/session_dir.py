@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -76,6 +77,8 @@ class SessionDir:
         """Volatile detail, written only while somebody watches."""
         self.viewers = path / "viewers"
         """One file for each process that watches; its mtime is its heartbeat."""
+        self.visit = path / f"left.{os.getuid()}"
+        """Its mtime says when this user left the session's cockpit last."""
 
     def get_attempt(self, job: str, number: int) -> Path:
         """Holds the records of one attempt: claim, begin, exit, duplicates."""
@@ -155,6 +158,20 @@ class SessionDir:
     def require_own(self) -> None:
         """Refuse what is not the user's alone; raises EnvironmentFailed."""
         require(self.path, require_own_session)
+
+    def read_last_visit(self) -> float | None:
+        """UTC at which this user left the session's cockpit last; None: never."""
+        try:
+            return self.visit.stat().st_mtime
+        except OSError:
+            return None
+
+    def record_visit(self) -> None:
+        """This user sees the session now; where that cannot be kept, no more is lost
+        than the digest of the next visit."""
+        with suppress(OSError):
+            if not find_session_user(self.path):
+                self.visit.touch(0o600)
 
     def is_odd(self) -> bool:
         """Whether something that is no directory and no file has a session's name."""

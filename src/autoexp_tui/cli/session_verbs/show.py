@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from autoexp_tui.cli.detach import read_last_visit
 from autoexp_tui.cli.open import list_places
 from autoexp_tui.cli.session_verbs.probe import Request, Sight, look_at, require_jobs
 from autoexp_tui.cli.session_verbs.show_job import (
@@ -226,7 +225,7 @@ def parse_since(text: str, session: SessionDir, now: float) -> float:
     """The moment that `--since` names: `left`, `2h` ago, `14:02`, `03-12 14:02`; raises
     UsageError where it names none."""
     if text == LEFT:
-        left = read_last_visit(session.path)
+        left = session.read_last_visit()
         if left is None:
             raise UsageError(
                 "you have not left this session's cockpit yet",
