@@ -4,23 +4,45 @@ For arrays of one's own: without --index and --job it is the entry whose index
 SLURM_ARRAY_TASK_ID has. Its exit status is the job's.
 """
 
+# The wrapper runs it as it does for executors: records, `current.log`, environment and
+# the end of all that the command leaves behind are the same. Records lie in `entries/`
+# of the state dir, one directory an attempt; a job that completed leaves word of it, as
+# one of a session does. Signals go to the wrapper, which passes them on; whoever kills
+# this process outright ends the job as well.
+
 from __future__ import annotations
 
 import argparse
+import fcntl
+import json
 import os
 import shlex
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import get_args
+from types import FrameType
+from typing import Final, get_args
 
-from autoexp_tui.cli.diagnostics import ExitCode, exit_with, print_json, say
-from autoexp_tui.cli.entry_run import Entry, run_entry
+from autoexp_tui.cli.diagnostics import (
+    ExitCode,
+    exit_with,
+    handle_signals,
+    print_json,
+    say,
+)
 from autoexp_tui.cli.executors import find_launcher, is_for_slurm, read_numbers
 from autoexp_tui.cli.options import STATE_DIR_VARIABLE, VERSION, build_parser, option
-from autoexp_tui.conditions.bindings import Lacking, RefusedValue, bind
+from autoexp_tui.conditions.bindings import RefusedValue, bind
+from autoexp_tui.engine.executor_port import task_of
+from autoexp_tui.executors import wrapper
+from autoexp_tui.executors.local.start import build_task_fields
+from autoexp_tui.executors.slurm.script import with_grace
 from autoexp_tui.model.condition import (
     Condition,
     EvalContext,
@@ -28,7 +50,7 @@ from autoexp_tui.model.condition import (
     evaluate,
     needs,
 )
-from autoexp_tui.model.errors import NotConfirmed, UsageError
+from autoexp_tui.model.errors import NotConfirmed, SessionOwned, UsageError
 from autoexp_tui.model.facts import (
     ApprovalFact,
     ApprovalKey,
@@ -43,14 +65,25 @@ from autoexp_tui.model.facts import (
     Moment,
     OutsideKey,
 )
+from autoexp_tui.model.ids import digest
 from autoexp_tui.model.outputs import DoneWork
 from autoexp_tui.model.specs import JobSpec, Plan
-from autoexp_tui.model.states import JobState, Result, Verdict
+from autoexp_tui.model.states import JobState, Result
 from autoexp_tui.model.wording import sentence
 from autoexp_tui.probes.clock import SystemClock
 from autoexp_tui.probes.fact_source import OutsideFacts
-from autoexp_tui.storage.done_file import find_done, read_done
-from autoexp_tui.storage.manifests import read_manifest
+from autoexp_tui.storage.atomic import MODES, explaining, link_new, make_directory
+from autoexp_tui.storage.done_file import (
+    find_done,
+    forget_done,
+    get_done_path,
+    read_done,
+    write_done,
+)
+from autoexp_tui.storage.manifests import get_entry_dir, make_state_dir, read_manifest
+from autoexp_tui.storage.output_dir_lock import Living, require_free
+from autoexp_tui.storage.provenance import record_of, write_provenance
+from autoexp_tui.storage.session_dir import require_ground
 from autoexp_tui.text.did_you_mean import did_you_mean
 from autoexp_tui.text.sanitize import clean
 
@@ -59,6 +92,13 @@ _MOST_LISTED = 12
 _OUTSIDE = get_args(OutsideKey)
 _ASKS = frozenset({"asks_you", "asks_later"})
 """Codes of an approval that nobody has given."""
+_FORWARDED: Final = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP),
+    *(signal.SIGUSR1, signal.SIGUSR2),
+)
+_LOOK_SECONDS: Final = 0.1
+_PDEATHSIG: Final = 1
+_GRACE_SECONDS: Final = 10.0
 
 
 _FLAGS = (
@@ -77,6 +117,17 @@ _FLAGS = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One job that is to run, and how."""
+
+    plan: Plan
+    job: JobSpec
+    state_dir: Path
+    command: Sequence[str]
+    """All the words that run."""
+
+
 def main(argv: Sequence[str]) -> int:
     """Run one entry: the job's exit status, or why it does not run."""
     made = build_parser("autoexp-run-sweep-entry", __doc__, _FLAGS)
@@ -89,17 +140,14 @@ def main(argv: Sequence[str]) -> int:
     plan = read_manifest(Path(args.manifest), run=not args.print)
     job = _choose_job(plan, args)
     place = args.state_dir or os.environ.get(STATE_DIR_VARIABLE, "") or plan.state_dir
-    found = Entry(
-        plan=plan,
-        job=job,
-        state_dir=Path(place).absolute(),
-        launcher=find_launcher(plan) if is_for_slurm(plan) else (),
-        **read_numbers(plan, "grace_seconds"),
-    )
+    launcher = find_launcher(plan) if is_for_slurm(plan) else ()
+    entry = Entry(plan, job, Path(place).absolute(), (*launcher, *job.command))
     if args.print:
-        _print_entry(found, as_json=args.json)
+        _print_entry(entry, as_json=args.json)
         return ExitCode.OK
-    if not args.force and _is_done(found):
+    work = None if args.force else read_done(Path(job.output_dir), plan.share)
+    same = work and (work.job, work.fingerprint) == (job.name, job.fingerprint)
+    if same and job.fingerprint:
         say(f"{job.name} is done already; --force runs it again")
         return ExitCode.OK
     unmet = () if args.force else list_unmet(job, plan, time.time())
@@ -110,8 +158,7 @@ def main(argv: Sequence[str]) -> int:
             "--force runs it all the same; a session waits for them: autoexp-run "
             "--manifest FILE",
         )
-    # Under Slurm stdout is a file beside the log: it need not hold all of it again.
-    return run_entry(found, say, mirror=not os.environ.get("SLURM_JOB_ID"))
+    return _run_entry(entry)
 
 
 def _choose_job(plan: Plan, args: argparse.Namespace) -> JobSpec:
@@ -148,14 +195,6 @@ def _list_entries(plan: Plan) -> str:
     return f"entries: {', '.join(shown)}{more}" if shown else "it has no entries"
 
 
-def _is_done(entry: Entry) -> bool:
-    job = entry.job
-    work = read_done(Path(job.output_dir), entry.plan.share)
-    if work is None or not job.fingerprint:
-        return False
-    return (work.job, work.fingerprint) == (job.name, job.fingerprint)
-
-
 def _print_entry(entry: Entry, *, as_json: bool) -> None:
     """What would run, where, and with which environment of its own."""
     job, cwd = entry.job, os.path.abspath(entry.job.cwd or os.curdir)
@@ -180,38 +219,37 @@ def _print_entry(entry: Entry, *, as_json: bool) -> None:
     print(f"{before}{shlex.join(entry.command)}")
 
 
-@dataclass
 class FileFacts:
     """`model.facts.Facts` without a session, each looked at once: what other jobs did
     is known from the word that completed ones leave in their output directories."""
 
-    plan: Plan
-    now: Moment
-    """All of it UTC: nothing lived, and nothing was away."""
-    source: OutsideFacts = field(default_factory=lambda: OutsideFacts(SystemClock()))
-    _known: dict[FactKey, Fact] = field(default_factory=dict)
+    def __init__(self, plan: Plan, now: float) -> None:
+        self._plan = plan
+        # All of it UTC: nothing lived, and nothing was away.
+        self.now = Moment(t=now, utc=now, lived=now)
+        self._source = OutsideFacts(SystemClock())
+        self._known: dict[FactKey, Fact] = {}
 
     @cached_property
-    def done(self) -> Mapping[str, DoneWork]:
+    def _done(self) -> Mapping[str, DoneWork]:
         """Jobs of the plan that completed, doing the work that they would do now."""
-        found = find_done(self.plan.jobs, self.plan.share)
-        same = {(job.name, job.fingerprint) for job in self.plan.jobs}
+        found = find_done(self._plan.jobs, self._plan.share)
+        same = {(job.name, job.fingerprint) for job in self._plan.jobs}
         return {n: work for n, work in found.items() if (n, work.fingerprint) in same}
 
     def get(self, key: FactKey) -> Fact | None:
         """The fact for `key`; what only a session could know has no value."""
-        if key not in self._known:
-            if isinstance(key, _OUTSIDE):
-                seen = self.source.observe(key)
+        if isinstance(key, _OUTSIDE):
+            if key not in self._known:
+                seen = self._source.observe(key)
                 self._known[key] = replace(seen, observed_at=self.now.lived)
-            else:
-                self._known[key] = Fact(self._find_value(key), self.now.lived)
-        return self._known[key]
+            return self._known[key]
+        return Fact(self._find_value(key), self.now.lived)
 
     def _find_value(self, key: FactKey) -> FactValue:
         match key:
             case JobKey():
-                work = self.done.get(key.job)
+                work = self._done.get(key.job)
                 if work is None:
                     # Held jobs and `S` are a session's; here it only has not ended.
                     return JobFact(JobState.WAITING)
@@ -219,7 +257,7 @@ class FileFacts:
             case MetadataKey():
                 return self.read_metadata(key.job, key.key)
             case MetricKey():
-                work = self.done.get(key.job)
+                work = self._done.get(key.job)
                 value = work.values.get(key.name) if work else None
                 if work is not None and isinstance(value, float | int):
                     return MetricFact(float(value), work.step or 0)
@@ -229,49 +267,188 @@ class FileFacts:
 
     def read_metadata(self, job: str, key: str) -> str | None:
         """What a completed job's log told."""
-        work = self.done.get(job)
+        work = self._done.get(job)
         return work.metadata.get(key) if work is not None else None
-
-    def bind(self, condition: Condition) -> tuple[Condition | None, Sequence[Lacking]]:
-        """The condition with the values that logs told, and what is not known."""
-        names = frozenset(job.name for job in self.plan.jobs)
-        return bind(condition, self.read_metadata, names)
-
-    def evaluate(self, condition: Condition, job: JobSpec) -> Verdict:
-        """The verdict of a condition that was bound."""
-        context = EvalContext(job=job.name, waiting_lived=self.now.lived)
-        return evaluate(condition, self, self.now, context)
 
 
 def list_unmet(job: JobSpec, plan: Plan, now: float) -> Iterator[str]:
     """Why a job may not start now, in words; nothing: it may."""
-    facts = FileFacts(plan, Moment(t=now, utc=now, lived=now))
+    facts = FileFacts(plan, now)
+    names = frozenset(job.name for job in plan.jobs)
+    context = EvalContext(job=job.name, waiting_lived=now)
     for condition in job.start_conditions:
-        if condition.blocking and (reason := _explain_wait(condition, job, facts)):
-            what = describe(condition)
-            yield reason if what in reason else f"{what}: {reason}"
+        if not condition.blocking:
+            continue
+        bound, missing = bind(condition, facts.read_metadata, names)
+        reason = ", ".join(f"{one.key} of {one.job}" for one in missing)
+        reason += " is not known"
+        if bound is not None:
+            verdict = evaluate(bound, facts, facts.now, context)
+            if verdict.result is Result.PASS:
+                continue
+            reason = sentence(verdict.why, now, keys=False)
+            if verdict.why.code in _ASKS:
+                reason += " (a session asks; --force goes on as if approved)"
+        elif refused := [one for one in missing if isinstance(one, RefusedValue)]:
+            one = refused[0]
+            reason = f"{one.key} of {one.job}: {one.problem}"
+        what = describe(condition)
+        yield reason if what in reason else f"{what}: {reason}"
     for condition in job.cancel_conditions:
-        bound, _ = facts.bind(condition)
-        asks = bound and any(isinstance(k, ApprovalKey) for k in needs(bound, job.name))
-        if bound and not asks and facts.evaluate(bound, job).result is Result.PASS:
+        bound, _ = bind(condition, facts.read_metadata, names)
+        if bound is None or _asks(bound, job):
+            continue
+        if evaluate(bound, facts, facts.now, context).result is Result.PASS:
             yield f"its cancel condition holds: {describe(condition)}"
 
 
-def _explain_wait(condition: Condition, job: JobSpec, facts: FileFacts) -> str:
-    """Why a condition does not pass; empty when it does."""
-    bound, missing = facts.bind(condition)
-    if bound is None:
-        for one in missing:
-            if isinstance(one, RefusedValue):
-                return f"{one.key} of {one.job}: {one.problem}"
-        unknown = ", ".join(f"{one.key} of {one.job}" for one in missing)
-        return f"{unknown} is not known"
-    verdict = facts.evaluate(bound, job)
-    if verdict.result is Result.PASS:
-        return ""
-    text = sentence(verdict.why, facts.now.t, keys=False)
-    asks = verdict.why.code in _ASKS
-    return f"{text} (a session asks; --force goes on as if approved)" if asks else text
+def _asks(condition: Condition, job: JobSpec) -> bool:
+    return any(isinstance(key, ApprovalKey) for key in needs(condition, job.name))
+
+
+def _run_entry(entry: Entry) -> int:
+    """Run the job to its end; its exit status, 128 and the signal's number if killed.
+
+    Raises SessionOwned where a living session, or another start, runs the job.
+    """
+    plan, job = entry.plan, entry.job
+    make_state_dir(entry.state_dir, plan.share)
+    require_ground(job, plan.base_output_dir, plan.share)
+    output = Path(job.output_dir)
+    require_free(output, Living(), plan.share)
+    home = get_entry_dir(entry.state_dir, plan.plan_id, job.name)
+    with _lock(home, job.name):
+        with explaining(home, "make the attempt's directory"):
+            numbers = [int(n.name) for n in home.iterdir() if n.name.isdecimal()]
+            attempt = max(numbers, default=0) + 1
+            place = home / str(attempt)
+            place.mkdir(0o700)
+        modes = MODES[plan.share]
+        make_directory(get_done_path(output).parent, modes.directory, place="output")
+        forget_done(output)
+        write_provenance(plan, job, record_of(plan, entry.state_dir))
+        fields = _build_fields(entry, attempt, place)
+        task_file = place / "task.json"
+        link_new(task_file, json.dumps(fields).encode())  # the claim needs links too
+        log = wrapper.Task(dict(fields)).log_path
+        say(f"{job.name}: attempt {attempt}, log {log}")
+        status = _supervise(task_file, Path(log))
+        if status == 0:
+            name = f"plan_{plan.plan_id}"  # of these results, as sessions name theirs
+            before = [one for one in plan.jobs if one.name in job.depends_on]
+            works = find_done(before, plan.share).items()
+            done = DoneWork(
+                job=job.name,
+                session=name,
+                mark=name,
+                fingerprint=job.fingerprint,
+                at=time.time(),
+                attempts=attempt,
+                upstream={name: work.mark for name, work in works},
+            )
+            write_done(output, done, modes.file)
+        return status
+
+
+def _build_fields(entry: Entry, attempt: int, place: Path) -> dict[str, object]:
+    """The task file: what the wrapper is to do."""
+    plan, job = entry.plan, entry.job
+    token = digest(plan.plan_id, job.name, attempt)
+    in_slurm = bool(wrapper.get_slurm_id())
+    made = task_of(job, attempt, str(place), resume=attempt > 1)
+    task = replace(made, command=with_grace(entry.command))
+    numbers = read_numbers(plan, "grace_seconds")
+    return {
+        **build_task_fields(task),
+        "v": 1,
+        "token": token,
+        "nonce": token,
+        "index": job.index,
+        "session": "",
+        "submitter": os.uname().nodename,
+        "grace_seconds": numbers.get("grace_seconds", _GRACE_SECONDS),
+        "log_mode": MODES[plan.share].file,
+        "executor_id": wrapper.get_slurm_id() or f"entry-{token}",
+        # Slurm keeps its own time, and its signals tell how a job ended.
+        "time_limit_seconds": None if in_slurm else job.resources.time_limit_seconds,
+    }
+
+
+@contextmanager
+def _lock(home: Path, job: str) -> Iterator[None]:
+    """Keep others from starting the same entry meanwhile."""
+    make_directory(home)
+    path = home / "running"
+    with explaining(path, "take the lock of the entry"), path.open("a+b") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SessionOwned(
+                f"{job} is being run by another process",
+                str(path),
+                "Wait until it has ended, or end it.",
+            ) from None
+        yield
+
+
+def _supervise(task_file: Path, log: Path) -> int:
+    """Run the wrapper, pass signals on, and show on stdout what the log gains."""
+    # Under Slurm stdout is a file beside the log: it need not hold all of it again.
+    mirror = not os.environ.get("SLURM_JOB_ID")
+    shown = log.stat().st_size if log.exists() else 0
+    arguments = [sys.executable, "-I", "-S", wrapper.__file__, str(task_file)]
+    waiting: list[int] = []
+    children: list[subprocess.Popen[bytes]] = []
+
+    def pass_on() -> None:
+        with suppress(ProcessLookupError, IndexError):
+            while children:
+                children[0].send_signal(waiting.pop(0))
+
+    def take(number: int, _frame: FrameType | None) -> None:
+        waiting.append(number)
+        pass_on()
+
+    me = os.getpid()
+
+    def end_with_us() -> None:
+        """In the wrapper, before it begins: to be asked to end when we die."""
+        if wrapper.PRCTL is not None:
+            wrapper.PRCTL(_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+        if os.getppid() != me:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    with handle_signals(dict.fromkeys(_FORWARDED, take)):
+        children.append(
+            subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=end_with_us,
+            )
+        )
+        pass_on()
+        status = None
+        while status is None:
+            with suppress(subprocess.TimeoutExpired):
+                status = children[0].wait(_LOOK_SECONDS)
+            if mirror:
+                shown = _print_new(log, shown)
+        return status if status >= 0 else 128 - status
+
+
+def _print_new(log: Path, shown: int) -> int:
+    """Copy what is new in the log to stdout; how much was shown then."""
+    try:
+        with log.open("rb") as file:
+            file.seek(shown)
+            data = file.read()
+    except OSError:
+        return shown
+    if data:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    return shown + len(data)
 
 
 entry = partial(exit_with, main)
