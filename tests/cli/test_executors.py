@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from autoexp_tui.cli.executors import (
-    Offer,
     find_launcher,
     find_offer,
     make_executor,
@@ -35,10 +34,10 @@ def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_this_machine_offers_its_slots_and_gpus_within_the_plan_s_own_limit() -> None:
-    assert find_offer(plan(slots=5)) == Offer(5, 2)
-    assert find_offer(plan()).slots == local.count_cpus()
-    assert find_offer(plan(parallel=3, slots=5)).slots == 3
-    assert find_offer(plan(parallel=9, slots=5)).slots == 5
+    assert find_offer(plan(slots=5)) == (5, 2)
+    assert find_offer(plan())[0] == local.count_cpus()
+    assert find_offer(plan(parallel=3, slots=5))[0] == 3
+    assert find_offer(plan(parallel=9, slots=5))[0] == 5
 
 
 def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
@@ -51,7 +50,7 @@ def test_the_directory_of_the_slots_is_the_one_that_the_plan_names(
 
 
 def test_of_a_cluster_only_the_plan_s_limit_is_known() -> None:
-    assert find_offer(plan("SlurmClient", parallel=7)) == Offer(7, None)
+    assert find_offer(plan("SlurmClient", parallel=7)) == (7, None)
 
 
 def test_an_opened_plan_shows_what_its_executor_offers() -> None:

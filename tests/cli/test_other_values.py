@@ -12,7 +12,7 @@ import yaml
 
 from autoexp_tui.cli import run
 from autoexp_tui.cli.diagnostics import run_guarded
-from autoexp_tui.cli.session_verbs import send_command as session_sending
+from autoexp_tui.cli.session_verbs import request as session_request
 from autoexp_tui.conditions.kinds import FileExists
 from autoexp_tui.effects.effects import SubmitTasks
 from autoexp_tui.events import events
@@ -130,7 +130,7 @@ def followed(place: Place, session: str) -> None:
 @pytest.fixture
 def unanswered(monkeypatch: pytest.MonkeyPatch) -> None:
     """No engine lives: its answer is not waited for."""
-    monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(session_request, "ANSWER_SECONDS", 0.2)
 
 
 @pytest.mark.usefixtures("unanswered")

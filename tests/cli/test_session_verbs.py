@@ -13,8 +13,7 @@ import pytest
 
 from autoexp_tui.cli.diagnostics import run_guarded
 from autoexp_tui.cli.monitor import main as monitor
-from autoexp_tui.cli.session_verbs import probe as session_sight
-from autoexp_tui.cli.session_verbs import send_command as session_sending
+from autoexp_tui.cli.session_verbs import request as session_request
 from autoexp_tui.effects.effects import CancelTasks, SubmitTasks
 from autoexp_tui.engine import handle
 from autoexp_tui.engine.live import make_plan_snapshot
@@ -305,7 +304,7 @@ def test_a_waived_condition_counts_as_passed_and_keeps_the_reason(place: Place) 
 @pytest.fixture
 def elsewhere(place: Place, monkeypatch: pytest.MonkeyPatch) -> SessionDir:
     """A session that an engine on another host has."""
-    monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(session_request, "ANSWER_SECONDS", 0.2)
     session = place.session("k7f2", RELEASED)
     held_elsewhere(session)
     return session
@@ -345,7 +344,7 @@ def test_an_engine_elsewhere_may_live(
 def test_a_kill_whose_end_nobody_confirms_is_not_called_done(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_sending, "ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(session_request, "ANSWER_SECONDS", 0.2)
     monkeypatch.setattr(handle, "make_command_id", lambda: "c1")
     ordered = events.EffectOrdered(
         effect_id="y", effect=CancelTasks(tasks=(("train", 1),)), cause=Cause.USER
@@ -452,7 +451,7 @@ def test_show_gets_the_queues_reason_by_watching_for_a_moment(place: Place) -> N
 def test_show_does_not_tell_what_the_journal_has_left_behind(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_sight, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(session_request, "PROBE_SECONDS", 0.1)
     session = place.session("k7f2", *in_queue(), released=False)
     newest = load_state(session).state.seq
     detail = build_detail(asked_in_the_queue(place, session, newest - 1))
@@ -465,7 +464,7 @@ def test_show_does_not_tell_what_the_journal_has_left_behind(
 def test_show_does_without_it_when_the_engine_is_silent(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_sight, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(session_request, "PROBE_SECONDS", 0.1)
     place.session("k7f2", *in_queue(), released=False)
     code, out, _ = place.say("show", "k7f2")
     assert (code, "queued       train" in out) == (0, True)

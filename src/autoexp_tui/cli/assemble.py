@@ -277,7 +277,7 @@ def _build_engine(
         close=close,
         directory=session.path,
         log_file=str(session.engine_log),
-        gpus=find_offer(plan).gpus,
+        gpus=find_offer(plan)[1],
     )
     engine = Engine(state, parts, listener, unrecorded=unrecorded)
     records.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,31 +26,18 @@ from autoexp_tui.storage.session_dir import SessionDir
 if TYPE_CHECKING:
     from autoexp_tui.executors.slurm.executor import SlurmSettings
 
-LOCAL_NAMES = frozenset({"Local", "LocalCommand"})
-SLURM_NAMES = frozenset({"Slurm"})
-"""Accepted names, without the suffix `Client`."""
+_LOCAL = frozenset({"LocalClient", "LocalCommandClient", "Local", "LocalCommand"})
+_SLURM = frozenset({"SlurmClient", "Slurm"})
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """What an executor has room for."""
-
-    slots: int = 0
-    """Tasks at a time; 0: no limit, or none known."""
-    gpus: int | None = None
-    """None: not known."""
-
-
-def find_offer(plan: Plan) -> Offer:
-    """What the plan's executor offers, as far as a quick look tells.
-
-    Devices are counted by their names; no program is asked.
-    """
+def find_offer(plan: Plan) -> tuple[int, int | None]:
+    """How many tasks at a time the plan's executor has room for, 0 where that is not
+    known, and GPUs; None: not known. No program is asked."""
     limit = plan.executor.max_parallel
-    if _name_executor(plan) not in LOCAL_NAMES:
-        return Offer(slots=limit)
+    if plan.executor.class_name not in _LOCAL:
+        return limit, None
     slots = _read_slots(plan) or count_cpus()
-    return Offer(min(limit or slots, slots), len(list_gpus()))
+    return min(limit or slots, slots), len(list_gpus())
 
 
 def _read_slots(plan: Plan) -> int:
@@ -61,7 +48,7 @@ def _read_slots(plan: Plan) -> int:
 
 def require_executor(plan: Plan) -> None:
     """Refuse a plan whose executor this version does not have; raises UsageError."""
-    if _name_executor(plan) not in LOCAL_NAMES | SLURM_NAMES:
+    if plan.executor.class_name not in _LOCAL | _SLURM:
         raise UsageError(
             f"no executor {plan.executor.class_name!r} in this version",
             "slurm.client.class_name",
@@ -72,11 +59,7 @@ def require_executor(plan: Plan) -> None:
 
 def is_for_slurm(plan: Plan) -> bool:
     """Whether the plan's jobs go to a cluster."""
-    return _name_executor(plan) in SLURM_NAMES
-
-
-def _name_executor(plan: Plan) -> str:
-    return plan.executor.class_name.removesuffix("Client")
+    return plan.executor.class_name in _SLURM
 
 
 def make_executor(plan: Plan, session: SessionDir) -> Executor:
@@ -116,12 +99,13 @@ def make_evidence(plan: Plan, session: SessionDir) -> EvidenceSource:
 def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
     """How a session of `plan` uses its cluster; what it does not set has its default;
     raises UsageError where the template cannot be read, or would start nothing."""
-    from autoexp_tui.executors.slurm.executor import SlurmSettings
+    from autoexp_tui.executors.slurm.executor import LARGEST_ARRAY, SlurmSettings
     from autoexp_tui.executors.slurm.script import read_template
     from autoexp_tui.executors.slurm.submit import SubmitSettings
     from autoexp_tui.executors.slurm.watch import Rhythm
 
-    texts = {key: str(value) for key, value in plan.executor.settings.items()}
+    settings = plan.executor.settings
+    texts = {key: str(value) for key, value in settings.items()}
     template = texts.get("template_path", "")
     read_template(template)
     submit = SubmitSettings(
@@ -140,16 +124,13 @@ def slurm_settings(plan: Plan, session: SessionDir) -> SlurmSettings:
     polls = read_numbers(plan, "poll_seconds", "slowest_poll_seconds")
     first = polls.get("poll_seconds", Rhythm().first)
     latest = polls.get("slowest_poll_seconds", Rhythm().latest)
-    found = SlurmSettings(
+    asks = ("ask_seconds", "settle_seconds", "patience_seconds", "lost_seconds")
+    return SlurmSettings(
         submit=submit,
         rhythm=Rhythm(first=first, latest=max(first, latest)),
-        **read_numbers(
-            plan,
-            *("ask_seconds", "settle_seconds", "patience_seconds", "lost_seconds"),
-            "array_size",
-        ),
+        array_size=int(texts.get("array_size", LARGEST_ARRAY)),
+        **read_numbers(plan, *asks),
     )
-    return replace(found, array_size=int(found.array_size))
 
 
 def find_launcher(plan: Plan) -> tuple[str, ...]:

@@ -169,11 +169,12 @@ def open_plan(plan: Plan, options: Options) -> LiveHandle:
     from autoexp_tui.storage.inbox import describe_sender
     from autoexp_tui.storage.journal import list_earlier
 
-    offer, place = find_offer(plan), find_state_dir(options, plan.state_dir)
+    slots, gpus = find_offer(plan)
+    place = find_state_dir(options, plan.state_dir)
     return LiveHandle(
         plan=plan,
-        slots=offer.slots,
-        gpus=offer.gpus,
+        slots=slots,
+        gpus=gpus,
         earlier=list_earlier,
         done=_find_done(plan, options),
         start=lambda plan, listener: start_session(plan, listener, options),

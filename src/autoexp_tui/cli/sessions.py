@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
             f"{args.verb}: {words[verb.words]!r} is one word too many",
             hint=f"autoexp-sessions {args.verb} --help tells what it takes.",
         )
-    from autoexp_tui.cli.session_verbs.probe import Request
+    from autoexp_tui.cli.session_verbs.request import Request
 
     module, _, name = verb.run.partition(".")
     run = getattr(import_module(f"{_PACKAGE}.{module}"), name)

@@ -12,11 +12,14 @@ from types import MappingProxyType
 
 from autoexp_tui.cli.diagnostics import say
 from autoexp_tui.cli.open import require_person
-from autoexp_tui.cli.session_verbs.probe import Request, load, look_at, require_jobs
-from autoexp_tui.cli.session_verbs.send_command import (
+from autoexp_tui.cli.session_verbs.request import (
     Answer,
+    Request,
     format_verb,
+    load,
+    look_at,
     print_answer,
+    require_jobs,
     send,
 )
 from autoexp_tui.cockpit.render.job_questions import (

@@ -20,12 +20,14 @@ from autoexp_tui.cli.background import start_background
 from autoexp_tui.cli.diagnostics import ExitCode
 from autoexp_tui.cli.open import find_session, list_places
 from autoexp_tui.cli.options import name_session
-from autoexp_tui.cli.session_verbs import send_command
-from autoexp_tui.cli.session_verbs.probe import Request, load
-from autoexp_tui.cli.session_verbs.send_command import (
+from autoexp_tui.cli.session_verbs.request import (
+    ANSWER_SECONDS,
     Answer,
+    Request,
     format_verb,
+    load,
     print_answer,
+    send,
 )
 from autoexp_tui.model.commands import StopEngine
 from autoexp_tui.model.errors import (
@@ -74,10 +76,10 @@ def stop(request: Request) -> int:
     if not _may_be_run(session) and not (with_jobs and _count_left(session)):
         note = f"no engine runs {session.id}"
         return print_answer(request, Answer(outcome="done", engine="none", note=note))
-    answer = send_command.send(request, [StopEngine(cancel_jobs=with_jobs)])
+    answer = send(request, [StopEngine(cancel_jobs=with_jobs)])
     if answer.outcome != "done":
         return print_answer(request, answer)
-    deadline = time.monotonic() + send_command.ANSWER_SECONDS
+    deadline = time.monotonic() + ANSWER_SECONDS
     while _may_be_run(session):
         if time.monotonic() >= deadline:
             left = plural(_count_left(session), "job")

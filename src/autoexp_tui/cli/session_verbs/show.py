@@ -10,7 +10,7 @@ from typing import Any
 
 from autoexp_tui.cli.job_reasons import describe_job
 from autoexp_tui.cli.open import list_places
-from autoexp_tui.cli.session_verbs.probe import Request, Sight, look_at, require_jobs
+from autoexp_tui.cli.session_verbs.request import Request, Sight, look_at, require_jobs
 from autoexp_tui.cockpit.render.digest import write_digest
 from autoexp_tui.cockpit.spans import plain
 from autoexp_tui.cockpit.state.causes import group_causes
