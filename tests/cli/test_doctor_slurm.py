@@ -7,16 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autoexp_tui.cli.doctor import Finding, examine_slurm, find_file_system
+from autoexp_tui.cli.doctor import Finding, examine_slurm
 from autoexp_tui.executors.slurm.commands import Ran
 from tests.executors.slurm_scripted import CONFIG, Answer, ScriptedCommands, says
-
-MOUNTS = """\
-/dev/sda1 / ext4 rw 0 0
-tmpfs /tmp tmpfs rw 0 0
-filer:/home /home nfs4 rw 0 0
-filer:/a\\040b /home/a\\040b lustre rw 0 0
-"""
 
 
 @pytest.fixture
@@ -109,10 +102,3 @@ def test_a_state_directory_is_held_against_what_nodes_see(
     programs: set[str], tmp_path: Path
 ) -> None:
     assert "srun -N1" in examined(tmp_path)["shared state"].mend
-
-
-@pytest.mark.parametrize(
-    ("place", "kind"), [("/", "ext4"), ("/tmp", "tmpfs"), ("/home", "nfs4")]
-)
-def test_the_file_system_of_a_place_is_its_nearest_mount(place: str, kind: str) -> None:
-    assert find_file_system(Path(place), MOUNTS)[0] == kind

@@ -283,7 +283,7 @@ def test_the_doctor_looks_at_the_cluster(cluster: Cluster, tmp_path: Path) -> No
     found = {one["what"]: one for one in json.loads(done.stdout)}
     assert "the controller of throwaway answers, " in found["slurm"]["found"]
     assert found["accounting"]["found"] == "sacct answers"
-    assert " is on " in found["shared state"]["found"]
+    assert "srun -N1" in found["shared state"]["mend"]
 
 
 def test_the_doctor_is_not_kept_by_a_controller_that_hangs(

@@ -30,7 +30,6 @@ from autoexp_tui.executors.slurm.text import (
 )
 from autoexp_tui.model.errors import AutoexpError
 from autoexp_tui.probes.config_files import config_roots, find_config_dir
-from autoexp_tui.probes.mounts import unescape
 from autoexp_tui.text.spelling import duration
 
 _MIN_FREE_BYTES: Final = 200 << 20
@@ -40,11 +39,6 @@ GRACE_SECONDS: Final = 60.0
 """What a job is given to end by default: `slurm.client.grace_seconds`."""
 _NEEDED: Final = ("sbatch", "squeue", "scancel", "scontrol")
 _MODULE: Final = "Load the cluster's module (`module load slurm`), or add it to PATH."
-_SHARED: Final = re.compile(
-    "nfs4?|lustre|gpfs|beegfs|fhgfs|ceph|cifs|smb3|afs|panfs|wekafs|pvfs2|orangefs|"
-    "glusterfs|fuse[.](glusterfs|sshfs|ceph)|9p|virtiofs|quobyte|vast"
-)
-"""Kinds of file systems that several machines may see."""
 _FEWEST_JOB_SECONDS: Final = 60.0
 """Of MinJobAge: below that a queue asked once a minute may miss an end."""
 
@@ -85,7 +79,15 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     """Every finding, what is needed first; `configs`: the root that was chosen."""
     python = ".".join(map(str, sys.version_info[:3]))
     yield Finding("python", "ok", f"{python} at {sys.executable}")
-    yield from _check_packages()
+    for requirement in requires("autoexp-tui") or ():
+        name = re.split("[=<>! ;]", requirement)[0]
+        if "extra ==" in requirement:
+            continue
+        try:
+            yield Finding(name, "ok", version(name))
+        except PackageNotFoundError:
+            mend = f"{sys.executable} -m pip install '{requirement}'"
+            yield Finding(name, "missing", "not installed", mend)
     git = shutil.which("git")
     found = git or "needed for provenance and code states"
     yield _judge("git", git, found, "apt-get install git, or your site's module", _NO)
@@ -107,7 +109,27 @@ def examine(state_dir: Path, configs: str = "") -> Iterator[Finding]:
     mend = "Make room: a full disk holds every session that writes there."
     yield _judge("disk", free >= _MIN_FREE_BYTES, found, mend, _NO)
     yield _check_slots_dir()
-    yield from _check_terminal()
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    is_utf8 = encoding.lower().replace("-", "") == "utf8"
+    mend = "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used."
+    yield _judge("encoding", is_utf8, encoding, mend)
+    term = os.environ.get("TERM", "")
+    yield _judge(
+        "terminal",
+        term not in ("", "dumb"),
+        f"TERM={term or 'unset'}",
+        "export TERM=xterm-256color",
+    )
+    scope = ["systemd-run", "--user", "--scope", "--quiet", "true"]
+    try:
+        subprocess.run(scope, capture_output=True, timeout=5, check=True)
+    except (OSError, subprocess.SubprocessError):
+        mend = (
+            "If your site kills processes at logout: loginctl enable-linger, or tmux."
+        )
+        yield Finding("leaving", "hint", "engines detach with setsid", mend)
+    else:
+        yield Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
     yield from examine_slurm(state_dir, ClusterCommands())
     gpus = shutil.which("nvidia-smi")
     yield _judge("nvidia-smi", gpus, gpus or "no NVIDIA GPU: no GPU samples")
@@ -118,18 +140,6 @@ def _judge(
 ) -> Finding:
     """What was found; with what mends it when that is not in order."""
     return Finding(what, "ok", found) if is_ok else Finding(what, grade, found, mend)
-
-
-def _check_packages() -> Iterator[Finding]:
-    for requirement in requires("autoexp-tui") or ():
-        name = re.split("[=<>! ;]", requirement)[0]
-        if "extra ==" in requirement:
-            continue
-        try:
-            yield Finding(name, "ok", version(name))
-        except PackageNotFoundError:
-            mend = f"{sys.executable} -m pip install '{requirement}'"
-            yield Finding(name, "missing", "not installed", mend)
 
 
 def _check_slots_dir() -> Finding:
@@ -143,35 +153,6 @@ def _check_slots_dir() -> Finding:
             return Finding("slots", "ok", f"{found} (yours alone)")
     mend = "Name a directory of your own on this host: slurm.client.slots_dir=DIR"
     return Finding("slots", "missing", f"{found} cannot be used", mend)
-
-
-def _check_terminal() -> Iterator[Finding]:
-    """What the screen and an engine without one stand on."""
-    if os.environ.get("TMUX") or os.environ.get("STY"):
-        yield Finding("tmux", "ok", "inside one")
-    elif shutil.which("tmux") or shutil.which("screen"):
-        mend = "Start `tmux` first: a lost connection then costs not even the screen."
-        yield Finding("tmux", "hint", "not inside tmux or screen", mend)
-    else:
-        yield Finding("tmux", "hint", "not installed; runs go on without it")
-    encoding = locale.getpreferredencoding(do_setlocale=False)
-    is_utf8 = encoding.lower().replace("-", "") == "utf8"
-    mend = "export LC_ALL=C.UTF-8 for the full glyphs; without it ASCII is used."
-    yield _judge("encoding", is_utf8, encoding, mend)
-    term, colour = os.environ.get("TERM", ""), os.environ.get("COLORTERM", "")
-    is_plain = term in ("", "dumb")
-    found = f"TERM={term or 'unset'}" if is_plain else f"{term} {colour}".strip()
-    yield _judge("terminal", not is_plain, found, "export TERM=xterm-256color")
-    scope = ["systemd-run", "--user", "--scope", "--quiet", "true"]
-    try:
-        subprocess.run(scope, capture_output=True, timeout=5, check=True)
-    except (OSError, subprocess.SubprocessError):
-        mend = (
-            "If your site kills processes at logout: loginctl enable-linger, or tmux."
-        )
-        yield Finding("leaving", "hint", "engines detach with setsid", mend)
-    else:
-        yield Finding("leaving", "ok", "engines outlive a logout (systemd-run --user)")
 
 
 def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
@@ -221,7 +202,12 @@ def examine_slurm(state_dir: Path, commands: Commands) -> Iterator[Finding]:
         f"grace_seconds ({GRACE_SECONDS:g}) does not count there: a job that needs "
         "longer to save is told earlier by slurm.sbatch.signal=USR1@120.",
     )
-    yield _check_shared_state(state_dir)
+    mend = (
+        "Nodes must see it under the same path: srun -N1 "
+        f"ls -d {_find_existing(state_dir)}   tells; else --state-dir DIR on a "
+        "shared disk."
+    )
+    yield Finding("shared state", "hint", str(state_dir), mend)
 
 
 def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
@@ -239,42 +225,8 @@ def _check_accounting(facts: ClusterFacts, commands: Commands) -> Finding:
     return Finding("accounting", "hint", f"sacct: {why}; {without}", "sacctmgr ping")
 
 
-def _check_shared_state(state_dir: Path) -> Finding:
-    """Whether compute nodes see the state directory, as far as can be told here."""
-    try:
-        mounts = Path("/proc/self/mounts").read_text("utf-8", "replace")
-    except OSError:
-        mounts = ""
-    kind, mount = find_file_system(state_dir, mounts)
-    found = f"{state_dir} is on {mount} ({kind or 'of a kind not known'})"
-    if _SHARED.fullmatch(kind):
-        return Finding("shared state", "ok", f"{found}: nodes may see it too")
-    mend = (
-        "Nodes must see it under the same path: srun -N1 "
-        f"ls -d {_find_existing(state_dir)}   tells; else --state-dir DIR on a "
-        "shared disk."
-    )
-    return Finding("shared state", "hint", found, mend)
-
-
 def _find_existing(place: Path) -> Path:
     return next(one for one in (place, *place.parents) if one.exists())
-
-
-def find_file_system(place: Path, mounts: str) -> tuple[str, str]:
-    """The kind and the mount point of the file system that holds `place`.
-
-    `mounts` is the text of /proc/self/mounts; ("", "/") where it does not tell.
-    """
-    real = str(_find_existing(place).resolve())
-    best = ("", "/")
-    for line in mounts.splitlines():
-        if len(words := line.split()) > 2:
-            mount = unescape(words[1])
-            inside = real == mount or real.startswith(mount.rstrip("/") + "/")
-            if inside and len(mount) >= len(best[1]):
-                best = (words[2], mount)
-    return best
 
 
 entry = partial(exit_with, main)
