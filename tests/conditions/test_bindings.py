@@ -12,10 +12,10 @@ from autoexp_tui.actions.new_job import NewJob, RunAutoexp
 from autoexp_tui.actions.notify import AppendToFile, Notify
 from autoexp_tui.actions.restart import Restart
 from autoexp_tui.conditions.bindings import (
+    Binder,
     Lookup,
     RefusedValue,
     bind,
-    bind_text,
     list_own_fields,
     split_reference,
 )
@@ -268,12 +268,12 @@ def test_a_value_that_cannot_be_only_text_in_an_override_is_refused(
 
 
 def test_text_for_people_keeps_what_is_not_known() -> None:
-    text = bind_text("{name} {what} {runtime.up.x}", OWN, lookup, JOBS)
+    text = Binder(lookup, JOBS, OWN).text("{name} {what} {runtime.up.x}")
     assert text == "me {what} {runtime.up.x}"
 
 
 def test_text_that_is_no_reference_stays() -> None:
-    assert bind_text("{'a': 1} {} {1}", OWN, lookup, JOBS) == "{'a': 1} {} {1}"
+    assert Binder(lookup, JOBS, OWN).text("{'a': 1} {} {1}") == "{'a': 1} {} {1}"
 
 
 def test_a_jobs_own_fields_hold_its_parameters() -> None:

@@ -18,8 +18,13 @@ from autoexp_tui.actions.orders import (
     end_job,
     request_end,
 )
-from autoexp_tui.conditions import bindings
-from autoexp_tui.conditions.bindings import Lacking, Lookup
+from autoexp_tui.conditions.bindings import (
+    Binder,
+    Lacking,
+    Lookup,
+    bind,
+    list_own_fields,
+)
 from autoexp_tui.conditions.log_values import is_plain
 from autoexp_tui.effects.effects import AddJob, ComposeJob
 from autoexp_tui.effects.errands import RunNotifyCommand
@@ -51,7 +56,7 @@ class Firing:
     @property
     def own(self) -> dict[str, str]:
         """What bare names mean, metadata apart."""
-        fields = bindings.list_own_fields(self.job.spec, len(self.job.attempts))
+        fields = list_own_fields(self.job.spec, len(self.job.attempts))
         return fields | {_LINE: self.armed.line}
 
     def bind(
@@ -59,12 +64,15 @@ class Firing:
     ) -> tuple[S | None, tuple[Lacking, ...]]:
         """A condition or an action with its references replaced by their values."""
         jobs = self.context.state.jobs
-        return bindings.bind(spec, lookup or self.context.read_metadata, jobs, self.own)
+        return bind(spec, lookup or self.context.read_metadata, jobs, self.own)
+
+    @property
+    def _binder(self) -> Binder:
+        return Binder(self.context.read_metadata, self.context.state.jobs, self.own)
 
     def format_text(self, template: str) -> str:
         """A message with its references replaced; unknown ones stay as written."""
-        jobs = self.context.state.jobs
-        return bindings.bind_text(template, self.own, self.context.read_metadata, jobs)
+        return self._binder.text(template)
 
     def explain(self, code: str, reason: str) -> Why:
         """Why something happens: because of the rule, with its own words."""
@@ -73,10 +81,7 @@ class Firing:
 
     def find_unsafe_values(self, overrides: Sequence[str]) -> tuple[str, ...]:
         """What overrides take from logs, plain values left out."""
-        jobs = self.context.state.jobs
-        found = bindings.list_outside_values(
-            overrides, self.context.read_metadata, jobs, self.own
-        )
+        found = self._binder.list_outside_values(overrides)
         return tuple(value for value in found if not is_plain(value))
 
     def find_place(self) -> str:

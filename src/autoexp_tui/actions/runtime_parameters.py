@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 from autoexp_tui.actions.orders import emit_order, explain_wait
 from autoexp_tui.conditions.bindings import (
+    Binder,
     Lookup,
     RefusedValue,
-    bind_overrides,
     list_runtime_sources,
 )
 from autoexp_tui.conditions.log_values import is_plain
@@ -39,9 +39,10 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
         for text in spec.runtime_overrides
         if spec.runtime_sources or "{runtime." in given.get(_key_of(text), "{runtime.")
     ]
-    overrides, lacking = bind_overrides(texts, lookup, context.state.jobs)
-    if lacking:
-        first = lacking[0]
+    binder = Binder(lookup, context.state.jobs, None)
+    bound = (*spec.overrides, *map(binder.override, texts))
+    if binder.lacking:
+        first = binder.lacking[0]
         reason = why("no_metadata", job=first.job, key=first.key)
         if isinstance(first, RefusedValue):
             problem = first.problem
@@ -52,7 +53,7 @@ def is_composed(context: DecisionContext, job: JobRecord, lookup: Lookup) -> boo
     values = [lookup(one.job, one.key) for one in asked]
     effect = ComposeJob(
         job=job.name,
-        overrides=(*spec.overrides, *overrides),
+        overrides=bound,
         sources=sources,
         log_values=tuple(
             one for one in values if one is not None and not is_plain(one)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import glob
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from functools import lru_cache, partial
@@ -89,7 +89,7 @@ def bind(
     with suppress(TypeError):  # it may hold something that cannot be hashed
         if not _has_brace(spec):
             return spec, ()
-    binder = _Binder(lookup, jobs, own)
+    binder = Binder(lookup, jobs, own)
     bound = binder.spec(spec)
     return (None if binder.lacking else bound), tuple(binder.lacking)
 
@@ -113,44 +113,12 @@ def list_texts(value: object) -> Iterator[str]:
                 yield from list_texts(getattr(value, one.name))
 
 
-def bind_text(
-    template: str, own: Mapping[str, str], lookup: Lookup, jobs: Container[str]
-) -> str:
-    """Text for people with its references replaced; unknown ones stay as written."""
-    return _Binder(lookup, jobs, own).text(template)
-
-
-def bind_overrides(
-    texts: Sequence[str], lookup: Lookup, jobs: Container[str]
-) -> tuple[tuple[str, ...], tuple[Lacking, ...]]:
-    """Overrides with `{runtime.JOB.KEY}` replaced; and what is missing or refused."""
-    binder = _Binder(lookup, jobs, None)
-    return tuple(map(binder.override, texts)), tuple(binder.lacking)
-
-
 def list_runtime_sources(
     texts: Iterable[str], jobs: Container[str]
 ) -> tuple[MissingKey, ...]:
     """The metadata that `{runtime.JOB.KEY}` in texts names, each once."""
     found = (match[0][9:-1] for text in texts for match in _RUNTIME.finditer(text))
     return tuple(dict.fromkeys(split_reference(path, jobs) for path in found))
-
-
-def list_outside_values(
-    texts: Iterable[str],
-    lookup: Lookup,
-    jobs: Container[str],
-    own: Mapping[str, str],
-) -> tuple[str, ...]:
-    """The values from logs that texts of an action ask for, where they are known."""
-    binder = _Binder(lookup, jobs, own)
-    found = (
-        binder.find(match)
-        for text in texts
-        for match in _BARE.finditer(text)
-        if not (match["open"] or match["close"])
-    )
-    return tuple(one.value for one in found if one.outside and one.value is not None)
 
 
 def list_own_fields(spec: JobSpec, attempt: int) -> dict[str, str]:
@@ -212,8 +180,9 @@ _Literal: TypeAlias = Callable[[_Found, str, "re.Match[str]"], str]
 """A value as it may stand for a reference; raises `Refused`."""
 
 
-class _Binder:
-    """One pass over one spec; collects what is missing and what is refused."""
+class Binder:
+    """One pass over one spec; collects what is missing and what is refused. `own`: as
+    of `bind`."""
 
     def __init__(
         self, lookup: Lookup, jobs: Container[str], own: Mapping[str, str] | None
@@ -313,6 +282,16 @@ class _Binder:
         except Refused as refused:
             self.lacking.append(RefusedValue(*found.source, str(refused)))
             return match[0]
+
+    def list_outside_values(self, texts: Iterable[str]) -> tuple[str, ...]:
+        """The values from logs that texts of an action ask for, where known."""
+        found = (
+            self.find(match)
+            for text in texts
+            for match in _BARE.finditer(text)
+            if not (match["open"] or match["close"])
+        )
+        return tuple(x.value for x in found if x.outside and x.value is not None)
 
     def find(self, match: re.Match[str]) -> _Found:
         """What a reference stands for."""

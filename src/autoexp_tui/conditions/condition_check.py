@@ -209,7 +209,12 @@ class Look:
         old: dict[FactKey, Why] = {}
         for part in _list_log_patterns(bound):
             writer = self.context.state.jobs.get(part.writer)
-            if writer is None or part.key not in self.keys or not _is_to_begin(writer):
+            if writer is None or part.key not in self.keys or writer.ended:
+                continue
+            if writer.state in (JobState.PLANNED, JobState.HELD):
+                continue  # nobody waits for one not chosen
+            began = any(attempt.run >= 0 for attempt in writer.attempts)
+            if began and not has_old_logs(writer):
                 continue
             if self._find_in_log(part.key):
                 old[part.key] = why("log_of_earlier_run", job=writer.name)
@@ -244,14 +249,6 @@ def _explain_doubt(context: DecisionContext, spec: LogPattern) -> Why | None:
         for action in rule.actions
     )
     return why("log_may_restart", job=writer.name) if can_restart else None
-
-
-def _is_to_begin(job: JobRecord) -> bool:
-    """Whether a job has yet to begin its first run, or one that begins anew; nobody
-    waits for one not chosen."""
-    if job.ended or job.state in (JobState.PLANNED, JobState.HELD):
-        return False
-    return has_old_logs(job) or all(attempt.run < 0 for attempt in job.attempts)
 
 
 def name_latch(key: LogKey) -> str:

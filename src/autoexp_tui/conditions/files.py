@@ -105,11 +105,6 @@ class FileCondition(Condition):
         looked = _is_after_grace(facts.get(self.key), writer, ctx)
         yield now.lived + _LOOK_SECONDS if now.lived >= ends and not looked else ends
 
-    @property
-    def is_awaited(self) -> bool:
-        """Whether it must be of the writer's present attempt."""
-        return bool(self.writer)
-
     def find_gone_writer(
         self, facts: Facts, now: Moment, ctx: EvalContext
     ) -> JobFact | None:
@@ -156,10 +151,6 @@ class _OfFile(FileCondition):
 
     def name_object(self) -> str:
         return self.path
-
-    @property
-    def is_awaited(self) -> bool:
-        return bool(self.writer) and self.fresh
 
     def _find_old(
         self, files: Sequence[FileIdentity | None], facts: Facts, ctx: EvalContext
@@ -358,9 +349,9 @@ def list_awaited_by(spec: JobSpec) -> Iterator[FileCondition]:
     """What a job waits for that others write, where it must be of their attempt."""
     for condition in (*spec.start_conditions, *spec.cancel_conditions):
         for part in walk(condition):
-            if not isinstance(part, FileCondition) or part.writer == spec.name:
+            if not isinstance(part, FileCondition) or not getattr(part, "fresh", True):
                 continue
-            if part.is_awaited:
+            if part.writer not in ("", spec.name):
                 yield part
 
 

@@ -23,7 +23,6 @@ from autoexp_tui.model.facts import (
     FactKey,
     Facts,
     FiredKey,
-    JobFact,
     JobKey,
     Moment,
 )
@@ -92,25 +91,17 @@ def _evaluate_job(name: str, wanted: str, facts: Facts) -> Verdict:
         "cause": job.cause,
         "wanted": wanted,
     }
-    if is_in_state(job, wanted):
+    holds = job.state == wanted
+    if wanted in RAW_CAUSES:
+        holds = job.state in _FAILED and job.cause is RAW_CAUSES[wanted]
+    elif wanted == JobState.FAILED:  # a LOST job is over, and did not complete
+        holds = job.state in _FAILED
+    if holds:
         return say_pass("job_ok", **args)
     if job.state in TERMINAL:
         return say_fail("upstream", **args, step=job.step)
     waits = say_wait("job_waits", job=name, wanted=wanted)
     return held_back(facts, name, f"{name} to be {wanted}") or waits
-
-
-def is_in_state(job: JobFact, wanted: str) -> bool:
-    """Whether a job is in `wanted`: one of our states, or a raw word for a failure.
-
-    A LOST job counts as FAILED too: it is over and did not complete. Asked for by
-    name, LOST means only LOST.
-    """
-    if wanted in RAW_CAUSES:
-        return job.state in _FAILED and job.cause is RAW_CAUSES[wanted]
-    if wanted == JobState.FAILED:
-        return job.state in _FAILED
-    return job.state == wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

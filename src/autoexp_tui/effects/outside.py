@@ -28,11 +28,7 @@ class Errands(Protocol):
     """What rules do outside, each time once; blocks."""
 
     def run(
-        self,
-        command: Sequence[str],
-        timeout: float,
-        env: Mapping[str, str],
-        cwd: str,
+        self, command: Sequence[str], timeout: float, env: Mapping[str, str], cwd: str
     ) -> CommandResult:
         """Run a command without a shell, `timeout` seconds at most. `env` is added to
         the engine's own; `cwd` empty: where the engine runs."""
@@ -43,35 +39,25 @@ class Errands(Protocol):
 
 
 class Looks(Protocol):
-    """What is read outside; blocks."""
-
     def observe(self, key: OutsideKey) -> Fact:
-        """Look once; what went wrong is in the fact."""
+        """Look once, and block; what went wrong is in the fact."""
 
 
 class DoneNotes(Protocol):
-    """What is kept in output directories after success; blocks."""
-
     def note_done(self, spec: JobSpec, work: DoneWork) -> None:
         """Keep that the job's work is done; nothing, where the directory has another
-        owner by now. Repeatable. Raises AutoexpError: it cannot be kept; the text says
-        why."""
+        owner by now. Repeatable; blocks. Raises AutoexpError: it cannot be kept."""
 
 
 class Outside(Protocol):
     """The outside, as far as effects reach it."""
 
     @property
-    def errands(self) -> Errands:
-        """Commands and files of rules."""
-
+    def errands(self) -> Errands: ...
     @property
-    def facts(self) -> Looks:
-        """Looks at files and commands."""
-
+    def facts(self) -> Looks: ...
     @property
-    def preparation(self) -> DoneNotes:
-        """Output directories."""
+    def preparation(self) -> DoneNotes: ...
 
 
 class Settlement(Protocol):

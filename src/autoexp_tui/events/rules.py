@@ -11,6 +11,7 @@ from autoexp_tui.model.event import (
     Headline,
     append_reason,
     join_parts,
+    pick,
     update,
     update_attempt,
 )
@@ -84,15 +85,8 @@ class MetricsNoted(Event):
     """The number that the job is for; None: not known."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        noted = NotedMetrics(
-            attempt=self.attempt,
-            run=self.run,
-            step=self.step,
-            total=self.total,
-            values=self.values,
-            judged=self.judged,
-            result=self.result,
-        )
+        same = ("attempt", "run", "step", "total", "values", "judged", "result")
+        noted = NotedMetrics(**pick(self, *same))
         update(state, self.job, noted=noted)
 
     def format_headline(self, now: float) -> Headline:
@@ -122,14 +116,9 @@ class WarningRaised(Event):
     evidence: str = ""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        state.warnings[self.warning_id] = Warned(
-            warning_id=self.warning_id,
-            why=self.why,
-            job=self.job,
-            severity=self.severity,
-            evidence=self.evidence,
-            raised_at=record.t,
-        )
+        same = ("warning_id", "why", "job", "severity", "evidence")
+        warned = Warned(**pick(self, *same), raised_at=record.t)
+        state.warnings[self.warning_id] = warned
 
     def is_error(self) -> bool:
         return self.severity == "error"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from autoexp_tui.events.jobs import OfJob
 from autoexp_tui.model.event import (
@@ -13,6 +13,7 @@ from autoexp_tui.model.event import (
     explain,
     join_parts,
     move,
+    pick,
     update,
     update_attempt,
 )
@@ -42,18 +43,10 @@ class RunBegan(OfJob):
     """Bytes that earlier runs had left in that log: they say nothing of this one."""
 
     def apply(self, state: SessionState, record: Recorded) -> None:
-        found: dict[str, Any] = {
-            "run": self.run,
-            "began_at": _session_time(state, self, self.began_at),
-            "node": self.node,
-            "partition": self.partition,
-            "pid": self.pid,
-            "log_path": self.log_path,
-            "log_start": self.log_start,
-            "log_replaced": 0,
-        }
-        if self.executor_id:
-            found["executor_id"] = self.executor_id
+        same = ("run", "node", "partition", "pid", "log_path", "log_start")
+        found = pick(self, *same, *(("executor_id",) if self.executor_id else ()))
+        began_at = _session_time(state, self, self.began_at)
+        found |= {"began_at": began_at, "log_replaced": 0}
         update_attempt(state, self.job, self.attempt, **found)
         if not state.jobs[self.job].ended:
             move(state, record, self.job, JobState.RUNNING, why=None)
@@ -160,14 +153,9 @@ class AttemptEnded(OfJob):
             state,
             self.job,
             self.attempt,
-            outcome=self.outcome,
-            cause=self.cause,
-            exit_code=self.exit_code,
-            signal=self.signal,
             ended_at=_session_time(state, self, self.ended_at),
-            why=self.why,
-            evidence=self.evidence,
-            reached=self.reached,
+            **pick(self, "outcome", "cause", "exit_code", "signal"),
+            **pick(self, "why", "evidence", "reached"),
         )
         found = state.matches.get(self.job)
         if found is not None and found.attempt <= self.attempt:
@@ -270,10 +258,8 @@ SESSION: Final = "session"
 
 
 def format_stage_key(stage: str) -> str:
-    """The key of a stage; none has the session's."""
     return f"stage:{stage}"
 
 
 def node_key(node: str) -> str:
-    """The key of a node."""
     return f"node:{node}"

@@ -11,6 +11,7 @@ from autoexp_tui.model.event import (
     Headline,
     join_parts,
     list_names,
+    pick,
     update,
 )
 from autoexp_tui.model.outputs import DoneWork, NotedMetrics
@@ -184,28 +185,15 @@ class DoneFound(Event):
 
     def apply(self, state: SessionState, record: Recorded) -> None:
         for work in self.works:
-            update(
-                state,
-                work.job,
-                done=work,
-                metadata=work.metadata,
-                noted=_metrics_of(work),
-            )
+            noted = None
+            if work.step is not None:
+                same = pick(work, "step", "total", "values", "result")
+                noted = NotedMetrics(attempt=0, **same)
+            changes = {"metadata": work.metadata, "noted": noted}
+            update(state, work.job, done=work, **changes)
 
     def format_headline(self, now: float) -> Headline:
         return Headline("done before", list_names([work.job for work in self.works]))
-
-
-def _metrics_of(work: DoneWork) -> NotedMetrics | None:
-    if work.step is None:
-        return None
-    return NotedMetrics(
-        attempt=0,
-        step=work.step,
-        total=work.total,
-        values=work.values,
-        result=work.result,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -208,6 +208,11 @@ def update_attempt(state: SessionState, job: str, number: int, **changes: Any) -
     update(state, job, attempts=tuple(attempts))
 
 
+def pick(value: object, *names: str) -> dict[str, Any]:
+    """Fields that a record has under the same names."""
+    return {name: getattr(value, name) for name in names}
+
+
 def keep_metrics(job: JobRecord) -> tuple[Attempt, ...]:
     """The attempts of a job, the newest with the metrics that were recorded of it."""
     if job.noted is None or job.attempt is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from autoexp_tui.model.errors import EnvironmentFailed
 from autoexp_tui.text.sanitize import clean
@@ -114,8 +114,11 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
         bases = kind.__mro__ if isinstance(kind, type) else ()
         if not any(vars(base).get("kinds") is self for base in bases):
             return f"{home} is not a class of {self._noun} kinds"
-        stored = _find_stored_name(self._noun, kind)
-        if stored not in (name, None):
+        field = getattr(kind, "__dataclass_fields__", {}).get("kind")
+        stored = field.default if field else ""
+        if self._noun == "event":
+            stored = kind.__name__
+        if stored != name and self._noun != "policy":  # those are not stored
             return f"{home} is stored as {stored!r}, not as {name!r}"
         self._loaded[name] = kind
         return ""
@@ -145,16 +148,6 @@ class KindTable(Mapping[str, type[K]], Generic[K]):
 def _import_class(home: str) -> Any:
     module, _, found = home.partition(":")
     return getattr(import_module(module), found)
-
-
-def _find_stored_name(noun: str, kind: type) -> object:
-    """The name by which values of a class are stored; None: they are not stored."""
-    if noun == "policy":
-        return None
-    if noun == "event":
-        return kind.__name__
-    parts: Mapping[str, Any] = getattr(kind, "__dataclass_fields__", {})
-    return cast(object, parts["kind"].default) if "kind" in parts else ""
 
 
 class Kind:
