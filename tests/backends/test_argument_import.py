@@ -212,8 +212,8 @@ def test_the_group_tells_of_each_argument_what_it_is() -> None:
         in text
     )
     assert "# --optimizer {adam, sgd}\noptimizer: adam\n" in text
-    assert "# --betas FLOAT ...\nbetas: [0.9, 0.95]\n" in text
-    assert "# --no-rope-fusion (for false)\napply_rope_fusion: true\n" in text
+    assert "# --betas FLOAT\nbetas: [0.9, 0.95]\n" in text
+    assert "# --no-rope-fusion\napply_rope_fusion: true\n" in text
     assert "kernel: null # the program's own default is no plain value\n" in text
 
 

@@ -26,7 +26,6 @@ from autoexp_tui.backends import argument_probe
 from autoexp_tui.backends.argument_schema import (
     TAKES_VALUES,
     VERSION,
-    Action,
     decode_schema,
     format_choices,
 )
@@ -206,8 +205,12 @@ def format_group(data: Mapping[str, Any], name: str) -> str:
         for dest in members:
             lines.append("")
             for action in dests[dest]:
-                lines += _wrap_comment(action.help)
-                lines += _wrap_comment(_format_usage(action))
+                usage = ", ".join(action.options) or dest
+                if action.choices:
+                    usage += f" {{{format_choices(action.choices, 24)}}}"
+                elif action.action in TAKES_VALUES:
+                    usage += f" {action.type.upper()}"
+                lines += [*_wrap_comment(action.help), *_wrap_comment(usage)]
             value = defaults.get(dest)
             if value is None and dest in schema.required:
                 said = f"{_MISSING} # needed"
@@ -242,24 +245,3 @@ def _wrap_comment(text: str) -> Sequence[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-
-
-def _format_usage(action: Action) -> str:
-    """How an argument stands on a command line: `--betas FLOAT ...`."""
-    name = ", ".join(action.options) or f"{action.dest} (by position)"
-    if action.action not in TAKES_VALUES:
-        return {
-            "count": f"{name} (a number: how often)",
-            "append_const": f"{name} (not by a config)",
-            "false": f"{name} (for false)",
-            "const": f"{name} (for {action.const!r})",
-        }.get(action.action, name)
-    kind, nargs = action.type.upper(), action.nargs
-    if action.choices:
-        kind = f"{{{format_choices(action.choices, 24)}}}"
-    some = f"[{kind} ...]"
-    many = {"?": f"[{kind}]", "*": some, "...": some, "+": f"{kind} ..."}
-    times = nargs if isinstance(nargs, int) else 1
-    kinds = many.get(str(nargs), " ".join([kind] * times))
-    again = " (a list: again for each)" if action.action == "append" else ""
-    return f"{name} {kinds}{again}"

@@ -289,26 +289,29 @@ class Environment:
         """What may be right on a compute node, and looks wrong from here."""
         venv, conda = self.backend.get("venv"), self.backend.get("conda")
         container = _read_container(self.backend)
+        needed: list[tuple[str, str]] = []
         if container is not None:
+            image = str(container["image"])
+            needed += [] if "://" in image else [("container.image", image)]
+            binds: Any = container.get("binds") or ()
+            sources = (bind.partition(":")[0] for bind in binds)
+            needed += [("container.binds", source) for source in sources]
             yield from self._list_container_warnings(container)
         elif venv is not None:
-            python = os.path.join(self._find_path(venv), "bin/python")
-            if not os.path.lexists(python):
-                yield problem("venv", f"{python} is not here", _ELSEWHERE)
+            needed.append(("venv", os.path.join(str(venv), "bin/python")))
         elif isinstance(conda, Mapping):
-            prefix = conda.get("prefix")
-            if prefix and not os.path.isdir(self._find_path(prefix)):
-                yield problem("conda.prefix", f"{prefix} is not here", _ELSEWHERE)
+            needed += [("conda.prefix", str(conda.get("prefix") or "/"))]
             program = os.path.expanduser(str(conda.get("program") or "conda"))
             if shutil.which(program) is None:
                 hint = "`program` names it by its whole path"
                 message = f"{program} is not on the PATH here"
                 yield problem("conda.program", message, hint)
+        for key, path in needed:
+            place = self._find_path(path)
+            if not os.path.lexists(place):
+                yield problem(key, f"{place} is not here", _ELSEWHERE)
 
     def _list_container_warnings(self, given: Any) -> Iterator[Problem]:
-        image = str(given["image"])
-        if "://" not in image and not os.path.exists(self._find_path(image)):
-            yield problem("container.image", f"{image} is not here", _ELSEWHERE)
         is_auto = (given.get("runtime") or "auto") == "auto"
         if is_auto and find_runtime(os.environ.get("PATH", "")) is None:
             message = "neither apptainer nor singularity is on the PATH here"
@@ -320,11 +323,6 @@ class Environment:
         if asks_for_gpus(self.config) and not is_shown:
             message = "the job asks for GPUs, and the container is shown none"
             yield problem("container", message, "nv: true (NVIDIA) or rocm: true (AMD)")
-        for bind in given.get("binds") or ():
-            source = self._find_path(bind.partition(":")[0])
-            if not os.path.exists(source):
-                message = f"{source} is not here; a bind whose source is missing fails"
-                yield problem("container.binds", message, _ELSEWHERE)
 
 
 def _select_runtime(container: Config) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "autoexp_tui.demo"
 USER_ERROR_EXIT: Final = 2
-MOST_DIGITS: Final = 18
+LARGEST: Final = 10**18
 RESUME_VARIABLE: Final = "AUTOEXP_RESUME"
 """0: a first attempt, which starts afresh; 1 or unset: go on where `--save` ends."""
 
@@ -68,22 +68,14 @@ def _parse_file(text: str) -> Path:
     return Path(text)
 
 
-def _parse_whole(text: str, *, least: int) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    if int(text) < least:
-        raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-    return int(text)
-
-
-def _parse_number(text: str, *, above: float = -1.0) -> float:
+def _parse_number(text: str, *, kind: type[int | float], least: float) -> float:
     try:
-        value = float(text)
+        value = kind(text)
     except ValueError:
         value = math.nan
-    if not (math.isfinite(value) and value >= 0 and value > above):
-        sign = ">= 0" if above < 0 else "> 0"
-        raise argparse.ArgumentTypeError(f"{text!r} is not a finite number {sign}")
+    if not least <= value <= LARGEST:
+        noun = "whole number" if kind is int else "number"
+        raise argparse.ArgumentTypeError(f"{text!r} is no {noun} from {least} on")
     return value
 
 
@@ -91,10 +83,10 @@ def _option(kind: Any, default: Any = None, about: str = "", **more: Any) -> Any
     return {"type": kind, "default": default, "help": about or None, **more}
 
 
-_positive = partial(_option, partial(_parse_whole, least=1))
-_count = partial(_option, partial(_parse_whole, least=0))
-_number = partial(_option, _parse_number)
-_rate = partial(_option, partial(_parse_number, above=0.0))
+_positive = partial(_option, partial(_parse_number, kind=int, least=1))
+_count = partial(_option, partial(_parse_number, kind=int, least=0))
+_number = partial(_option, partial(_parse_number, kind=float, least=0))
+_rate = partial(_option, partial(_parse_number, kind=float, least=1e-12))
 _dir = partial(_option, Path, None, metavar="DIR")
 _file = partial(_option, _parse_file, None, metavar="FILE")
 
